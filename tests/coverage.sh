@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the tests ran, from the counts that programs of FLAVOUR=cov leave beside their objects: a table per room, of lines
-# that hold code. A line of a file that is compiled several times (kernels, inline functions of headers) counts once, and as
-# run if any of its copies ran. `make coverage` builds, runs the tests and calls this.
+# Which lines the tests executed, from the counts that programs of FLAVOUR=cov leave beside their objects: a table per room
+# of lines that contain code. A line of a file that is compiled several times (kernels, inline functions of headers) counts
+# once, and as executed if any of its copies was. `make coverage` builds, runs the tests and calls this script.
 cd "$(dirname "$0")/.." || exit 1
 list=build/cov/uncovered.txt
 find build/cov/lib build/cov/cmd -name '*.gcno' | while read -r notes; do

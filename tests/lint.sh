@@ -1,6 +1,6 @@
 #!/bin/sh
-# Style that a machine can judge. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped.
-# Each check prints what it objects to; the last line counts the checks.
+# Style checks. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped. Each check prints what
+# it objects to; the last line counts the checks.
 CC=${CC:-cc}
 checks=lint
 . "$(dirname "$0")/verdict.sh"
@@ -15,7 +15,7 @@ texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
 verdict "blanks at the end of a line"
 
-# Links of the pages to files of the tree.
+# Links from the pages to files of the tree.
 for page in $pages; do
     grep -oE '\]\([^)#: ]+[^): ]*\)' "$page" | sed 's/^](//; s/[#)].*//' | while read -r link; do
         [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
@@ -42,16 +42,16 @@ awk '
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
-# One file knows MPI: the module that is loaded under a launcher.
+# Only one file knows MPI: the module that is loaded under a launcher.
 grep -nE 'mpi\.h|(^|[^O])MPI_[A-Z]' lib/*/*.[ch] cmd/*.[ch] | grep -v '^lib/comm/link_mpi.c:' >"$out"
 verdict "MPI outside of its module"
 
-# The two lowest rooms know nothing of what is built on them; base.h alone explains the letters.
+# The two lowest rooms know nothing of what is built on them; only base.h explains the letters.
 grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.[ch] |
     grep -v '^lib/base/base.h:[0-9]*: \*   E experts' >"$out"
 verdict "layers of the model in base/ and math/"
 
-# Within these rooms too: a file and its header are one, and none leads back to itself.
+# The same within these rooms: a file and its header count as one, and no chain of includes leads back to its start.
 for room in base bench compare draw route store tensors text vit; do
     awk -v room="$room/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
@@ -63,7 +63,7 @@ for room in base bench compare draw route store tensors text vit; do
 done >"$out"
 verdict "files that include each other in a circle"
 
-# The public headers stand below all rooms: they include what every system has, and compile as C++ too.
+# The public headers are below all rooms: they include only system headers, and compile as C++ too.
 for h in $public; do
     grep -nH '#include "' "$h"
     printf '#include "%s"\n' "$h" | $CC -I. -Wall -Wextra -Wpedantic -fsyntax-only -x c++ - 2>&1 | sed "s,^,$h: ,"
@@ -71,7 +71,8 @@ for h in $public; do
 done >"$out"
 verdict "public headers that need more than themselves, or are no C++"
 
-# The library neither prints nor exits. Comments do not count, and the runner of sweeps ends the processes that it began.
+# The library neither prints nor exits. Comments are ignored, and the runner of sweeps may end the processes that it
+# started.
 for f in lib/*/*.c; do
     awk -v file="$f" '
         { line = $0; gsub(/\/\*.*\*\//, "", line); gsub(/"([^"\\]|\\.)*"/, "\"\"", line) }
@@ -88,8 +89,9 @@ for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
 done >"$out"
 verdict "headers that do not compile alone"
 
-# Names of metrics stand in their table, and in tables of columns. Those of one plain word are not looked for. Two JSON fields
-# of commands are other things: slots_per_token of a dry run, S/T, and train_s of smoe bench, seconds per step.
+# Names of metrics occur only in their table and in tables of columns. Names that are one plain word are not searched for.
+# Two JSON fields of commands have other meanings: slots_per_token of a dry run is S/T, and train_s of smoe bench is seconds
+# per step.
 awk '
     BEGIN { other["cmd/train.c slots_per_token"]; other["cmd/bench.c train_s"] }
     FILENAME ~ /metrics\.def$/ {

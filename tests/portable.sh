@@ -1,6 +1,6 @@
 #!/bin/sh
 # What other processors need. Everything but the kernels made for AVX runs on any x86-64, as the instructions in the objects
-# show; and all of it compiles for aarch64 without a warning, where the numerical tests pass under qemu (Debian's packages
+# show. All of it compiles for aarch64 without a warning, and the numerical tests pass there under qemu (Debian packages
 # gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static; without them this part is skipped). CC, HEADER_FLAGS,
 # STRICT and KERNEL come from the Makefile, the objects from `make`.
 checks=portable
@@ -9,8 +9,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 out=$work/out
 
-# Instructions of the objects $@ that not every x86-64 has: those with VEX and EVEX codes, and the bit manipulations. (tzcnt
-# is what compilers write for bsf: older processors run it as that.)
+# Instructions in the objects $@ that not every x86-64 has: those with VEX and EVEX encodings, and bit manipulation.
+# (Compilers write tzcnt for bsf: older processors execute it as bsf.)
 beyond() {
     objdump -d --no-show-raw-insn "$@" | awk '
         /file format/ { file = $1 }
@@ -34,7 +34,7 @@ x86_64-*)
         [ "$(echo "$plain" | wc -l)" -gt 50 ] || echo "only these objects are there: $plain" >"$out"
         beyond $plain >>"$out"
         verdict "instructions that not every x86-64 has"
-        # What the check must see where it is: one line a file.
+        # The check itself must find such instructions where they are: one line per file.
         wide=$(echo "$objects" | grep '\.\(v[34]\|bf16\|amx\)\.o$')
         [ "$(beyond $wide | wc -l)" -eq "$(echo "$wide" | wc -l)" ] || echo "no AVX found in some of: $wide" >"$out"
         verdict "the kernels for AVX have none"
@@ -48,7 +48,7 @@ qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
 if ! command -v $cross >/dev/null; then
     skip "aarch64: no $cross"
 else
-    # The headers of libraries that are the same for every processor.
+    # Headers of libraries that are the same for every processor.
     mkdir "$work/include"
     for h in Random123 yaml jansson jansson_config turbojpeg archive archive_entry zlib zconf lapack lapacke \
         lapacke_config lapacke_mangling lapacke_utils; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What several processes must survive, too long for `make check`: `make check-processes KILLS=100`.
-# A run of four processes, one of which is killed with SIGKILL at a random moment, is resumed by one, two or four, again
-# and again, with experts divided over the processes or not; every checkpoint that is left must be whole, and the end
-# the same as that of a run that nobody killed.
+# Faults that several processes must survive; too long for `make check`: `make check-processes KILLS=100`.
+# One process of a run with four is killed by SIGKILL at a random moment. The run is resumed with one, two or four
+# processes, again and again, with experts divided over the processes or not. Every checkpoint must be complete, and the
+# final result must equal that of an undisturbed run.
 # Prints a line per kill and a summary.
 cd "$(dirname "$0")/.." || exit 1
 kills=${KILLS:-100} seed=${SEED:-1}

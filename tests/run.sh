@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs test programs side by side, each under a timeout, and sums up. Usage: tests/run.sh PROGRAM ...
-# A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status alone; a
-# file of tests/cli is a case of tests/cli/run.sh. Each has a line when it finishes; what it printed is shown when it failed,
-# and kept in build/check. At the end come the reasons of what was skipped and the names of what failed, and in the last line
-# the sum.
+# Runs test programs in parallel, each with a timeout, and sums up. Usage: tests/run.sh PROGRAM ...
+# A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status alone. A
+# file of tests/cli is a case of tests/cli/run.sh. Each program has a line when it finishes. Its output is kept in
+# build/check, and shown if it failed. At the end are the reasons of skips, the names of failed tests, and in the last line
+# the totals.
 TIMEOUT=${TIMEOUT:-900}
 LOGS=build/check
 
-# The counts in a log: "passed failed skipped".
+# The counts in a log, as "passed failed skipped".
 count() {
     awk '
         /^\[  PASSED  \] [0-9]+ test\(s\)/ { passed += tests($0) }
@@ -18,7 +18,7 @@ count() {
         END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
-# Why tests were skipped: what a cmocka test printed before it skipped, or the lines "skipped: ..." of a script.
+# Reasons of skips: what a cmocka test printed before it skipped, or the lines "skipped: ..." of a script.
 reasons() {
     awk '
         /^skipped: / { sub(/^skipped: /, ""); print; next }
@@ -59,7 +59,7 @@ mkdir -p "$LOGS" || exit 1
 rm -f "$LOGS"/*.log
 : >"$LOGS/tally"
 : >"$LOGS/remarks"
-# Waiting threads sleep: the programs share the processors.
+# Waiting threads sleep, since the programs share the processors.
 OMP_WAIT_POLICY=passive
 ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

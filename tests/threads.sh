@@ -1,14 +1,14 @@
 #!/bin/sh
-# Data races: training, evaluating and inspecting under clang's thread sanitizer, with an OpenMP runtime that tells it about
-# its barriers (Archer). First the tools themselves: a loop with a race must be reported, one without must not.
-# Usage: threads.sh SMOE ARCHER; SMOE is of flavour tsan.
+# Data races: training, evaluation and inspection under clang's thread sanitizer, with an OpenMP runtime that reports its
+# barriers to it (Archer). First the tools themselves are checked: a loop with a race must be reported, one without must
+# not. Usage: threads.sh SMOE ARCHER; SMOE is of flavour tsan.
 smoe=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 cp "$here/cli/tiny.yaml" .
-# The BLAS that LAPACK brings along, and other libraries, are not instrumented. The kernels of base are.
+# The BLAS that comes with LAPACK, and other libraries, are not instrumented. The kernels of base are.
 export OMP_TOOL_LIBRARIES="$2" SMOE_ISA=base OMP_WAIT_POLICY=passive
 export TSAN_OPTIONS="ignore_noninstrumented_modules=1 exitcode=66"
 

@@ -1,8 +1,8 @@
-# For lint.sh and portable.sh, which source this: checks with a verdict each. $checks is the name of the script, $out the file that a
-# check writes what it objects to.
+# Sourced by lint.sh and portable.sh: checks, each with a verdict. $checks is the name of the script; a check writes its
+# objections to the file $out.
 passed=0 failed=0 skipped=0
 
-# verdict NAME: passes when nothing was written to $out
+# verdict NAME: the check passes if nothing was written to $out
 verdict() {
     if [ -s "$out" ]; then
         echo "$checks: $1:"

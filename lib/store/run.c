@@ -243,6 +243,19 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
     return status;
 }
 
+char *smoe_run_previous(const smoe_run *run, const char *key) {
+    place at;
+    json_t *env = json_load_file(in_run(&at, run, "env.json"), 0, NULL);
+    const json_t *all = json_object_get(env, "previous");
+    const char *text =
+        json_array_size(all)
+            ? json_string_value(json_object_get(json_array_get(all, json_array_size(all) - 1), key))
+            : NULL;
+    char *copy = text ? strdup(text) : NULL;
+    json_decref(env);
+    return copy;
+}
+
 /* Drops every record. */
 static int empty_records(smoe_run *run, smoe_err *err) {
     place at;

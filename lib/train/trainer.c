@@ -2,6 +2,7 @@
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
 #include "base/frame.h"
+#include "math/kernels.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
@@ -272,6 +273,19 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
 }
 
+/* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
+ * with other bits than it would have had. */
+static void say_kernels(const trainer *t) {
+    char *before = smoe_run_previous(t->run, "kernel"), text[160];
+    snprintf(
+        text, sizeof text,
+        "kernels for %s until now, for %s from here on: they add in another order, so the last "
+        "digits differ from those of a run without this change",
+        before ? before : "", smoe_kernels_get()->isa);
+    if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision)) say((void *)t, text);
+    free(before);
+}
+
 static int start(trainer *t, smoe_err *err) {
     t->state.best = -1;
     int status = smoe_comm_agree(t->comm, prepare(t, err), NULL, err);
@@ -288,6 +302,7 @@ static int start(trainer *t, smoe_err *err) {
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
     smoe_step_forget_moments(&t->step);
+    if (restored > 0 && t->chief) say_kernels(t);
     if (!restored) {
         smoe_params_init(t->params, t->spec->seed);
         if (t->init && load_init(t, err)) status = -1;

@@ -1,6 +1,7 @@
 /*
- * The public functions, against the rooms they stand on: pixels of a file are those of the data
- * set, predictions are the evaluation's, training ends where the trainer's does.
+ * The public functions against the modules they are built on. Pixels of a file equal those of the
+ * data set, predictions equal those of the evaluation, and training ends with the same weights as
+ * the trainer.
  */
 #include "datafiles.h"
 #include "folders.h"
@@ -24,7 +25,7 @@ static const char folder_spec[] =
     "train: {steps: 6, batch_size: 2, eval_every: 3, checkpoint_every: 3}\n"
     "eval: {batch_size: 2}\n";
 
-/* Three images of training and more of the test split, in a folder with a spec. */
+/* Three training images and more test images, in a folder with a spec. */
 typedef struct rig {
     folders *images;
     char spec[SCRATCH_PATH], run[SCRATCH_PATH];
@@ -67,7 +68,7 @@ static void on_step(void *user, uint64_t step, uint64_t steps, double loss) {
     if (step == r->stop_at) r->stop = 1;
 }
 
-/* 0 or the code. */
+/* Returns 0 or the error code. */
 static int train(rig *r, const char *override, const char *dir, smoe_run_mode mode,
                  smoe_trained *trained) {
     const smoe_train_settings settings = {
@@ -103,7 +104,8 @@ static void test_spec(void **state) {
     assert_string_equal(smoe_version(), SMOE_VERSION);
 }
 
-/* Stopped after two steps and gone on with: the same weights as in one piece. */
+/* A run that is stopped after two steps and resumed has the same weights as an uninterrupted
+ * one. */
 static void test_training(void **state) {
     rig *r = *state;
     char parts[SCRATCH_PATH], a[SCRATCH_PATH + 64], b[SCRATCH_PATH + 64];
@@ -126,7 +128,8 @@ static void test_training(void **state) {
     scratch_assert_same(a, b);
 }
 
-/* With few-shot evaluations, and from the weights of another run: the loss goes on from there. */
+/* With few-shot evaluations, and starting from the weights of another run: the loss continues
+ * from there. */
 static void test_init(void **state) {
     rig *r = *state;
     smoe_model *model = trained_model(r, "eval.fewshot.shots=[1]");
@@ -179,8 +182,8 @@ static void test_pixels(void **state) {
     smoe_model_free(model);
 }
 
-/* The mean loss and the precision of the predicted images are those of the evaluation, whether they
- * are predicted together or one by one. */
+/* The mean loss and the precision of the predicted images are those of the evaluation, whether
+ * the images are predicted together or one by one. */
 static void test_predictions(void **state) {
     rig *r = *state;
     smoe_model *model = trained_model(r, NULL);
@@ -263,7 +266,7 @@ static size_t lines_of(const char *dir, const char *name) {
     return lines;
 }
 
-/* In a process that has used threads before; and what is there is not run again. */
+/* In a process that has already used threads. Trials that are complete are not run again. */
 static void test_sweep(void **state) {
     rig *r = *state;
     const char *const lists[] = {"seed=0,1", "model.moe.router=soft,uniform"};
@@ -282,12 +285,13 @@ static void test_sweep(void **state) {
     assert_int_equal(counts.done, 4);
     assert_int_equal(lines_of(dir, "results.csv"), 5);
     assert_int_equal(lines_of(dir, "summary.csv"), 3);
-    /* The trial soft, seed 0 is the run that was trained here. */
+    /* The trial with router soft and seed 0 is the run that was trained here. */
     char one[SCRATCH_PATH + 64];
     snprintf(path, sizeof path, "%s/000-router=soft,seed=0/ckpt/latest/model.safetensors", dir);
     snprintf(one, sizeof one, "%s/ckpt/latest/model.safetensors", r->run);
     scratch_assert_same(path, one);
-    /* There it is: refused, gone on with (by the spec, or as it is), replaced. */
+    /* If the sweep exists already, it is refused, continued (by the spec, or as it is), or
+     * replaced. */
     assert_int_equal(smoe_sweep_run(r->spec, lists, 2, dir, &settings, NULL, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_USAGE);
     settings.mode = SMOE_RUN_RESUME;
@@ -302,8 +306,7 @@ static void test_sweep(void **state) {
     assert_int_equal(smoe_sweep_run(r->spec, NULL, 0, dir, &settings, NULL, NULL), -1);
 }
 
-/* One of two trials has no data; a stop that was asked for before the first
- * leaves both. */
+/* One of two trials has no data. A stop requested before the first trial leaves both undone. */
 static void test_failed_sweep(void **state) {
     rig *r = *state;
     char dir[SCRATCH_PATH], paths[SCRATCH_PATH];
@@ -340,7 +343,7 @@ static void refused(rig *r, const char *path, smoe_code code, const char *messag
     if (!strstr(r->err.text, message)) fail_msg("%s", r->err.text);
 }
 
-/* A file of the format without tensors: the length of the header, and the header. */
+/* A safetensors file without tensors: the length of the header, and the header. */
 static void write_header(const char *path, const char *json) {
     char file[128] = {(char)strlen(json)};
     memcpy(file + 8, json, strlen(json));

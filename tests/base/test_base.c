@@ -1,5 +1,5 @@
-/* The ground floor: random streams against Random123's published answers and their laws, the
- * parameter table, arenas, errors, text. */
+/* The lowest layer: random streams against the published values of Random123 and against their
+ * laws; the parameter table, arenas, errors, text. */
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/param.h"
@@ -15,20 +15,20 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- random streams ----------------------------------------------------------------------------- */
+/* ---- random streams -------------------------------------------------------------------------- */
 
-/* Philox 4x64-10 of counter 0 and key 0, from the known answers that come with Random123. A stream's
- * purpose is in its key, so one of purpose 0 and seed 0 is the one with key 0. */
+/* Philox 4x64-10 with counter 0 and key 0, from the known answers that come with Random123. The
+ * purpose of a stream is part of its key, so purpose 0 and seed 0 give key 0. */
 static void philox_known_answer(void **state) {
     (void)state;
     const uint64_t right[] = {0x16554d9eca36314cu, 0xdb20fe9d672d0fdcu, 0xd7e772cee186176bu,
                               0x7e68b68aec7ba23bu};
     smoe_rng rng = smoe_rng_at(0, (smoe_purpose)0, 0, 0, 0);
     for (size_t i = 0; i < 4; i++) assert_true(smoe_rng_u64(&rng) == right[i]);
-    assert_true(smoe_rng_u64(&rng) != right[0]); /* the next block is another */
+    assert_true(smoe_rng_u64(&rng) != right[0]); /* the next block differs */
 }
 
-/* Any part of its name makes another stream; the same name the same one. */
+/* Each part of a stream's name changes the stream; the same name gives the same stream. */
 static void streams_by_name(void **state) {
     (void)state;
     const smoe_rng names[] = {
@@ -47,7 +47,7 @@ static void streams_by_name(void **state) {
     }
 }
 
-/* n draws: mean and variance within five standard errors; all of [0,1), none outside. */
+/* Of n draws, mean and variance are within five standard errors. All values lie in [0,1). */
 static void moments(void **state) {
     (void)state;
     enum { N = 20000 };
@@ -73,8 +73,8 @@ static void moments(void **state) {
     assert_close(fourth, 3, 5 * sqrt(96. / N)); /* variance of x^4: 105 - 9 */
 }
 
-/* The polar method once more, with the C library's logarithm. An ulp or two apart there, half of that behind the root, and
- * three more roundings: 4e-16 each at most. */
+/* The polar method again, with the C library's logarithm. The logarithms differ by an ulp or
+ * two, which the root halves; three more roundings follow: 4e-16 each at most. */
 static void normals_are_the_polar_method(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(6, SMOE_RNG_TEST, 0, 0, 0), words = rng;
@@ -92,8 +92,8 @@ static void normals_are_the_polar_method(void **state) {
     }
 }
 
-/* In whatever portions the normals are asked for, and whatever of a block was used before, they are the same; and so is what
- * is left of the stream. */
+/* Normal numbers do not depend on the portions in which they are drawn, nor on what was drawn
+ * from the block before. Neither does the rest of the stream. */
 static void normals_in_portions(void **state) {
     (void)state;
     enum { N = 600 };
@@ -131,7 +131,7 @@ static void below_is_unbiased(void **state) {
     for (size_t i = 0; i < 50; i++) assert_true(smoe_rng_below(&rng, huge) < huge);
 }
 
-/* Each of the 24 orders of four, equally often. */
+/* Each of the 24 orders of four elements occurs equally often. */
 static void permutations(void **state) {
     (void)state;
     enum { N = 24000 };
@@ -153,14 +153,14 @@ static void permutations(void **state) {
     smoe_rng_permutation(&rng, NULL, 0);
 }
 
-/* FNV-1a's published values of "" and "a". */
+/* The published FNV-1a values of "" and "a". */
 static void names(void **state) {
     (void)state;
     assert_int_equal(smoe_rng_name(""), 0x811c9dc5u);
     assert_int_equal(smoe_rng_name("a"), 0xe40c292cu);
 }
 
-/* ---- parameters -------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static void table(smoe_params *params, bool more) {
     const size_t matrix[] = {3, 5}, tall[] = {300, 301}, deep[] = {4, 2, 3};
@@ -183,7 +183,7 @@ static void parameter_table(void **state) {
     assert_null(smoe_params_find(&params, "scala"));
     assert_int_equal(params.param[2].size, 1);
     size_t end = 0;
-    for (size_t i = 0; i < params.count; i++) { /* in order, apart, on cache lines */
+    for (size_t i = 0; i < params.count; i++) { /* in order, without overlap, on cache lines */
         assert_true(params.param[i].offset >= end);
         assert_int_equal(params.param[i].offset % 16, 0);
         end = params.param[i].offset + params.param[i].size;
@@ -197,8 +197,9 @@ static void parameter_table(void **state) {
     smoe_params_free(&params);
 }
 
-/* Initial values: by (seed, name) whatever else is in the table and however many threads; mean 2 and
- * std 1/2 within five standard errors of 90300; constants exact. */
+/* Initial values depend on (seed, name) only, not on the rest of the table or the number of
+ * threads. Mean 2 and standard deviation 1/2 within five standard errors of 90300 numbers;
+ * constants are exact. */
 static void initial_values(void **state) {
     (void)state;
     smoe_params a, b, c;
@@ -229,7 +230,7 @@ static void initial_values(void **state) {
     smoe_params_free(&c);
 }
 
-/* ---- arenas ------------------------------------------------------------------------------------- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 static void arena(void **state) {
     (void)state;
@@ -239,7 +240,7 @@ static void arena(void **state) {
     assert_null(smoe_arena_take(&a, 3, 1));
     size_t mark = a.used;
     assert_null(smoe_arena_take(&a, 100, 8));
-    a.used = mark; /* given back: the next piece lies over it */
+    a.used = mark; /* released: the next piece overlaps it */
     assert_null(smoe_arena_take(&a, 5, 4));
     size_t peak = a.peak;
     assert_int_equal(peak, 64 + 832);
@@ -258,12 +259,12 @@ static void arena(void **state) {
     smoe_arena_free(&a);
     assert_null(a.base);
     smoe_arena_free(&a);
-    assert_int_equal(smoe_arena_bind(&a, &err), 0); /* of nothing: still bound */
+    assert_int_equal(smoe_arena_bind(&a, &err), 0); /* an empty arena is bound as well */
     assert_non_null(a.base);
     smoe_arena_free(&a);
 }
 
-/* More than any machine has: an error that says how much, not a crash. */
+/* More than any machine has: an error that states the size, not a crash. */
 static void arena_too_large(void **state) {
     (void)state;
     smoe_arena a = {0};
@@ -275,7 +276,7 @@ static void arena_too_large(void **state) {
     assert_null(a.base);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void errors(void **state) {
     (void)state;
@@ -297,7 +298,7 @@ static void errors(void **state) {
     assert_int_equal(smoe_fail(NULL, SMOE_DATA, "nobody looks"), -1);
 }
 
-/* Far more lines than fit: none is cut without the last line saying how many are left out. */
+/* Far more lines than fit. If lines are left out, the last line says how many. */
 static void errors_that_do_not_fit(void **state) {
     (void)state;
     smoe_err err = {0};
@@ -311,7 +312,7 @@ static void errors_that_do_not_fit(void **state) {
     for (const char *at = err.text; at < last; at = strchr(at, '\n') + 1) shown++;
     assert_int_equal(shown + left, 500);
 
-    /* Once a long line did not fit, a short one is counted too. */
+    /* After a long line that did not fit, short ones are counted as left out too. */
     for (int i = 0; i < 3; i++) {
         smoe_fail_more(&err, SMOE_USAGE, "%900d", i);
         smoe_fail_more(&err, SMOE_USAGE, "short");
@@ -320,7 +321,8 @@ static void errors_that_do_not_fit(void **state) {
     assert_int_equal(strtoul(last + 1 + strcspn(last + 1, "0123456789"), NULL, 10), left + 6);
     assert_null(strstr(err.text, "short"));
 
-    /* With a prefix fewer fit; none gets lost, and the count has no prefix. */
+    /* With a prefix fewer lines fit; all others are counted, and the line with the count has no
+     * prefix. */
     smoe_fail_prefix(&err, "prefix");
     assert_int_equal(strncmp(err.text, "prefix: line 0 of very many\n", 28), 0);
     last = strrchr(err.text, '\n');
@@ -331,12 +333,13 @@ static void errors_that_do_not_fit(void **state) {
     assert_int_equal(err.lines, 506);
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-/* ---- BF16 --------------------------------------------------------------------------------------- */
+/* ---- BF16 ------------------------------------------------------------------------------------ */
 
-/* Every number comes back; between two neighbours the nearer one is taken, at the middle the even
- * one. Of infinities and NaN there is one pattern at least that comes back. */
+/* Every BF16 number survives a round trip. A number between two neighbours becomes the nearer
+ * one, or the even one at the midpoint. For infinities and NaN at least one pattern each
+ * survives. */
 static void bf16(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 1 << 16; i++) {
@@ -361,7 +364,7 @@ static void bf16(void **state) {
         {0x3f818000, 0x3f82}, /* 1 + 3 * 2^-8: a tie, up to even */
         {0x7f7fffff, 0x7f80}, /* the largest float: infinity */
         {0x7f800001, 0x7fc0}, /* a signalling NaN whose payload is lost: still a NaN */
-        {0xffc12345, 0xffc1}, /* a quiet one: sign and upper payload stay */
+        {0xffc12345, 0xffc1}, /* a quiet one: sign and upper payload are kept */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_true(smoe_bf16_round(smoe_float_of_bits(rows[i].from)) == rows[i].to);
@@ -387,7 +390,7 @@ static void text(void **state) {
     assert_string_equal(smoe_text_si(buf, sizeof buf, 999.9996e3, "B"), "1 MB");
 }
 
-/* ---- clock, threads ----------------------------------------------------------------------------- */
+/* ---- clock, threads -------------------------------------------------------------------------- */
 
 static void clocks_and_threads(void **state) {
     (void)state;
@@ -418,8 +421,8 @@ static void spin(double seconds) {
     }
 }
 
-/* One thread is at it for 4 ms, one for 1, the third is not asked; then 2 ms outside. Machines are late at times, so only
- * least times are known, and the sum. */
+/* One thread works for 4 ms, one for 1 ms, and the third gets no work; then 2 ms pass outside
+ * the loop. Machines are late at times, so only lower bounds and the sum are known. */
 static void where_time_goes(void **state) {
     (void)state;
     smoe_worked worked = {.seconds = {[SMOE_WORK_products] = 1}};

@@ -1,5 +1,5 @@
-/* Files that are whole or not there: what was put in pieces of any size, full disks, and what is
- * given up. */
+/* Files that appear whole or not at all: output written in pieces of any size, full disks, and
+ * files that are abandoned. */
 #include "base/file.h"
 #include "scratch.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* What file.c writes at a time: pieces are shorter, as long, and longer. */
+/* The size of the blocks that file.c writes: pieces are shorter, equally long, and longer. */
 enum { BLOCK = 2 << 20 };
 
 static void put_in_pieces(void **state) {
@@ -42,7 +42,7 @@ static void put_in_pieces(void **state) {
     free(bytes);
 }
 
-/* A full disk is noticed by the put that fills it or, with little put, by commit. */
+/* A full disk is reported by the put that fills it or, if little was put, by commit. */
 static void full_disks(void **state) {
     (void)state;
     const size_t sizes[] = {10, BLOCK, BLOCK + 10};

@@ -1,4 +1,5 @@
-/* Frames: what goes in comes out, in memory, as CSV and as JSON; and the frames of smoe inspect. */
+/* Frames: values written are read back, in memory, as CSV and as JSON. Also the frames of smoe
+ * inspect. */
 #include "scratch.h"
 #include "base/file.h"
 #include "base/frame.h"
@@ -42,7 +43,8 @@ static void cells_come_back(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* As many digits as it takes; no number where there is none; quotes around what has commas, quotes or line ends. */
+/* As many digits as necessary; an empty field where there is no number; quotes around fields
+ * with commas, quotes or line ends. */
 static void csv(void **state) {
     char buf[SCRATCH_PATH];
     const char *path = scratch_path(*state, buf, "sizes.csv");
@@ -76,7 +78,7 @@ static void json(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* Bytes that are no UTF-8 are shown by what can be; the row is as long as the others. */
+/* Bytes that are not UTF-8 are replaced by printable characters; the row keeps its length. */
 static void json_of_other_bytes(void **state) {
     (void)state;
     smoe_frame frame;
@@ -91,7 +93,7 @@ static void json_of_other_bytes(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* Columns of names known at run time only; more rows than the first memory holds. */
+/* Columns whose names are known only at run time; more rows than the first allocation holds. */
 static void columns_one_by_one(void **state) {
     (void)state;
     smoe_frame frame;
@@ -111,8 +113,8 @@ static void columns_one_by_one(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* A row that does not fit its table by name and kind is never put: the table is not written, and
- * the message says what is wrong. Rows that follow change nothing. */
+/* A row that does not match its table by name and kind is never put. The table is then not
+ * written, and the message says what is wrong. Later rows change nothing. */
 static void wrong_rows(void **state) {
     static const smoe_frame_cell run = {"run", .text = "a"}, size = {"size", .number = 1},
                                  share = {"share", .number = 2};
@@ -147,7 +149,7 @@ static void wrong_rows(void **state) {
     }
 }
 
-/* A row made cell by cell is put like any other; a cell too many is found out. */
+/* A row made cell by cell is put like any other; one cell too many is detected. */
 static void cell_by_cell(void **state) {
     (void)state;
     smoe_frame frame;
@@ -170,7 +172,7 @@ static void cell_by_cell(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* An empty frame has a heading; out of memory is said when it is written. */
+/* An empty frame has a heading. Out of memory is reported when the frame is written. */
 static void empty_and_failed(void **state) {
     char buf[SCRATCH_PATH];
     const char *path = scratch_path(*state, buf, "empty.csv");
@@ -191,7 +193,7 @@ static void empty_and_failed(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* Integers as long as a double tells them from their neighbours; never one that wraps. */
+/* Integers are printed as such as long as a double represents them exactly; they never overflow. */
 static void numbers(void **state) {
     (void)state;
     const struct {
@@ -208,7 +210,7 @@ static void numbers(void **state) {
     }
 }
 
-/* Each frame of smoe inspect says what it is, names its columns once, and begins with the run. */
+/* Each frame of smoe inspect describes itself, names each column once, and begins with the run. */
 static void frames_of_inspect(void **state) {
     (void)state;
     smoe_frame *frames;
@@ -230,14 +232,14 @@ static void frames_of_inspect(void **state) {
     smoe_frames_free(frames, count);
 }
 
-/* ---- what a function prints -------------------------------------------------------------------- */
+/* ---- what a function prints ------------------------------------------------------------------ */
 
 static int print_half(FILE *out, const void *context, smoe_err *err) {
     fprintf(out, "%g\n", 0.5);
     return context ? smoe_fail(err, SMOE_DATA, "%s", (const char *)context) : 0;
 }
 
-/* A file is whole or as it was; the printer's own error comes through. */
+/* A file is either complete or unchanged; the printer's own error is passed on. */
 static void printed(void **state) {
     smoe_err err = {0};
     char path[SCRATCH_PATH];

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Times other programs on smoe's benchmark models, in the same minutes, and prints how they compare.
+"""Times other programs on smoe's benchmark models, alternating with smoe, and prints how they compare.
 
     tests/bench/peer.py                              all four cases, every peer that can be imported
     tests/bench/peer.py tiny-dense tiny-soft64       some cases
     tests/bench/peer.py --peers torch --turns 5 --rounds 10 --threads 2
     tests/bench/peer.py --precision bf16             smoe in BF16, every peer in BF16 and in single precision
 
-Optional: nothing else here needs it, make check never runs it. It needs Python 3.9 and whichever peers are wanted:
+Optional: nothing else here needs it, and make check never runs it. It needs Python 3.9 and the peers to be timed:
     torch      PyTorch, eager            pip install torch   (or Debian's python3-torch)
     compile    PyTorch, torch.compile    version 2, and a C++ compiler
     jax        JAX, jit                  pip install jax
-What is not there is left out and said. s16-soft128 takes 16 GB of memory, in one process at a time.
+A peer that is not installed is left out, with a message. s16-soft128 takes 16 GB of memory; only one process runs at a time.
 
-Every case is the model of experiments/bench/CASE.yaml: same shapes, batch, threads, cross-entropy and Adam; the counts
-of parameters are compared. A peer gets its fast paths: fused attention, batched experts, fused Adam. Weight decay and
-clipping by the global norm are left to smoe alone, which has them on. Weights and moments are in single precision
-always. BF16 is what users of a peer write: torch.autocast for PyTorch, weights and activations cast for JAX, with the
-statistics of LayerNorm and the loss in single precision.
-smoe bench and the peers take turns, each in a process of its own, so that a noisy machine is noisy for all. A turn warms
-up and then times some rounds; from all turns come the minimum and the median of the turns' medians. A ratio above 1
-says how many times faster smoe is.
+Every case is the model of experiments/bench/CASE.yaml: same shapes, batch, threads, cross-entropy and Adam; the numbers
+of parameters are compared. A peer uses its fast paths: fused attention, batched experts, fused Adam. Only smoe has weight
+decay and clipping by the global norm. Weights and moments are always in single precision. BF16 is what users of a peer
+write: torch.autocast for PyTorch, weights and activations cast for JAX, with the statistics of LayerNorm and the loss in
+single precision.
+smoe bench and the peers alternate, each in a process of its own, so that noise of the machine affects all of them. A turn
+is one such process: it warms up and then times several rounds. The results are the minimum over all turns and the median
+of the turns' medians. A ratio above 1 says how many times faster smoe is.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, MoE blocks (the last ones), experts of one slot
+CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, number of MoE blocks (the last ones), number of experts with one slot each
     "s16-dense": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=0, E=0),
     "s16-soft128": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=6, E=128),
     "tiny-dense": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=0, E=0),
@@ -265,10 +265,10 @@ PEERS = {
 }
 
 
-# ---- turns
+# ---- alternating rounds
 
 def run_json(command):
-    """The object a command prints last on stdout, or None and why not."""
+    """The last object that a command prints on stdout; or None and the reason why there is none."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["nothing said"]
@@ -280,7 +280,7 @@ def run_json(command):
 
 
 def take_turns(name, args):
-    """{program: [results]} of a case."""
+    """{program: [results]} for a case."""
     programs = {"smoe": [args.smoe, "bench", os.path.join(ROOT, "experiments", "bench", name + ".yaml"), "--json",
                          "--quiet", "--rounds", str(args.rounds), "--threads", str(args.threads),
                          "--classes", str(CASES[name]["N"]), "train.precision=" + args.precision]}

@@ -1,7 +1,8 @@
 #!/bin/sh
-# What a sweep of tiny cells spends outside training: its time on the clock less what the cells' own records say they trained
-# and evaluated (wall_s of the last record), as a share. Usage: tests/bench/sweep.sh [STEPS [CELLS]], on a machine with
-# nothing else to do; STEPS of the small model of tests/cli/tiny.yaml take about half a millisecond each.
+# The share of a sweep of tiny cells that is spent outside training: its wall time less the time that the cells' own records
+# say was spent on training and evaluation (wall_s of the last record), divided by its wall time. Usage:
+# tests/bench/sweep.sh [STEPS [CELLS]], on an otherwise idle machine. A step of the small model of tests/cli/tiny.yaml takes
+# about half a millisecond.
 set -eu
 cd "$(dirname "$0")/../.."
 steps=${1:-4000} cells=${2:-8}

@@ -1,6 +1,6 @@
 /*
  * bench/cost against small models counted by hand in the comments, against the parameter table that
- * the model itself builds, and at its limits. test_cost_papers.c has the papers' tables.
+ * the model itself builds, and at its limits. The papers' tables are in test_cost_papers.c.
  */
 #include "approx.h"
 #include "overrides.h"
@@ -93,10 +93,10 @@ static void counted_by_hand_soft(void **state) {
 }
 
 /*
- * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence
- * 12 places a group and 6 expert rows an image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3);
- * by one-hot products dispatch 4 tokens x 12 x 4 = 192 (2) and combine 192 (3); 4*4*12 = 192
- * element-wise beside 528 + 9*8*6 + 128 = 1088. A token is computed by 6/4 experts.
+ * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence 12
+ * places per group and 6 expert rows per image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3).
+ * With one-hot products, dispatch 4 tokens x 12 x 4 = 192 (2) and combine 192 (3). Element-wise
+ * 4*4*12 = 192 in addition to 528 + 9*8*6 + 128 = 1088. On average 6/4 experts process a token.
  */
 static void counted_by_hand_choice(void **state) {
     (void)state;
@@ -123,27 +123,28 @@ static void counted_by_hand_choice(void **state) {
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.k=1");
-    overrides_set(&list, "model.moe.capacity=2"); /* 8 places an image, but only 4 choices */
+    overrides_set(&list, "model.moe.capacity=2"); /* 8 places per image, but only 4 choices */
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, 163 + 76, 0);
     smoe_cost_free(&cost);
 
-    overrides_set(&list, "model.moe.router=experts-choice"); /* K does not count */
+    overrides_set(&list, "model.moe.router=experts-choice"); /* K is ignored */
     overrides_set(&list, "model.moe.k=2");
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, 163 + 2 * 76, 0);
     smoe_cost_free(&cost);
 
-    overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token once at most */
+    overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token at most once */
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, cost.params, 0);
     smoe_cost_free(&cost);
 }
 
-/* Identity moves each of the 4 tokens to one expert and back: no router, products in experts. */
+/* Identity moves each of the 4 tokens to one expert and back: no products in the router, only in
+ * the experts. */
 static void counted_by_hand_identity(void **state) {
     (void)state;
     smoe_cost cost;
@@ -159,7 +160,7 @@ static void counted_by_hand_identity(void **state) {
     smoe_cost_free(&cost);
 }
 
-/* 12 slots for 4 tokens are three a token, but there are only two experts to be active. */
+/* 12 slots for 4 tokens are three per token, but only two experts can be active. */
 static void never_more_active_than_there_are(void **state) {
     (void)state;
     smoe_cost cost;
@@ -170,7 +171,7 @@ static void never_more_active_than_there_are(void **state) {
     smoe_cost_free(&cost);
 }
 
-/* Constant weights have no gradient: their product is done twice in training, not thrice. */
+/* Constant weights have no gradient: training computes their product twice, not three times. */
 static void fixed_routing_is_cheaper(void **state) {
     (void)state;
     static const struct {
@@ -206,7 +207,7 @@ static void other_heads(void **state) {
     overrides_set(&list, "model.head=map");
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "attn_pool", 168, 480, 1440);
-    /* element-wise as above, and 4*2*4 for the weights and 9*8 for the MLP of the pool */
+    /* element-wise as above, plus 4*2*4 for the weights and 9*8 for the MLP of the pool */
     assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
     smoe_cost_free(&cost);
 
@@ -226,7 +227,8 @@ static bool has_prefix(const char *name, const char *prefix) {
     return !strncmp(name, prefix, length) && (name[length] == '.' || !name[length]);
 }
 
-/* Every row's parameters are those of the tensors under its name, and every tensor is under one. */
+/* The parameters of each row are those of the tensors under its name; each tensor belongs to one
+ * row. */
 static void assert_table(const char *text, overrides *list) {
     smoe_spec spec;
     smoe_cost cost;
@@ -308,7 +310,8 @@ static const char largest[] =
     "model: {variant: H, patch_size: 14, moe: {layers: last-16, router: soft, experts: 256}}\n"
     "train: {steps: 300000, batch_size: 4096}\n";
 
-/* One slot an expert: 32 images are 32 rows, whose gradients of 2 experts of 2 x 16 x 32 nobody keeps; those of 33 are kept. */
+/* One slot per expert. With 32 images an expert has 32 rows, and the gradients of 2 experts of 2
+ * x 16 x 32 are not stored; with 33 images they are. */
 static void gradients_of_few_rows(void **state) {
     (void)state;
     smoe_cost cost;
@@ -323,7 +326,7 @@ static void gradients_of_few_rows(void **state) {
     }
 }
 
-/* Nor where a width is no multiple of 16, or above 8192. */
+/* Nor where a width is not a multiple of 16, or above 8192. */
 static void gradients_of_odd_widths(void **state) {
     (void)state;
     const size_t mlp[] = {8192, 8208, 8200};
@@ -338,7 +341,7 @@ static void gradients_of_odd_widths(void **state) {
     }
 }
 
-/* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB of weights alone. */
+/* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB for the weights alone. */
 static void largest_model_costs_nothing(void **state) {
     (void)state;
     smoe_cost cost;
@@ -349,7 +352,7 @@ static void largest_model_costs_nothing(void **state) {
     overrides_cost(&cost, largest, &list, NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_true(peak_kilobytes() - before < 64 * 1024);
-    assert_true(end.tv_sec - start.tv_sec < 2); /* a millisecond in fact; busy machines stall */
+    assert_true(end.tv_sec - start.tv_sec < 2); /* normally a millisecond; busy machines stall */
     assert_close(cost.bytes.weights, 4 * cost.params, 0);
     assert_true(cost.bytes.weights > 216e9);
     assert_true(cost.bytes.activations > 1e12); /* 4096 images of 256 tokens through 32 blocks */
@@ -374,9 +377,9 @@ static void classes_must_be_known(void **state) {
     smoe_spec_free(&spec);
 }
 
-/* Two such layers with numbers of their own: K 1, C 1 has 2*4*1/2 = 4 places an expert, 4 rows an
- * image, one expert a token; K 2, C 0.75 is the one above. Element-wise 33*2*4*4 + 9*8*(4 + 6) +
- * 2 * 4*2*16 = 2032. */
+/* Two such layers, each with its own K and C. K 1, C 1: 2*4*1/2 = 4 places per expert, 4 rows
+ * per image, one expert per token. K 2, C 0.75 is the layer above. Element-wise 33*2*4*4 +
+ * 9*8*(4 + 6) + 2 * 4*2*16 = 2032. */
 static void counted_by_hand_lists(void **state) {
     (void)state;
     smoe_cost cost;

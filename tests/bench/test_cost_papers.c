@@ -1,6 +1,6 @@
 /*
- * bench/cost against the papers: every row of the tables in tests/reference, the predictions of a
- * separate implementation of the same formulas to their last digit, and experiments/paper.
+ * bench/cost against the papers: every row of the tables in tests/reference, the values of a
+ * separate implementation of the same formulas to the last digit, and experiments/paper.
  */
 #include "approx.h"
 #include "overrides.h"
@@ -55,7 +55,7 @@ static double number(const char *text) {
     return strtod(text, NULL);
 }
 
-/* The reference has six significant digits: the same six are expected. */
+/* The reference values have six significant digits; they must agree in all six. */
 static void assert_digits(double value, const char *expected, const char *what, const char *row) {
     char digits[32], wanted[32];
     snprintf(digits, sizeof digits, "%.6g", value);
@@ -90,7 +90,7 @@ static void set_soft(overrides *list, const char *variant, const char *router,
     overrides_set(list, "model.moe.experts=%s", experts);
 }
 
-/* Soft MoE Tables 1 and 2: parameters, GFLOP an image, half of the training exaFLOPs. */
+/* Soft MoE Tables 1 and 2: parameters, GFLOP per image, half of the training exaFLOPs. */
 static void soft_moe_long_runs(void **state) {
     (void)state;
     table t;
@@ -115,7 +115,7 @@ static void soft_moe_long_runs(void **state) {
         assert_digits(cost.train_exaflop / 2, f[13], "exaFLOP", f[1]);
         assert_digits(cost.products_train_per_image * images / 2e18, f[14], "exaFLOP of products",
                       f[1]);
-        /* The print cuts the parameters off, but rounds those of ViT H/14 (668.67 to 669M). */
+        /* The paper truncates the parameters, but rounds those of ViT H/14 (668.67 to 669M). */
         bool rounded = *f[2] == 'H' && number(f[4]) == 0;
         assert_close(number(f[7]), unit * floor(millions / unit + (rounded ? 0.5 : 0)), 1e-9);
         if (number(f[0]) == 2) {
@@ -128,7 +128,7 @@ static void soft_moe_long_runs(void **state) {
     assert_errors(exaflop_error, count, 0.11, 0.30);
 }
 
-/* Soft MoE Table 9: 107 runs of 300k steps, of which seven are known not to follow the count. */
+/* Soft MoE Table 9: 107 runs of 300k steps, of which seven are known not to match the count. */
 static void soft_moe_pareto(void **state) {
     (void)state;
     static const smoe_cost_options einsum = {.einsum = true};
@@ -185,7 +185,7 @@ static void set_vmoe(overrides *list, char *const *f, bool *pre_logits) {
         overrides_set(list, "model.mlp=2048");
         overrides_set(list, "model.heads=8");
     }
-    if (large) { /* other classes, no class token, no layer before the head */
+    if (large) { /* different classes, no class token, no layer before the head */
         overrides_set(list, "model.width=1408");
         overrides_set(list, "model.depth=48");
         overrides_set(list, "model.mlp=6400");
@@ -256,8 +256,7 @@ static double vmoe_inference_flops(const table *models, size_t row, const char *
     return flops;
 }
 
-/* V-MoE Tables 9 and 10: inference as a percentage of ViT-H/14's, with other K and C in Table 10.
- */
+/* V-MoE Tables 9 and 10: inference as a percentage of that of ViT-H/14; Table 10 varies K and C. */
 static void vmoe_inference(void **state) {
     (void)state;
     static table models, t;
@@ -281,7 +280,7 @@ static void vmoe_inference(void **state) {
     }
 }
 
-/* Soft MoE, section 3.5.1: S/16 with 4096 slots in the last two blocks, from 2 to 4096 experts. */
+/* Soft MoE, section 3.5.1: S/16 with 4096 slots in the last two blocks, with 2 to 4096 experts. */
 static void soft_moe_experts_sweep(void **state) {
     (void)state;
     static const struct {
@@ -319,7 +318,7 @@ static void assert_says(const char *path, const char *text, const char *line) {
     if (!strstr(text, line)) fail_msg("%s does not say: %s", path, line);
 }
 
-/* The specs of Table 2 are valid, and their comments and README say what they cost. */
+/* The specs of Table 2 are valid, and their comments and the README state their cost. */
 static void paper_specs_say_what_they_cost(void **state) {
     (void)state;
     static const char *const names[] = {

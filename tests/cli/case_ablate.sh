@@ -5,13 +5,13 @@ for row in soft soft-uniform uniform-soft uniform identity dense; do
     grep -q "^$row .* 2$" out || fail "no row $row: $(cat out)"
     [ $row = soft ] || grep -q "^$row  *precision_at_1 .*distinguishable$" out || fail "no difference of $row: $(cat out)"
 done
-[ "$(wc -l <table/differences.csv)" -eq 16 ] || fail "$(cat table/differences.csv)" # 5 rows x 3 metrics, heading; dropped is 0 everywhere
-# what drops nothing says 0, what has no experts says nothing
+[ "$(wc -l <table/differences.csv)" -eq 16 ] || fail "$(cat table/differences.csv)" # 5 rows x 3 metrics and a heading; dropped is 0 everywhere
+# routers that never drop report 0, models without experts report nothing
 grep -qE '^soft .* 0 +2$' out && grep -qE '^dense .* - +2$' out || fail "$(cat out)"
 grep -q 'slots_per_expert: 4' table/*identity,seed=0/spec.yaml || fail "identity has no slot for each token"
 grep -q 'layers: none' table/*dense,seed=1/spec.yaml || fail "dense has experts"
 
-# routers that choose beside those that mix, the same cells as the table's where they are the same
+# routers that choose, and others that mix; cells that both tables have are the same
 status 0 smoe ablate tiny.yaml --routers tokens-choice,experts-choice,soft --seeds 0,1 -q -o choice >out
 for row in tokens-choice experts-choice; do
     grep -q "^$row  *precision_at_1 .*distinguishable$" out || fail "no difference of $row: $(cat out)"
@@ -25,14 +25,14 @@ status 0 smoe ablate --resume choice -q --reference router=experts-choice >out
 grep -q '^Differences from router=experts-choice,' out && grep -q '^soft  *precision_at_1 .*distinguishable$' out || fail "$(cat out)"
 grep -q '^tokens-choice,router=experts-choice,dropped,' choice/differences.csv || fail "$(cat choice/differences.csv)"
 
-# one seed: nothing is distinguishable
+# with one seed nothing is distinguishable
 status 0 smoe ablate tiny.yaml --routers experts-choice,dense --seeds 5 -q -o one >out
 grep -q '^Differences from router=experts-choice,' out || fail "$(cat out)"
 grep -q '[^t] distinguishable' out && fail "$(cat out)"
 status 0 smoe ablate --resume one -q --json >json
 grep -q '"reference": "router=experts-choice"' json || fail "$(cat json)"
 [ "$(smoe ablate --status one | grep -c ' done ')" -eq 2 ] || fail "$(smoe ablate --status one)"
-# a sweep is no ablation
+# a sweep is not an ablation
 status 0 smoe sweep tiny.yaml train.steps=10,12 -q -o other >/dev/null
 status 2 smoe ablate --resume other 2>err
 grep -q 'not an ablation' err || fail "$(cat err)"

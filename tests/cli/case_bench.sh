@@ -1,4 +1,4 @@
-# smoe bench --append: a table with one heading and a line a benchmark; each part of the model has a limit.
+# smoe bench --append: a table with one heading and a line per benchmark; each part of the model has a limit.
 . "$ROOT/tests/cli/lib.sh"
 for name in first second; do
     status 0 smoe bench tiny.yaml name=$name --rounds 1 -q --append tables/bench.md --json >$name.json
@@ -11,7 +11,7 @@ done
 grep -Eq '"memory_bytes_per_s": [0-9]' first.json || fail "memory was not measured"
 grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
 
-# What the threads do adds up, and has a line in the table and a name in the man page.
+# The kinds of work of the threads add up; each has a line in the table and a name in the man page.
 smoe bench tiny.yaml --rounds 2 -q --json | awk -F'[:,]' '
     /"work": / { work = 1 }
     work && /"train"|"infer"/ { passes++ }
@@ -24,7 +24,7 @@ sed 1d threads | while read -r name _; do
     grep -Eq "^\.BR? $name\b" "$ROOT/man/smoe-bench.1" || fail "$name is not in the man page"
 done
 
-# The best of a limit is not below its median, nor the shortest time above its own; both give shares.
+# The best value of a limit is not below its median, and the shortest time not above its median; both give shares.
 smoe bench tiny.yaml --rounds 5 -q --json | awk -F'[:,]' '
     /"fma_gflops"/ { limit[++limits] = $2 }
     /"min"/ { shortest = $2 }
@@ -44,12 +44,12 @@ smoe bench tiny.yaml --rounds 2 -q --json | tr -d ' \n' | sed 's/\(0\.[0-9]\{10\
 fma=$(sed 's/.*"mfu_fma":{\([^}]*\)}.*/\1/' json) unit=$(sed 's/.*"mfu_unit":{\([^}]*\)}.*/\1/' json)
 [ "$fma" = "$unit" ] || fail "in single precision the unit is multiply-adds: $fma, $unit"
 
-# What cannot be written is said, and what was there is kept.
+# A failure to write is reported, and the existing file is kept.
 mkdir folder
 status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null
 status 1 smoe bench tiny.yaml --rounds 1 -q --append /dev/null/bench.md >/dev/null
 
-# Only a table that --append made is added to, and that is known before the work.
+# Lines are added only to a table that --append made; this is checked before the work starts.
 status 0 smoe init tiny.yaml weights.safetensors -q >/dev/null
 cp weights.safetensors before.safetensors
 printf '# Notes\n\n| case | time |\n|---|---|\n' >notes.md

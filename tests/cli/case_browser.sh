@@ -1,4 +1,4 @@
-# The report in a browser: no error, no request, a viewer that follows clicks and keys, nothing wider than the window.
+# The report in a browser: no error, no request, a viewer that responds to clicks and keys, nothing wider than the window.
 . "$ROOT/tests/cli/lib.sh"
 for name in chromium chromium-browser google-chrome; do
     browser=$(command -v $name) && break

@@ -1,5 +1,5 @@
-# Standard files that the caller closed: what would have been printed goes into no file of the run, and a closed
-# standard output is a failure though the run itself is done.
+# Standard files that the caller closed: output goes into no file of the run, and a closed standard output is a failure
+# although the run itself is done.
 . "$ROOT/tests/cli/lib.sh"
 run() { smoe train tiny.yaml -o "$1" train.steps=8; }
 status 0 run open >out
@@ -16,8 +16,8 @@ for r in no-err no-in-err no-out none; do
     grep -qv ' started by smoe \| done$' $r/log.txt && fail "$r/log.txt holds: $(cat $r/log.txt)"
     status 0 smoe train --resume $r -q train.steps=9 >out
 done
-# Standard error whose reader goes away, as that of `2>&1 | head -1`: the run is finished all the same. A result that
-# nobody reads ends the program as other programs are ended there: quietly, by SIGPIPE.
+# Standard error whose reader closes it, as in `2>&1 | head -1`: the run finishes all the same. A result without a reader
+# ends the program as it ends other programs: quietly, by SIGPIPE.
 mkfifo pipe
 exec 3<>pipe 4>pipe 3<&-
 status 0 run no-reader 2>&4 >out
@@ -31,14 +31,14 @@ same_run open deaf
 grep -q '^done' deaf/STATUS || fail "STATUS is $(cat deaf/STATUS)"
 smoe cost tiny.yaml --json >&4 2>err
 [ $? -eq 141 ] && [ ! -s err ] || fail "cost --json unread: $(cat err)"
-# A file in use that is cut short raises SIGBUS: said in a line, not a crash.
+# A file in use that is truncated raises SIGBUS: a one-line message, not a crash.
 smoe train tiny.yaml -q train.steps=100000 -o cut 2>err &
 wait_for cut/metrics.jsonl 5
 kill -BUS $!
 wait $!
 [ $? -eq 3 ] || fail "not status 3: $(cat err)"
 grep -q '^smoe: a mapped file was truncated' err || fail "$(cat err)"
-# A stack that is too small, and cannot be made larger.
+# A stack that is too small and cannot be enlarged.
 (ulimit -s 512; smoe train tiny.yaml -q -o small) 2>err
 [ $? -eq 1 ] || fail "not status 1: $(cat err)"
 grep -q '^smoe: the stack is limited to 512 KiB (ulimit -s), but 1280 KiB are needed$' err || fail "$(cat err)"

@@ -1,4 +1,4 @@
-# Rows of a sweep with seeds, compared with a reference: printed, in its files and as JSON, and again with another one.
+# Rows of a sweep with seeds, compared with a reference: printed, in files and as JSON, and again with another reference.
 . "$ROOT/tests/cli/lib.sh"
 more="model.moe.experts=2,4 model.moe.router=soft,uniform seed=0,1 train.steps=4"
 status 0 smoe sweep tiny.yaml $more -q -o first >out
@@ -7,25 +7,25 @@ grep -qE '^4 +uniform +precision_at_1 .* 2 +(not )?distinguishable$' out || fail
 grep -Eq "^first: results.csv, summary.csv, differences.csv, summary.md(, sweep.svg)?\$" out || fail "$(cat out)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,soft,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 " ] ||
     fail "$(cat first/differences.csv)"
-# the mean of the differences of results.csv: cell 2 - cell 0 and cell 3 - cell 1 (the name of a cell has two commas)
+# the mean of the differences of results.csv: cell 2 - cell 0 and cell 3 - cell 1 (a cell's name contains two commas)
 awk -F, 'FNR == 1 { files++; for (i = 1; i <= NF; i++) if ($i == "test_loss") at[files] = i + 2 * (files == 1); next }
     files == 1 { loss[FNR] = $at[1] }
     files == 2 && $1 == 2 && $2 == "uniform" && $4 == "test_loss" { got = $5; seen++ }
     END { want = (loss[4] - loss[2] + loss[5] - loss[3]) / 2; off = got - want; exit !(seen == 1 && off < 1e-12 && off > -1e-12) }' \
     first/results.csv first/differences.csv || fail "$(cat first/results.csv first/differences.csv)"
-# another reference, of a sweep that is there; rows keep their experts, and are pooled over them
+# another reference, for an existing sweep; rows are matched by their number of experts, and pooled over it
 status 0 smoe sweep --resume first -q --reference model.moe.router=uniform --json >json
 grep -q '"reference": "model.moe.router=uniform"' json && grep -q '"distinguishable": ' json || fail "$(cat json)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,soft,model.moe.router=uniform,precision_at_1 4,soft,model.moe.router=uniform,precision_at_1 ,soft,model.moe.router=uniform,precision_at_1 " ] ||
     fail "$(cat first/differences.csv)"
-# --status prints them, and changes no file
+# --status prints them and changes no file
 cp first/differences.csv before.csv
 status 0 smoe sweep --status first --reference model.moe.experts=4 >out
 grep -q '^Differences from model.moe.experts=4, ' out && grep -qE '^2 +uniform +precision_at_1 ' out || fail "$(cat out)"
 cmp before.csv first/differences.csv || fail "--status changed a table"
 status 2 smoe sweep --status first --reference model.moe.experts=4 --json 2>err
 grep -q -- '--status --json has no differences; --resume --json has them$' err || fail "$(cat err)"
-# a row without a counterpart is named, and what would give it one does
+# a row without a counterpart is named, with the reference that would give it one
 cat >zipped.yaml <<EOF
 $(cat tiny.yaml)
 sweep: {zip: {model.moe.router: [soft, tokens-choice, tokens-choice], model.moe.priority: [bpr, bpr, vanilla]}, seeds: [0, 1]}
@@ -37,7 +37,7 @@ grep -qxF -- "- $why" zipped/summary.md || fail "$(cat zipped/summary.md)"
 status 0 smoe sweep --status zipped --reference 'model.moe.router=soft,model.moe.priority=*' >out
 grep -q 'not compared' out && fail "$(cat out)"
 grep -qE '^tokens-choice +vanilla +precision_at_1 ' out || fail "$(cat out)"
-# of the spec; the command line beats it; the ledger keeps it
+# a reference in the spec; the command line overrides it; the ledger stores it
 { cat tiny.yaml; echo "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1], reference: model.moe.experts=4}"; } >swept.yaml
 status 0 smoe sweep swept.yaml -q -o spec train.steps=4 >out
 grep -q '^Differences from model.moe.experts=4,' out || fail "$(cat out)"
@@ -46,23 +46,23 @@ cmp out again || fail "$(cat again)"
 status 0 smoe sweep swept.yaml -q -o line train.steps=4 --reference model.moe.experts=2 >/dev/null
 status 0 smoe sweep --resume line -q >out
 grep -q '^Differences from model.moe.experts=2,' out || fail "$(cat out)"
-# mistakes are found before anything is made
+# mistakes are reported before any file is made
 status 2 smoe sweep swept.yaml -q -o never model.moe.experts=2,8 2>err
 grep -q '^smoe sweep: sweep.reference: no row has model.moe.experts=4$' err || fail "$(cat err)"
 status 2 smoe sweep swept.yaml -q -o never --reference experts=4 2>err
 grep -q "'experts' is not KEY=VALUE with one of the swept keys: model.moe.experts$" err || fail "$(cat err)"
 [ ! -e never ] || fail "a refused sweep left a folder"
-# many rows: those of precision and loss are printed
+# many rows: only those of precision and loss are printed
 status 0 smoe sweep tiny.yaml -q -o many train.steps=4 train.batch_size=2 seed=0,1 model.moe.experts=1,2,3,4,5,6,7 model.moe.router=soft,uniform >out
 grep -q '(other metrics too: differences.csv):$' out || fail "$(cat out)"
 sed -n '/^Differences/,$p' out | grep -q step_s && fail "$(cat out)"
 sed -n '/^Differences/,$p' out | grep -q test_loss || fail "$(cat out)"
 grep -q ',step_s,' many/differences.csv || fail "$(cat many/differences.csv)"
-# without seeds there is nothing to compare unless it is asked for
+# without seeds nothing is compared unless requested
 status 0 smoe sweep tiny.yaml -q -o single train.steps=4 model.moe.experts=2,4 >out
 grep -q Differences out && fail "$(cat out)"
 [ ! -e single/differences.csv ] || fail "$(cat single/differences.csv)"
 
-# what a sweep cost is drawn by ratios where it spans a few times itself
+# costs of a sweep are drawn on a logarithmic axis if they span several times the smallest
 status 0 smoe sweep tiny.yaml model.width=8,64 train.steps=4 -q -o cost --x train_exaflop >out
 grep -q '^set logscale x 10$' cost/sweep.gp || fail "$(cat cost/sweep.gp)"

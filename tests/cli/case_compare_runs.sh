@@ -1,4 +1,5 @@
-# compare: the same run on other threads is the same; another seed differs from the first record on; sizes and checkpoints.
+# compare: the same run with other threads is the same; another seed differs from the first record on; sizes and
+# checkpoints.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -j2 -o a >/dev/null
 status 0 smoe train tiny.yaml -q -j1 -o b >/dev/null
@@ -12,20 +13,20 @@ status 0 smoe compare a c >out
 grep -qE '^seed +0 +1$' out && grep -qE '^train.steps +24 +28$' out || fail "$(cat out)"
 grep -qE '^records: the first 0 are the same; at step 1 they differ in ' out || fail "$(cat out)"
 grep -qE '^weights: [0-9] of 33 tensors are the same; the largest difference is [0-9.]+, in ' out || fail "$(cat out)"
-# the last values are those of the records, the steps those in common
+# the last values are those of the records, the number of steps is that of the common ones
 last() { grep -o "\"$2\": *[0-9.e-]*" "$1/metrics.jsonl" | tail -n 1 | sed 's/.*: *//'; }
 row=$(grep '^train/loss ' out)
 echo "$row" | awk -v a="$(last a train/loss)" -v b="$(last c train/loss)" '
     { exit !($2 - a < 1e-5 && a - $2 < 1e-5 && $3 - b < 1e-5 && b - $3 < 1e-5 && $6 == 24) }' ||
     fail "$row; $(last a train/loss), $(last c train/loss)"
-# one that was changed in one record, by one digit, by whoever leaves out the running checksums
+# one record is changed by one digit, by someone who leaves out the running checksums
 cp -r a d
 sed -i 's/,"chain":"[0-9a-f]*"//' d/metrics.jsonl
 sed -i '12s/"train\/loss":\([0-9]\)\./"train\/loss":\1.0/' d/metrics.jsonl
 cmp -s a/metrics.jsonl d/metrics.jsonl && fail "the copy was not changed"
 status 0 smoe compare a d --json >json
 grep -q '"records": 11,' json && grep -q '"metric": "train/loss"' json || fail "$(grep -A8 '"same"' json)"
-# several, and checkpoints, which have no records
+# several runs, and checkpoints, which have no records
 status 0 smoe compare a b a/ckpt/step_00000020 --json >json
 [ "$(grep -c '"settings": ' json)" -eq 2 ] && grep -q '"records": null' json || fail "$(grep records json)"
 status 3 smoe compare a nothing 2>err

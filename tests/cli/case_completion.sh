@@ -1,4 +1,4 @@
-# The completion scripts are sound and offer commands, options and keys of the spec.
+# The completion scripts are valid and offer commands, options and keys of the spec.
 . "$ROOT/tests/cli/lib.sh"
 command -v bash >/dev/null || skip "no bash"
 for shell in bash zsh fish; do

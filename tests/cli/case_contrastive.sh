@@ -1,5 +1,5 @@
-# Images and captions: both towers trained, stopped and resumed to the same bits; the image tower frozen, from another run;
-# what an evaluation says.
+# Images and captions: both towers trained, stopped and resumed to the same bits; the image tower taken from another run and
+# frozen; the results of an evaluation.
 . "$ROOT/tests/cli/lib.sh"
 pairs='train.loss=contrastive text.context=40 text.width=16 text.heads=2 text.depth=1 data.limit=64 data.test_size=40'
 zeroshot='eval.zeroshot=["a large {}", "{}"]'
@@ -28,7 +28,7 @@ grep -q 'tensors start from' lit/log.txt || fail "nothing said of what --init ga
 status 0 smoe train tiny.yaml -q $pairs "$groups" --init classifier/ckpt/latest -o lit2 -j1 2>err
 same_run lit lit2
 grep -q 'router' lit/metrics.jsonl && fail "statistics of routers that are not trained"
-# a file of merges, kept as the path in the run; a resume reads it again
+# a merges file is stored as a path in the run; a resume reads it again
 printf '#version\na n</w>\nr e\nre d</w>\n' >merges.txt
 status 0 smoe train tiny.yaml -q $pairs text.tokenizer=merges.txt train.steps=4 -o merged
 grep -q 'tokenizer: .*/merges.txt' merged/spec.yaml || fail "no path of the tokenizer in $(grep tokenizer merged/spec.yaml)"

@@ -26,13 +26,13 @@ grep -q '^## Primary contrasts$' plan/summary.md && grep -q '^## Trends (explora
 status 0 smoe sweep --resume plan -q --json >json
 for key in primary differences trends adjusted finding seeds_low; do grep -q "\"$key\": " json || fail "no $key: $(cat json)"; done
 
-# the margin of the command line is that of the exploratory rows
+# the margin of the command line applies to the exploratory rows
 status 0 smoe sweep --status plan --equivalence 1e-9 >out
 grep -qE '^uniform +2 +precision_at_1 .* (equivalent within ±1e-09|different|not decided)$' out || fail "$(cat out)"
 status 2 smoe sweep --status plan --equivalence none 2>err
 grep -q "^smoe sweep: --equivalence: 'none' is not a margin: " err || fail "$(cat err)"
 
-# how many seeds: of the folder, of the spec whose folder it is, and of an ablation
+# the number of seeds: of the folder, of the spec whose folder it is, and of an ablation
 status 0 smoe sweep plan --power >out
 [ "$(grep -cE ' (0.005|0.01|0.02|0.05) ' out)" -eq 8 ] || fail "$(cat out)"
 status 0 smoe sweep plan.yaml train.steps=4 -o plan --power=0.03 --json >json
@@ -71,7 +71,7 @@ printf x >>"$(ls plan/*/outcomes.npy | head -n 1)"
 status 3 smoe sweep plan --pack x.tar.gz 2>err
 [ ! -e x.tar.gz ] && grep -q 'outcomes.npy: changed since it was written' err || fail "$(cat err)"
 
-# what was to be shown cannot change afterwards
+# a plan cannot be changed after the sweep has begun
 sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o plan --resume train.steps=4 2>err
 grep -q 'plan: sweep.primary has changed since this sweep began' err || fail "$(cat err)"

@@ -1,4 +1,5 @@
-# convert changes what weights are stored in; BF16 and the same values in F32 give the same bits everywhere; init is step 0.
+# convert changes the storage type of weights. BF16 and the same values in F32 give the same bits everywhere; the file of
+# init is step 0.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe convert run half.safetensors --type bf16 >out
@@ -11,12 +12,12 @@ for f in half full; do
     status 0 smoe inspect $f.safetensors -q data.limit=100 | sed 1d >$f.inspect
 done
 for kind in npy eval inspect; do cmp half.$kind full.$kind || fail "BF16 and the same values in F32 differ: $kind"; done
-# what is exact in the new type comes back, metadata and all
+# values that the new type represents exactly survive a round trip, with all metadata
 status 0 smoe convert full.safetensors again.safetensors --type bf16 >/dev/null
 cmp half.safetensors again.safetensors || fail "there and back is another file"
 status 0 smoe convert run/ckpt/latest same.safetensors --type f32 >/dev/null
 cmp same.safetensors run/ckpt/latest/model.safetensors || fail "F32 to F32 is another file"
-# experts alone, in the three types; a mixed file is a model like any other
+# experts only, in the three types; a file with several types is a model like any other
 for type in f32 f16 bf16; do
     status 0 smoe convert run $type.safetensors --type $type --only .experts. >/dev/null
     grep -qa "experts.fc1.weight\":{\"dtype\":\"$(echo $type | tr bf BF)\"" $type.safetensors || fail "not in $type"
@@ -27,15 +28,15 @@ grep -q "no tensor has '.expert.' in its name" err || fail "$(cat err)"
 status 2 smoe init tiny.yaml none.safetensors --type bf16 --only .expert. 2>err
 [ ! -f none.safetensors ] || fail "a file in which nothing was changed"
 cmp f32.npy bf16.npy >/dev/null && fail "rounding the experts changed no logit"
-# another program's weights, as the start of a run
+# weights of another program as the start of a run
 status 0 smoe train tiny.yaml -q --init half.safetensors train.steps=4 -o more >/dev/null
-# the start of a run by itself, and what training starts from
+# the start of a run as a file, the same that training starts from
 status 0 smoe init tiny.yaml start.safetensors seed=3 >/dev/null
 status 0 smoe train tiny.yaml -q seed=3 train.steps=4 train.optimizer.lr=0 -o still >/dev/null
 status 0 smoe eval start.safetensors -q --logits a.npy data.limit=100 >/dev/null
 status 0 smoe eval still -q --logits b.npy data.limit=100 >/dev/null
 cmp a.npy b.npy || fail "init is not what training starts from"
-# Hugging Face's names and back: the same bytes; experts have none there
+# to Hugging Face's names and back: the same bytes; that format has no experts
 status 0 smoe train tiny.yaml -q model.moe.layers=none model.head=token train.steps=4 -o dense >/dev/null
 status 0 smoe convert dense hf.safetensors --type f32 --names hf >out
 grep -q '^hf.safetensors: 40 tensors' out || fail "$(cat out)" # three for each of four tensors of q, k and v
@@ -45,7 +46,7 @@ cmp back.safetensors dense/ckpt/latest/model.safetensors || fail "other names an
 status 0 smoe eval hf.safetensors -q data.limit=100 >/dev/null
 status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
 grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has no such tensor" err || fail "$(cat err)"
-# refusals leave nothing behind
+# refused commands leave no files behind
 status 2 smoe convert run half.safetensors --type f32 2>err
 grep -q 'half.safetensors exists already' err || fail "$(cat err)"
 status 0 smoe convert run half.safetensors --type bf16 --force >/dev/null

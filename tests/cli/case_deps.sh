@@ -1,5 +1,5 @@
-# The rule that installs Debian packages: nothing missing, nothing done; root installs; sudo installs; nobody else is told
-# exactly what to type. The tools it asks are stand-ins here.
+# The rule that installs Debian packages. If nothing is missing, it does nothing; as root it installs; with sudo it uses
+# sudo; otherwise it prints exactly the command to type. Its tools are replaced by stand-ins here.
 . "$ROOT/tests/cli/lib.sh"
 mkdir stand
 stand() { printf '#!/bin/sh\n%s\n' "$2" >"stand/$1" && chmod +x "stand/$1"; }

@@ -1,4 +1,4 @@
-# A disk that is really full: status 1, the checkpoint before it survives. Needs the right to mount.
+# A disk that is really full: status 1, and the checkpoint before it survives. Needs permission to mount.
 . "$ROOT/tests/cli/lib.sh"
 mkdir disk
 mount -t tmpfs -o size=400k tmpfs disk 2>/dev/null || skip "mounting a small disk is not allowed here"

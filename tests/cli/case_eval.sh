@@ -1,4 +1,4 @@
-# eval says what the last evaluation of training said; logits do not depend on the batch; --init starts from weights.
+# eval gives the result of the last evaluation of training; logits do not depend on the batch; --init starts from weights.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run --json >result.json
 status 0 smoe eval run -q --json >eval.json
@@ -17,7 +17,7 @@ head -c 100 a.npy | grep -aq "'descr': '<f4'.*'shape': (100, 10)" || fail "a.npy
 head -c 100 al.npy | grep -aq "'descr': '<i8'.*'shape': (100,)" || fail "al.npy: $(head -c 100 al.npy)"
 status 2 smoe eval run -q --logits a.npy 2>/dev/null
 status 0 smoe eval run -q --logits a.npy --force data.limit=10 >/dev/null
-# one file for both, however it is spelt; a link that leads nowhere is there
+# one file for both outputs is refused, however its path is spelt; a link to nothing counts as existing
 status 2 smoe eval run -q --logits x.npy --labels ./x.npy 2>err
 grep -q '^smoe eval: x.npy and ./x.npy are the same file$' err || fail "$(cat err)"
 ln -s a.npy alias.npy
@@ -26,7 +26,7 @@ status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --
 ln -s nowhere.npy dangling.npy
 status 2 smoe eval run -q --logits dangling.npy 2>err
 grep -q 'dangling.npy exists already' err || fail "$(cat err)"
-# the steps of a run, as one would write them
+# the steps of a run, in several spellings
 for which in 24 step_24 step_00000024 latest best; do
     status 0 smoe eval run -q --dry-run --which $which >/dev/null
 done
@@ -36,7 +36,7 @@ status 0 smoe eval run -q --which 20 --logits 20.npy data.limit=10 >/dev/null
 cmp 20.npy a.npy >/dev/null && fail "steps 20 and 24 have the same logits"
 status 3 smoe eval run -q --which step_7 2>/dev/null
 status 2 smoe eval run -q --which step_x 2>/dev/null
-# a sweep is no run: one of its cells is
+# a sweep is not a run; one of its cells is
 status 0 smoe sweep tiny.yaml train.steps=4,8 -q -o grid >/dev/null
 for command in eval inspect; do
     status 2 smoe $command grid 2>err
@@ -45,20 +45,20 @@ done
 status 0 smoe eval grid/001-steps=8 -q >/dev/null
 status 2 smoe train --resume grid 2>err
 grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume`' err || fail "$(cat err)"
-# a limit on images that leaves too few examples is no fault of the data
+# a limit on images that leaves too few examples is not an error of the data
 status 2 smoe eval run -q eval.fewshot.shots=[5] data.limit=20 2>err
 grep -q 'eval.fewshot.shots: 5 images per class are needed' err || fail "$(cat err)"
 grep -q 'data.limit is 20: raise it, or give eval.fewshot.shots=\[\]$' err || fail "$(cat err)"
 # --init takes what eval takes
 status 0 smoe train tiny.yaml -q --init run train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o from-run >/dev/null
 grep -q "\"test/precision_at_1\": *$last" from-run/metrics.jsonl || fail "--init RUN did not take the weights over"
-# weights of a run as the start of another, whose first evaluation is then as good as the last one was
+# weights of a run as the start of another: its first evaluation equals the last one of the run
 status 0 smoe train tiny.yaml -q --init run/ckpt/latest/model.safetensors train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o more
 grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did not take the weights over"
-# a model of other sizes: the size is named
+# a model of other sizes: the message names the size
 status 3 smoe eval run -q --spec tiny.yaml model.width=32 2>err
 grep -q '^smoe eval: run/ckpt/step_00000024/model.safetensors: width 16, the spec says 32$' err || fail "$(cat err)"
-# routers that choose: counts as in training's own evaluation, for its batches; random routers at evaluation
+# routers that choose: counts as in training's own evaluation, for the same batches; random routers at evaluation
 status 0 smoe train tiny.yaml -q -o choice model.moe.router=tokens-choice model.moe.capacity=0.5 >/dev/null
 status 0 smoe eval choice -q --json eval.batch_size=8 >eval.json
 tr -d ' \n' <eval.json | grep -o '"test/dropped".*\]' >counts || fail "$(cat eval.json)"
@@ -69,7 +69,7 @@ status 0 smoe eval choice -q -j1 model.moe.random_layers=[1] --logits r40.npy ev
 cmp r8.npy r40.npy || fail "random scores depend on the batch"
 status 0 smoe eval choice -q --logits l8.npy eval.batch_size=8 >/dev/null
 cmp -s r8.npy l8.npy && fail "random routers change nothing"
-# what only training asks of the keys is nothing to evaluation: groups that divide the batch, a warm-up that fits
+# keys that only training checks do not matter in evaluation: groups that divide the batch, a warm-up that fits the steps
 status 2 smoe eval choice -q eval.batch_size=8 train.batch_size=7 2>err
 grep -q 'train.batch_size: has no effect: it needs a model that is trained here' err || fail "$(cat err)"
 status 0 smoe eval choice -q eval.batch_size=8 model.moe.group_images=3 >/dev/null
@@ -77,7 +77,7 @@ status 2 smoe train tiny.yaml -n model.moe.router=tokens-choice model.moe.group_
 grep -q 'groups of 3 images do not divide the batch' err || fail "$(cat err)"
 status 2 smoe eval run -q model.moe.random_layers=all 2>err
 grep -q 'router soft makes no choices' err || fail "$(cat err)"
-# the spec that a checkpoint carries is of the checkpoint: what is wrong with it is damage; what is wrong with an override is not
+# errors in the spec that a checkpoint contains are damage to the checkpoint; errors in an override belong to the override
 status 0 smoe init tiny.yaml own.safetensors -q >/dev/null
 sed 's/\\"aux_weight\\"/\\"aux_weighs\\"/' own.safetensors >hurt.safetensors
 foreign hurt.safetensors
@@ -86,14 +86,14 @@ grep -q '^smoe eval: hurt.safetensors:1:[0-9]*: model.moe.aux_weighs: unknown ke
 status 3 smoe eval hurt.safetensors eval.batch_sise=10 2>err
 status 2 smoe eval own.safetensors eval.batch_sise=10 2>err
 status 0 smoe eval hurt.safetensors -q --spec tiny.yaml eval.batch_size=10 >/dev/null
-# Of a router that chooses nothing is left out because it is 0: one token an image and a group, of which half, rounded to even, take part;
-# one expert, which is in balance.
+# Values of a router that chooses are not left out because they are 0. Here: one token per image and group, of which half
+# take part, rounded to even; one expert, which is balanced.
 status 0 smoe train tiny.yaml -q model.patch_size=16 model.moe.router=tokens-choice model.moe.experts=1 model.moe.k=1 model.moe.group_images=1 \
     model.moe.skip_patch=0.5 -o nobody >/dev/null
 grep -q '"train/aux_loss": *0\(\.0\)*[,}]' nobody/metrics.jsonl || fail "$(cat nobody/metrics.jsonl)"
 status 0 smoe eval nobody -q --json >out
 tr -d ' \n' <out | grep -q '"blocks.1/router/chosen":\[0\],"blocks.1/router/placed":\[0\],"blocks.1/router/lost":\[0\]' || fail "$(cat out)"
-# which classes are taken for which: tables, their figure, and what they have in common with the result
+# which classes are mistaken for which: tables, their figure, and agreement with the result
 status 0 smoe eval run -q --json --predictions said.csv -o tables >eval.json
 [ "$(head -n 1 said.csv)" = image,path,label,label_name,prediction,prediction_name,correct,probability ] || fail "$(head -n 1 said.csv)"
 [ "$(wc -l <said.csv)" -eq 201 ] || fail "$(wc -l <said.csv) lines of predictions"

@@ -1,4 +1,4 @@
-# Evaluations at other settings: after training and of a run that is there; killed, they come to the same.
+# Evaluations at other settings: after training, and of an existing run; after kills, the results are the same.
 . "$ROOT/tests/cli/lib.sh"
 cat tiny.yaml - >swept.yaml <<'END'
 sweep:
@@ -14,7 +14,7 @@ grep -q 'at capacity  *at random_layers' out || fail "$(cat out)"
 grep -q '^## Evaluations' whole/summary.md || fail "$(cat whole/summary.md)"
 command -v gnuplot >/dev/null && { grep -q '<svg' whole/evaluations.svg || fail "no figure"; }
 
-# at the settings of training, what training said; and what eval says
+# at the settings of training: the same as training and eval report
 cell="whole/000-router=tokens-choice,seed=0"
 # point CAPACITY LAYERS: loss, precision and dropped share of the cell there
 point() { awk -F, -v c="$1" -v r="$2" '$3 == "tokens-choice" && $4 == 0 && $5 == c && $6 == r { printf "%.14g %.14g %.14g\n", $8, $9, $10 }' whole/evaluations.csv; }
@@ -25,7 +25,7 @@ smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] 
     awk '/^  "loss"|^  "precision_at_1"|"test.dropped"/ { printf "%.14g ", $2 }' >said
 [ "$(point 0.25 '[1]') " = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
 
-# a run that is there: no training, the same numbers
+# an existing run: no training, the same numbers
 status 0 smoe sweep "$cell" model.moe.capacity=0.25,1 model.moe.random_layers=none,[1] -q -o there >out
 cut -d, -f4- there/evaluations.csv >a
 sed -n '1p; /,tokens-choice,0,/p' whole/evaluations.csv | sed 's/^"[^"]*"/cell/' | cut -d, -f6- >b
@@ -34,7 +34,7 @@ status 2 smoe sweep "$cell" model.moe.capacity=0.25,1 -q -o there 2>err
 status 0 smoe sweep --resume there -q >again
 cmp out again || fail "the report changed: $(cat out again)"
 
-# what cannot be evaluated is named before anything runs
+# points that cannot be evaluated are named before anything runs
 status 2 smoe sweep swept.yaml evaluate.model.moe.experts=2,4 -o never 2>err
 grep -q 'evaluate.model.moe.experts: cannot change after training' err || fail "$(cat err)"
 status 2 smoe sweep swept.yaml evaluate.model.moe.capacity=0 -o never 2>err
@@ -43,7 +43,7 @@ grep -q 'evaluate.model.moe.capacity=0: give two or more values' err || fail "$(
 smoe sweep swept.yaml -n >out || fail "dry run"
 grep -q '^then 4 evaluations of each cell:$' out || fail "$(cat out)"
 
-# killed over and over, among evaluations too
+# killed repeatedly, also during evaluations
 for tenths in 1 1 2 3 2 1 4; do
     smoe sweep --resume swept.yaml eval.batch_size=8 -q -o parts >/dev/null 2>&1 &
     sleep "0.$tenths"
@@ -59,11 +59,11 @@ status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o shared >/dev/nul
 wait $! || fail "the other process: $(cat one)"
 cmp whole/evaluations.csv shared/evaluations.csv || fail "shared: $(diff whole/evaluations.csv shared/evaluations.csv)"
 
-# stopped between evaluations: nothing that was evaluated is evaluated again
+# stopped between evaluations: finished evaluations are not repeated
 first="cut/claims/000-router=tokens-choice,seed=0"
 mkdir cut && cp -r whole/. cut/
 rm "$first.json" && echo '[{"loss": 7, "precision_at_1": 0.5}]' >"$first.evaluations.json"
-# and outcomes of images that are not of the results they lie beside are not taken for theirs
+# outcomes of images that do not belong to the results beside them are not used
 status 3 smoe sweep --resume cut -q >/dev/null 2>err
 grep -q 'evaluation-0.npy: does not belong to the results of the cell' err || fail "$(cat err)"
 rm "$first.evaluation-0.npy"
@@ -74,7 +74,7 @@ sed 2d whole/evaluations.csv | cmp - a || fail "$(cat a)"
 
 [ "$(smoe sweep --status whole | grep -c '  4 of 4$')" -eq 4 ] || fail "$(smoe sweep --status whole)"
 
-# figures of a sweep that is there
+# figures of an existing sweep
 status 0 smoe sweep --status whole --x train_exaflop --y dropped >/dev/null 2>err
 grep -q "set xlabel 'training exaFLOPs'" whole/sweep.gp && grep -q "set ylabel 'share of test tokens dropped" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
 status 2 smoe sweep --status whole --x nothing >/dev/null 2>err

@@ -1,4 +1,4 @@
-# Few-shot accuracy in training is what eval finds, with any number of threads; other data can be named.
+# Few-shot accuracy in training equals that of eval, for any number of threads; another data set can be named.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run eval.fewshot.shots=[1,5] eval.fewshot.seeds=2 >/dev/null
 [ "$(grep -c '"test/fewshot_1":.*"test/fewshot_5_sd":' run/metrics.jsonl)" -eq 3 ] || fail "not at every evaluation: $(cat run/metrics.jsonl)"

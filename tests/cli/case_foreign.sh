@@ -1,9 +1,9 @@
-# A resume goes on only from what belongs together: records, spec, model, optimiser and data of one run. Nothing is lost by a refusal.
+# A resume continues only if records, spec, model, optimiser and data belong to one run. A refusal destroys nothing.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe train tiny.yaml -q -o other seed=9 >/dev/null
 
-# refused STATUS PATTERN: a copy of the run in `bad`, spoiled by the function of that name, is not resumed
+# refused STATUS PATTERN: a copy of the run in `bad`, damaged by the function of that name, is not resumed
 refused() {
     cp -a run bad
     $3
@@ -27,5 +27,5 @@ refused 3 'latest\|step_00000024/model.safetensors: its data is not what was sav
 refused 3 'step_00000024/model.safetensors: its data is not what was saved' other_state
 refused 3 'bad: cannot resume with other training data: it has 200 images, and had 300' other_images
 refused 3 'bad: cannot resume with other training data: the names of its classes have changed' other_classes
-# What was spoiled by nobody goes on.
+# An undamaged copy is resumed.
 status 0 smoe train --resume run -q train.steps=30 >/dev/null

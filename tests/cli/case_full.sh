@@ -1,4 +1,4 @@
-# No room left, by a limit on the size of files: status 1 naming a file, and the checkpoint before it is still good.
+# No space left, by a limit on the size of files: status 1 naming a file, and the checkpoint before it is still good.
 . "$ROOT/tests/cli/lib.sh"
 smoe train tiny.yaml -q train.steps=100000 train.keep=1 -o run &
 wait_for run/metrics.jsonl 20
@@ -6,7 +6,7 @@ kill -TERM $!
 wait $!
 before=$(readlink run/ckpt/latest)
 size=$(wc -c <run/ckpt/latest/state.safetensors)
-# In blocks of 512 bytes: room for the metrics, none for another state.
+# In blocks of 512 bytes: enough for the metrics, not for another checkpoint.
 (ulimit -f $((size / 512 - 2)) && exec smoe train --resume run -q) 2>err
 got=$?
 [ $got -eq 1 ] || fail "status $got, not 1: $(cat err)"

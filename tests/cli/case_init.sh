@@ -1,5 +1,5 @@
-# Starting from a file: what comes from it and what does not is said unasked; a file that does not fit is refused before anything
-# is touched, and so does not stand in the way of the right one.
+# Starting from a file: the program always reports what comes from it and what does not. A file that does not fit is refused
+# before anything is changed, and so does not block the use of the right one.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.width=8 -o run 2>err
@@ -9,14 +9,14 @@ status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.ro
 want='31 of 31 tensors start from soft.safetensors; not used: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
 grep -qx "$want" err || fail "$(cat err)"
 grep -q " $want\$" run/log.txt || fail "$(cat run/log.txt)"
-# Nor is a run replaced for it.
+# Nor is an existing run replaced for it.
 status 3 smoe train tiny.yaml -q --force --init soft.safetensors model.width=8 -o run 2>err
 [ "$(cut -c1-4 run/STATUS)" = "done" ] || fail "STATUS is $(cat run/STATUS)"
 [ -f run/ckpt/latest/model.safetensors ] || fail "the old run's checkpoint is gone"
 status 0 smoe train tiny.yaml -q --force --init run/ckpt/latest/model.safetensors -o run >/dev/null 2>err
 [ ! -s err ] || fail "quiet, and yet: $(cat err)"
-# Upcycling: with the identity router each token has an expert of its own, a copy of the dense MLP, and the model is the dense one
-# but for the order of sums.
+# Upcycling: with the identity router each token has its own expert, a copy of the dense MLP, so the model computes the
+# function of the dense one up to the order of sums.
 status 0 smoe train tiny.yaml -q model.moe.layers=none -o dense >/dev/null
 status 0 smoe train tiny.yaml --no-progress --init dense --upcycle model.moe.router=identity model.moe.slots_per_expert=4 \
     train.steps=4 train.optimizer.lr=0 -o copies >/dev/null 2>err
@@ -24,9 +24,9 @@ grep -q '^31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors
     fail "$(cat err)"
 loss() { sed -n 's/.*"test\/loss": *\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
 awk "BEGIN { d = $(loss copies) - $(loss dense); exit !(d * d < 1e-12) }" || fail "dense $(loss dense), its copies $(loss copies)"
-# What keeps the function, and what does not: identity and tokens-choice whose weights sum to 1 and with room for all do.
+# Which routers keep the function: identity, and tokens-choice if its weights sum to 1 and all tokens have room.
 grep -q '^upcycled block 1: the combine weights of a token sum to 1.000 on average, 0.000 of the tokens are dropped' err || fail "$(cat err)"
-upcycle() { # upcycle WANTED OPTIONS: the largest difference of logits is below WANTED, or not where it is -WANTED
+upcycle() { # upcycle WANTED OPTIONS: the largest difference of logits is below WANTED; with -WANTED, it is not below
     wanted=$1
     shift
     status 0 smoe train tiny.yaml --no-progress --force --init dense --upcycle train.steps=4 train.schedule.cooldown=0 -o up "$@" >/dev/null 2>err
@@ -50,22 +50,23 @@ status 2 smoe train tiny.yaml -q --upcycle -o x 2>err
 grep -q 'train: --upcycle needs --init' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --upcycle --init soft.safetensors -o x 2>err
 grep -q 'soft.safetensors: no dense MLP that experts of this model replace' err || fail "$(cat err)"
-# Another resolution: the positions are interpolated.
+# Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
-# Slots stay while tokens grow, 8 for 36 tokens instead of 16; given anew with another number of them.
+# Slots keep their vectors while the tokens grow, 8 for 36 tokens instead of 16; with another number of slots they are
+# initialised anew.
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 train.steps=4 train.schedule.cooldown=0 -o kept >/dev/null 2>err
 grep -qx '33 of 33 tensors start from soft.safetensors; resized: pos_embed' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 model.moe.slots_per_expert=4 train.steps=4 train.schedule.cooldown=0 -o anew >/dev/null 2>err
 grep -qx '32 of 33 tensors start from soft.safetensors; resized: pos_embed; initialised: blocks.1.mlp.router.phi; not used: blocks.1.mlp.router.phi' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.experts=8 -o x 2>err
 grep -q 'soft.safetensors: experts 4, the spec says 8' err || fail "$(cat err)"
-# Another head, another loss, frozen layers and momentum, all said before the start.
+# Another head, another loss, frozen layers and momentum: all reported before the start.
 status 0 smoe train tiny.yaml --dry-run --init dense model.moe.layers=none data.shapes.classes=shape-hue train.loss=sigmoid \
     train.optimizer.name=sgd train.schedule.name=cosine train.schedule.warmup=2 'train.optimizer.groups=[{match: "blocks.0.*", frozen: true}]' -o dry >out
 grep -q '^start .*29 of 31 tensors .* initialised: head.weight, head.bias; not used: head.bias, head.weight' out || fail "$(cat out)"
 grep -qx 'optimizer   sgd, momentum 0.9; rate 0.003, cosine, 2 steps of warm-up; 12 of 31 tensors frozen' out || fail "$(cat out)"
-# The dry run says so before, and refuses what training would refuse.
+# The dry run reports this before, and refuses what training would refuse.
 status 0 smoe train tiny.yaml --dry-run --init dense data.image_size=24 model.moe.layers=none -o dry >out
 grep -qx 'start       31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml --dry-run --json --init dense --upcycle -o dry >out

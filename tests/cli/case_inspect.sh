@@ -15,7 +15,7 @@ done
 # 2 slots for each of 4 experts over 16 tokens
 awk -F, 'NR == 2 { exit !($1 == "run" && $2 == 1 && $3 > 1 / 16 && $3 <= 1 && $4 > 1 / 8 && $4 <= 1 && $5 >= 1 && $5 <= 16 && $6 >= 1 && $6 <= 8 && $7 == 0) }' \
     here/routing.csv || fail "out of bounds: $(cat here/routing.csv)"
-# Every table of the folder is described in the manual and is in the JSON; what belongs to other routers is not there.
+# Each table in the folder is described in the manual and is part of the JSON; tables of other routers are absent.
 for csv in here/*.csv; do
     table=$(basename "$csv" .csv)
     grep -q "\"$table\": {" result.json || fail "inspect --json has no table $table"
@@ -30,12 +30,13 @@ status 2 smoe inspect run -q -o here 2>/dev/null >&2
 echo old >here/expert_load.csv
 status 0 smoe inspect run -q -o here --force >/dev/null
 [ ! -e here/expert_load.csv ] || fail "a table of an earlier inspection stays"
-# Threads do not matter, to the bit.
+# The number of threads does not matter, to the bit.
 status 0 smoe inspect run -q -j 1 --json -o one >one.json
 status 0 smoe inspect run -q -j 2 --json -o two >two.json
 cmp one.json two.json || fail "the result depends on the threads"
 diff -r one two || fail "the tables depend on the threads"
-# Where the weights are known: uniform mixes 16 tokens into each slot and 8 slots into each token, identity mixes nothing.
+# Routers whose weights are known: uniform mixes 16 tokens into each slot and 8 slots into each token, identity mixes
+# nothing.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=uniform -o uniform >/dev/null
 status 0 smoe inspect uniform -q -o uniform >/dev/null
 sed 1d uniform/routing.csv | awk -F, '
@@ -55,12 +56,12 @@ done
 [ "$(cut -d, -f 1 several/expert_load.csv | sort -u | tr '\n' ' ')" = "choice run " ] || fail "$(cat several/expert_load.csv)"
 status 0 smoe inspect run choice -q --json >several.json
 grep -q '"runs": \[' several.json || fail "no runs: $(head several.json)"
-# Experts that take nothing are counted, not divided by.
+# Experts that take no token are counted, and not used as divisors.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.experts=512 data.limit=8 -o unused >/dev/null
 status 0 smoe inspect unused -q -o unused >table
 grep -qE ' inf \([0-9]+ unused\) ' table || fail "$(cat table)"
 grep -qE '^unused,1,1,[0-9]+,[^,]+,,[^,]+$' unused/combine_expert.csv || fail "$(head -n 3 unused/combine_expert.csv)"
-# Random routers: the router as it is, that of the block, all up to it.
+# Random routers: the router as trained, that of one block, those of all blocks up to it.
 status 0 smoe inspect choice -q --random-routers -o random >/dev/null
 [ "$(sed 1d random/router_value.csv | cut -d, -f 1-3 | tr '\n' ' ')" = "choice,1,none choice,1,this choice,1,up to " ] ||
     fail "$(cat random/router_value.csv)"
@@ -71,7 +72,7 @@ head -c 128 soft.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (2, 1, 
 status 0 smoe inspect identity -q --images 7 --dump-routing identity.npy >/dev/null
 head -c 128 identity.npy | grep -aq "'<f8', 'fortran_order': False, 'shape': (16, 6)" || fail "$(head -c 128 identity.npy)"
 status 2 smoe inspect run -q --dump-routing soft.npy 2>/dev/null >&2
-# What cannot be asked.
+# Invalid requests.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.layers=none -o dense >/dev/null
 refused() {
     message=$1

@@ -1,4 +1,4 @@
-# make install into a folder: the program runs, a program of somebody else builds against the libraries, uninstall leaves
+# make install into a folder: the program runs, a program of another author builds against the libraries, uninstall leaves
 # nothing.
 . "$ROOT/tests/cli/lib.sh"
 make -s -C "$ROOT" install DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
@@ -10,7 +10,7 @@ for f in bash-completion/completions/smoe zsh/site-functions/_smoe fish/vendor_c
 done
 [ "$(cd root/usr/include && find . -type f)" = ./smoe/smoe.h ] || fail "headers: $(find root/usr/include -type f)"
 
-# The commands of the README, where the tree is not: the first spec it names.
+# The README's commands outside the tree: the first spec that it names.
 (cd root/usr/share/smoe && status 0 ../../bin/smoe train experiments/quickstart.yaml --dry-run --json) >log 2>&1 || fail "$(cat log)"
 
 # The functions of the shared library are those of the header.
@@ -21,7 +21,7 @@ nm -D --defined-only "$lib/libsmoe.so" | grep -v " A SMOE_0$" | sed "s/.* T \(.*
 sed -n '/^SMOE_API/s/.*[ *]\(smoe_[a-z0-9_]*\)(.*/\1/p' root/usr/include/smoe/smoe.h | sort >declared
 cmp -s declared exported || fail "declared and exported: $(diff declared exported)"
 
-# The example against both libraries, as C and as C++. The sysroot belongs to our folder alone.
+# The example against both libraries, as C and as C++. The sysroot is for our folder only.
 below="$(sed -n 's/^Libs.private: //p' "$lib/pkgconfig/smoe.pc") $(pkg-config --libs $(sed -n 's/^Requires.private: //p' "$lib/pkgconfig/smoe.pc"))"
 export PKG_CONFIG_SYSROOT_DIR="$PWD/root" PKG_CONFIG_PATH="$lib/pkgconfig"
 include=$(pkg-config --cflags smoe)
@@ -32,7 +32,7 @@ ${CC:-cc} -std=c11 -Wall -Wextra -Werror $include $example -L"$lib" $shared -o i
 ${CC:-cc} -x c++ -Wall -Wextra -Werror $include $example -x none -L"$lib" $shared -o in_cc 2>log || fail "$(cat log)"
 ${CC:-cc} -std=c11 $include $example "$lib/libsmoe.a" $below -o alone 2>log || fail "$(cat log)"
 
-# An image of the viewer of one run is a PNG of its data; the three programs say the same.
+# An image of the viewer of one run is a PNG of its data; the three programs print the same.
 cp "$ROOT/tests/cli/tiny.yaml" .
 status 0 smoe train tiny.yaml -q -o run train.steps=4 >log
 status 0 smoe inspect run -q -o pages >log
@@ -47,10 +47,10 @@ LD_LIBRARY_PATH=$lib ldd in_c | grep -q "libsmoe.so.${version%%.*} " || fail "$(
 LD_LIBRARY_PATH=$lib status 3 ./in_c run tiny.yaml 2>err
 grep -q '^tiny.yaml: unknown format' err || fail "$(cat err)"
 
-unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH # of the programs above, not of ours
+unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH # for the programs above, not for ours
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
 [ -z "$(find root ! -type d)" ] || fail "left behind: $(find root ! -type d)"
-# A blank would be the end of one path and the beginning of another, which rm does not know.
+# In a path with a blank, rm would see the end of one path and the beginning of another.
 for target in install uninstall; do
     make -s -C "$ROOT" $target DESTDIR="$PWD/a b" MAKEFLAGS= >log 2>&1 && fail "$target took a folder with a blank"
     grep -q 'DESTDIR and prefix cannot have blanks' log || fail "$(cat log)"

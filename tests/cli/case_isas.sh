@@ -1,5 +1,5 @@
-# The kernels of every instruction set train the same model: each to the same bits for any number of threads, and all to the
-# same losses but for the rounding of sums in another order. SMOE_ISA=base is what a processor without AVX runs.
+# The kernels of every instruction set train the same model: each gives the same bits for any number of threads, and all
+# give the same losses up to rounding of sums in another order. SMOE_ISA=base is what a processor without AVX uses.
 . "$ROOT/tests/cli/lib.sh"
 for isa in base v3 v4 v4-bf16 amx; do
     if ! SMOE_ISA=$isa smoe train tiny.yaml -q -o $isa >/dev/null 2>err; then
@@ -14,7 +14,8 @@ for isa in base v3 v4 v4-bf16 amx; do
     same_run $isa $isa-alone
     grep -o '"\(train\|test\)/loss": *[0-9.e-]*' $isa/metrics.jsonl | sed 's/.*: *//' >$isa.losses
     [ "$(wc -l <$isa.losses)" -eq 27 ] || fail "$(wc -l <$isa.losses) losses of $isa"
-    # A float has 6e-8 of precision; 24 steps of Adam with a rate of 3e-3 carry what a few hundred roundings differ by on.
+    # A float has a precision of 6e-8; over 24 steps of Adam with a rate of 3e-3, differences of a few hundred roundings
+    # accumulate.
     paste base.losses $isa.losses | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-6 * $1)) { print; bad = 1 } } END { exit bad }' ||
         fail "losses of base and $isa differ"
 done

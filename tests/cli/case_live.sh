@@ -1,5 +1,5 @@
-# Runs while they go on: metrics.csv, MANIFEST.sha256, event files, watch in a terminal and as JSON, serve over HTTP and, where
-# Chromium is, its page.
+# Runs in progress: metrics.csv, MANIFEST.sha256, event files, watch in a terminal and as JSON, serve over HTTP and, if
+# Chromium is installed, its page.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run model.moe.router=tokens-choice train.tensorboard=true >/dev/null
 (cd run && sha256sum -c --quiet --strict MANIFEST.sha256) || fail "the manifest"

@@ -1,4 +1,4 @@
-# One process a run: a second one is refused, and does no harm to the first.
+# One process per run: a second one is refused, and does no harm to the first.
 . "$ROOT/tests/cli/lib.sh"
 smoe train tiny.yaml -q train.steps=100000 -o run &
 pid=$!

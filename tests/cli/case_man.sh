@@ -27,7 +27,7 @@ for command in $commands; do
         grep -qE "^\.SH \"?$section\"?$" "$ROOT/man/smoe-$command.1" || fail "smoe-$command.1 has no section $section"
     done
 done
-# What the help gives as an example is accepted, as far as a dry run sees it.
+# Examples in the help are accepted, as far as a dry run checks them.
 for command in $commands; do
     smoe $command --help | sed -n '/^Examples:/,/^$/p' | grep 'experiments/quickstart.yaml' | grep -v -e --extend |
         sed "s| experiments/| $ROOT/experiments/|"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Too little memory for the whole program (ulimit -v), in steps that are smaller than the stack it takes: what ends has a
-# message, and no signal ends it. Below the smallest limit the system itself cannot load the program (127), or a library that
-# prepares itself before the program begins (libgfortran) is ended: then `smoe version` is ended too.
+# Too little memory for the whole program (ulimit -v), in steps that are smaller than the stack: the program never ends by a
+# signal, and a failure has a message. Below the smallest limit the system itself cannot load the program (127), or a
+# library that initialises itself before the program begins (libgfortran) is terminated: then `smoe version` is terminated
+# too.
 . "$ROOT/tests/cli/lib.sh"
 
 status 0 smoe train tiny.yaml -q train.steps=4 -o run >/dev/null

@@ -1,4 +1,4 @@
-# Moments in BF16: stored so, resumed to the same bits on another number of threads, costed; F32 where nothing is said.
+# Moments in BF16: stored so, resumed to the same bits on another number of threads, counted in the cost; F32 by default.
 . "$ROOT/tests/cli/lib.sh"
 dtype() { head -c 20000 "$1/ckpt/latest/state.safetensors" | tr '{' '\n' | LC_ALL=C sed -n "/\"$2.blocks.1.mlp.experts.fc1.weight\":\$/{n;s/.*dtype\":\"//;s/\".*//p;q}"; }
 for moments in f32 bf16-first bf16; do
@@ -14,7 +14,7 @@ done
 cmp -s f32/ckpt/latest/model.safetensors bf16/ckpt/latest/model.safetensors && fail "moments in BF16 changed nothing"
 status 0 smoe train tiny.yaml -q train.keep=9 -o default >/dev/null
 same_run f32 default
-# Adafactor, with tensors that are large enough for factors of the second moment and others that are not.
+# Adafactor, with tensors that are large enough for a factored second moment and others that are not.
 for moments in f32 bf16; do
     status 0 smoe train tiny.yaml -q train.optimizer.name=adafactor train.optimizer.moments=$moments model.width=32 model.mlp=64 train.keep=9 -o factors >/dev/null
     cp -r factors parts
@@ -26,7 +26,7 @@ for moments in f32 bf16; do
     done
     rm -rf factors parts
 done
-# Another choice is another run.
+# A different storage of moments is a different run.
 status 2 smoe train --resume f32 -q train.optimizer.moments=bf16 2>err
 grep -q 'train.optimizer.moments' err || fail "$(cat err)"
 bytes() { smoe cost tiny.yaml --json "$@" | sed -n 's/.*"optimizer": *\([0-9.]*\).*/\1/p'; }

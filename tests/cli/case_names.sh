@@ -1,5 +1,5 @@
 #!/bin/sh
-# Control characters of file names reach neither standard output nor standard error, wherever a name is printed.
+# Control characters in file names reach neither standard output nor standard error, wherever a name is printed.
 . "$ROOT/tests/cli/lib.sh"
 
 name=$(printf 'a\033[31mb\rc')

@@ -1,4 +1,4 @@
-# A loss that is no number: status 4, naming the step, the layer and the parameter; STATUS says failed.
+# A loss that is not finite: status 4, naming the step, the layer and the parameter; STATUS says failed.
 . "$ROOT/tests/cli/lib.sh"
 smoe train tiny.yaml -q train.optimizer.lr=1000 train.optimizer.clip=0 train.optimizer.weight_decay=1000000 train.schedule.name=constant -o run 2>err
 got=$?
@@ -6,7 +6,7 @@ got=$?
 grep -q 'step' err || fail "no step in: $(cat err)"
 grep -qE '(blocks|head|norm|patch_embed|pos_embed)' err || fail "no layer in: $(cat err)"
 [ "$(cut -c1-6 run/STATUS)" = failed ] || fail "STATUS is $(cat run/STATUS)"
-# What is not finite is not saved: status 4 at the last step too, and the checkpoints of before are there.
+# Weights that are not finite are not saved: status 4 at the last step too, and the earlier checkpoints are there.
 smoe train tiny.yaml -q train.schedule.name=constant train.eval_every=0 train.checkpoint_every=1 train.steps=4 \
     train.optimizer.clip=0 train.optimizer.lr=1000 train.optimizer.weight_decay=0 \
     train.optimizer.head_weight_decay=1000000 -o last 2>err
@@ -15,8 +15,8 @@ got=$?
 grep -q 'step 4: tensor v.pos_embed is not finite and was not saved' err || fail "$(cat err)"
 [ "$(readlink last/ckpt/latest)" = step_00000003 ] || fail "latest is $(readlink last/ckpt/latest)"
 status 0 smoe eval last -q >/dev/null
-# A weight that is no number: neither a loss nor a precision comes out, and the tensor is named, whatever its storage.
-# The bytes at a file's end are the position embedding's.
+# A weight that is not a number: no loss and no precision are printed, and the tensor is named, whatever its storage type.
+# The last bytes of the file are the position embedding's.
 spoil() { printf "$2" | dd of="$1" bs=1 seek=$(($(wc -c <"$1") - $(printf "$2" | wc -c))) conv=notrunc 2>/dev/null; }
 status 0 smoe init tiny.yaml f32.safetensors -q >/dev/null
 status 0 smoe init tiny.yaml bf16.safetensors -q --type bf16 >/dev/null

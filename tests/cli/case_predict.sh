@@ -1,8 +1,8 @@
-# predict: the likeliest classes of files, as the evaluation has them, from a model alone, without its data.
+# predict: the most likely classes of files, as in the evaluation, from a model alone, without its data.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe inspect run -q -o seen --images 0,3 data.limit=20 >/dev/null
-# any PNG will do: the overlays are
+# any PNG will do, here those of the overlays
 picture=$(ls seen/overlays/*.png | head -n 1)
 status 0 smoe predict run "$picture" --top 3 >out
 [ "$(head -n 1 out)" = "$picture" ] && [ "$(wc -l <out)" -eq 4 ] || fail "$(cat out)"
@@ -15,9 +15,9 @@ status 0 smoe predict alone.safetensors "$picture" --top 3 >again
 cmp out again || fail "a file alone predicts something else"
 status 0 smoe predict alone.safetensors "$picture" "$picture" --top 100 --json >json
 grep -c '"path"' json | grep -qx 2 && grep -c '"probability"' json | grep -qx 20 || fail "$(cat json)"
-# the probabilities of all classes are one together
+# the probabilities of all classes sum to 1
 awk -F: '/"probability"/ { sum += $2 } END { exit !(sum > 1.9999 && sum < 2.0001) }' json || fail "probabilities do not sum to 1"
-# names are of the data: a model without them has numbers
+# class names belong to the data: a model without data prints numbers
 status 0 smoe init tiny.yaml bare.safetensors -q >/dev/null
 status 0 smoe predict bare.safetensors "$picture" >out
 grep -qE '%  class [0-9]$' out || fail "$(cat out)"

@@ -1,8 +1,9 @@
-# Several processes train together under mpirun: the same bits as one, whoever resumes; what happens to one happens to all.
+# Several processes train together under mpirun: the same bits as one process, and any number may resume; a failure of one
+# ends all.
 . "$ROOT/tests/cli/lib.sh"
 command -v mpirun >/dev/null || skip "no mpirun"
 [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: of tests alone.
+# More processes than cores, and by root in a container: only for tests.
 several="mpirun --oversubscribe --allow-run-as-root -n"
 # one_of PID: a process of the mpirun PID
 one_of() { pgrep -P "$1" smoe | tail -n 1; }
@@ -13,7 +14,7 @@ same_run one two
 sed s/one/two/ one.out | cmp - two.out || fail "of two processes: $(cat two.out)"
 [ "$(grep -c resumed two/log.txt)" -eq 0 ] && [ "$(cut -c1-4 two/STATUS)" = "done" ] || fail "STATUS is $(cat two/STATUS)"
 cmp one/outcomes.npy two/outcomes.npy || fail "other outcomes"
-# What is sent is what smoe cost says: 24 steps, none of them logged but the last.
+# The bytes sent are those that smoe cost states: 24 steps, of which only the last is logged.
 quiet="train.pieces=4 train.log_every=24 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
 status 0 $several 2 smoe train tiny.yaml -q -j1 -o counted $quiet >/dev/null
 smoe cost tiny.yaml --json --processes 2 $quiet | tr -d ' \n' |
@@ -27,7 +28,7 @@ smoe $eval --json --logits logits1.npy --labels labels1.npy >eval1 || fail "no e
 status 0 $several 2 smoe $eval --json --logits logits2.npy --labels labels2.npy >eval2
 for f in logits labels; do cmp ${f}1.npy ${f}2.npy || fail "other $f"; done
 cmp eval1 eval2 || fail "of two processes: $(cat eval2)"
-# Adafactor, which no process can do a part of, and the average of the weights.
+# Adafactor, whose step cannot be divided among processes, and the average of the weights.
 other="train.optimizer.name=adafactor train.ema=0.9"
 status 0 smoe train tiny.yaml -q -j1 -o ada1 $keys $other >/dev/null
 status 0 $several 2 smoe train tiny.yaml -q -j1 -o ada2 $keys $other >/dev/null
@@ -38,8 +39,8 @@ status 0 smoe train tiny.yaml -q -j2 -o choice1 $keys >/dev/null
 status 0 $several 4 smoe train tiny.yaml -q -j1 -o choice4 $keys >/dev/null
 same_run choice1 choice4
 
-# SIGTERM to one process: a checkpoint of all and status 75; one process goes on, then two. The run has no end that a
-# fast machine could reach before the signal; where it ends is chosen when the last signal was sent.
+# SIGTERM to one process: all write a checkpoint and exit with status 75; one process continues, then two. The run must not
+# end before the signal, even on a fast machine, so its last step is set only when the last signal has been sent.
 keys="train.pieces=2 train.checkpoint_every=10 train.eval_every=0 train.schedule.name=constant"
 endless="train.steps=1000000"
 $several 2 smoe train tiny.yaml -q -j1 -o parts $keys $endless >/dev/null 2>err &
@@ -50,13 +51,13 @@ got=$?
 [ $got -eq 75 ] || fail "status $got after SIGTERM, not 75: $(cat err)"
 [ "$(grep -c 'smoe train:' err)" -eq 2 ] && grep -q 'stopped on request after step' err || fail "after SIGTERM: $(cat err)"
 [ "$(cut -c1-7 parts/STATUS)" = stopped ] || fail "STATUS is $(cat parts/STATUS)"
-more() { echo $(($(wc -l <parts/metrics.jsonl) + 20)); } # lines of metrics: those of 20 more steps
+more() { echo $(($(wc -l <parts/metrics.jsonl) + 20)); } # lines of metrics after 20 more steps
 lines=$(more)
 smoe train --resume parts -q -j1 >/dev/null &
 wait_for parts/metrics.jsonl "$lines"
 kill -KILL $!
 wait $!
-# SIGKILL to one ends both.
+# SIGKILL to one process ends both.
 lines=$(more)
 $several 2 smoe train --resume parts -q -j1 >/dev/null 2>err &
 wait_for parts/metrics.jsonl "$lines"
@@ -69,7 +70,7 @@ status 0 $several 2 smoe train --resume parts -q -j1 "train.steps=$steps" >/dev/
 status 0 smoe train tiny.yaml -q -j1 -o whole $keys "train.steps=$steps" >/dev/null
 same_run whole parts
 
-# What does not belong together is refused, by one message that names who differs.
+# Processes that do not match are refused, with one message that names the one that differs.
 refused() { # refused STATUS PATTERN: of the last command, whose messages are in err
     [ "$got" -eq "$1" ] || fail "status $got, not $1: $(cat err)"
     [ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q "$2" err || fail "not \"$2\": $(cat err)"
@@ -87,7 +88,7 @@ refused 2 '3 processes: their number must be a power of two'
 $several 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad 2>err
 got=$?
 refused 2 'process 1 of 2 on .*nowhere.yaml'
-# srun that does not tell processes of each other
+# an srun that does not connect its processes (needs --mpi=pmix)
 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 smoe train tiny.yaml -q -o bad 2>err
 got=$?
 refused 2 'srun --mpi=pmix'

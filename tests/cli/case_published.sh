@@ -1,4 +1,4 @@
-# The tables in experiments/results/ are what the packed cells beside them give, number for number.
+# The tables in experiments/results/ follow from the packed cells beside them, number for number.
 . "$ROOT/tests/cli/lib.sh"
 found=0
 for results in "$ROOT"/experiments/results/*/; do

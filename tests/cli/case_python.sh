@@ -1,4 +1,5 @@
-# The lines of Python in smoe-checkpoint(5) compute a layer as smoe does: a model of one block, its other layers written out here.
+# The lines of Python in smoe-checkpoint(5) compute a layer as smoe does: a model of one block, whose other layers are
+# written out here.
 . "$ROOT/tests/cli/lib.sh"
 python=${PYTHON:-python3}
 $python -c 'import torch, safetensors.torch' 2>/dev/null || skip "no PyTorch with safetensors for $python: the lines of smoe-checkpoint(5) were not run"
@@ -46,7 +47,7 @@ status 0 smoe train tiny.yaml -q data.source=image-folder data.path=photos data.
     train.steps=4 train.batch_size=4 train.optimizer.lr=0.05 -o run >/dev/null
 status 0 smoe eval run -q --logits logits.npy >/dev/null
 $python check.py logits || fail "the layer of smoe-checkpoint(5) is not smoe's"
-# and a change of it is seen
+# and a change in it is detected
 sed -i 's/logits.softmax(2)/logits.softmax(1)/' layer.py
 $python check.py logits >/dev/null && fail "the comparison sees nothing"
 exit 0

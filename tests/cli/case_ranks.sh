@@ -1,15 +1,15 @@
-# What happens to one process of a run happens to all, with experts divided over them: a signal, a full disk, data that is
-# damaged, a kill. One message, which names the process where only one has failed, and the last checkpoint is whole.
+# An event in one process ends or saves the run in all, with experts divided over them: a signal, a full disk, damaged data,
+# a kill. There is one message, which names the process if only one has failed, and the last checkpoint is complete.
 . "$ROOT/tests/cli/lib.sh"
 command -v mpirun >/dev/null || skip "no mpirun"
 [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: of tests alone.
+# More processes than cores, and by root in a container: only for tests.
 several="mpirun --oversubscribe --allow-run-as-root"
 one_of() { pgrep -P "$1" smoe | tail -n 1; }
 await() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 1200 ] || fail "never: $1"; sleep 0.05; done; }
 keys="train.pieces=4 train.experts_over=all train.eval_every=0 train.schedule.name=constant train.steps=1000000"
 
-# SIGUSR1 to one of them: a checkpoint of all, and on they go; SIGHUP: a checkpoint and the end.
+# SIGUSR1 to one of them: all save a checkpoint and continue. SIGHUP: a checkpoint, then the end.
 $several -n 2 smoe train tiny.yaml -q -j1 -o run $keys train.checkpoint_every=0 2>err &
 mpi=$!
 await '[ -s run/metrics.jsonl ]'
@@ -25,7 +25,7 @@ got=$?
 [ $got -eq 75 ] || fail "status $got after SIGHUP: $(cat err)"
 status 0 smoe verify run -q >/dev/null
 
-# No room for the checkpoint: only process 0 writes, and all of them end.
+# No space for the checkpoint: only process 0 writes, but all of them end.
 before=$(readlink run/ckpt/latest)
 size=$(wc -c <run/ckpt/latest/state.safetensors)
 small="ulimit -f $((size / 512 - 2)) && exec smoe train --resume run -q -j1 train.checkpoint_every=5"
@@ -37,7 +37,7 @@ got=$?
 status 0 smoe eval run -q >/dev/null
 [ -z "$(ls -A run/ckpt | grep tmp)" ] || fail "left behind: $(ls -A run/ckpt)"
 
-# An image that only process 1 finds damaged.
+# An image that only process 1 finds to be damaged.
 png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
 for part in here there; do
     for class in ape bee; do
@@ -52,7 +52,7 @@ got=$?
 [ $got -eq 3 ] || fail "status $got with damaged data: $(cat err)"
 [ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q 'process 1 of 2 on .*there/photos' err || fail "with damaged data: $(cat err)"
 
-# A kill of one ends the others.
+# A kill of one process ends the others.
 $several -n 4 smoe train --resume run -q -j1 train.checkpoint_every=5 2>err &
 mpi=$!
 await '[ "$(readlink run/ckpt/latest)" != "$before" ]'

@@ -1,4 +1,4 @@
-# inspect -o: figures, overlays and the report, of one run and of several, whatever the runs are called.
+# inspect -o: figures, overlays and the report, of one run and of several, with any run names.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.capacity=0.5 model.head=token -o "it's <b>&\"x\"" >/dev/null
@@ -11,12 +11,12 @@ for figure in dispatch_token_sum combine_expert slot_alignment expert_informatio
 done
 grep -q "^plot \$line0 using" one/tokens_to_fraction.gp || fail "no lines in the script of tokens_to_fraction"
 [ ! -e one/expert_load.gp ] || fail "a figure of choice routers for a soft one"
-# By rule 8 images of the split, each true to size and large, and a row a tile.
+# By default 8 images of the split, each in original size and enlarged, and a row per tile.
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1.png$')" -eq 8 ] || fail "$(ls one/overlays)"
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1-large.png$')" -eq 8 ] || fail "$(ls one/overlays)"
-# The image, who, and 8 slots; and the heading.
+# The image, the map of which slot each patch belongs to (who), and 8 slots; and the heading.
 [ "$(wc -l <one/overlays/tiles.csv)" -eq $((8 * 10 + 1)) ] || fail "$(wc -l <one/overlays/tiles.csv) rows of tiles"
-# Asked for.
+# On request.
 status 0 smoe inspect run -q -o asked --images 3,7 --slots 5,0 >/dev/null
 [ "$(cut -d, -f 3-7 asked/overlays/tiles.csv | sed 1d | tr '\n' ' ')" = \
     "3,1,0,image, 3,1,1,who, 3,1,2,slot,5 3,1,3,slot,0 7,1,0,image, 7,1,1,who, 7,1,2,slot,5 7,1,3,slot,0 " ] ||
@@ -32,23 +32,23 @@ grep -qF 'it&#39;s &lt;b&gt;&amp;&quot;x&quot;' two/report.html || fail "the nam
 for report in one two; do
     [ "$(wc -c <$report/report.html)" -lt 5000000 ] || fail "$report/report.html is too large"
 done
-# Scripts can be run by hand, and say nothing.
+# Scripts can be run by hand and print nothing.
 if command -v gnuplot >/dev/null; then
     for script in two/*.gp; do
         said=$(cd two && gnuplot "$(basename "$script")" 2>&1) || fail "gnuplot fails on $script"
         [ -z "$said" ] || fail "$script: $said"
     done
 fi
-# Without gnuplot one remark, and everything else.
+# Without gnuplot there is one remark, and everything else.
 mkdir bin
 ln -s "$(command -v smoe)" bin/smoe
 (PATH=$PWD/bin status 0 smoe inspect run --no-progress -o without >/dev/null 2>err) || fail "$(cat err)"
 [ "$(head -n 1 err)" = "gnuplot is not installed; without/*.gp are the scripts of the figures" ] || fail "$(cat err)"
-# at the end, where to look
+# at the end, where to find the output
 [ "$(sed 1d err)" = "without/report.html, and $(ls without/*.csv | wc -l) tables with their figures in without/" ] || fail "$(cat err)"
 [ -s without/class_expert.gp ] && [ ! -e without/class_expert.svg ] && cmp one/report.html without/report.html ||
     fail "without gnuplot: $(ls without)"
-# Replaced, a folder has what belongs to the new inspection, and what somebody else put there.
+# A folder that is replaced has the files of the new inspection, and files that somebody else put there.
 echo mine | tee two/notes.csv two/overlays/image.png two/overlays/image1-blocks2.png.txt two/mine.svg >/dev/null
 echo old | tee two/overlays/run3-image9-blocks12-large.png two/overlays/image9-blocks0.png >two/gate_weights.svg
 status 0 smoe inspect run -q -o two --images 3,7 --slots 5,0 --force >/dev/null
@@ -57,11 +57,11 @@ for f in notes.csv overlays/image.png overlays/image1-blocks2.png.txt mine.svg; 
     rm two/$f
 done
 diff -r asked two || fail "a replaced inspection is not what a fresh one is"
-# Without gnuplot an older figure does not stay beside the new script.
+# Without gnuplot an older figure is not kept beside the new script.
 echo old >two/class_expert.svg
 (PATH=$PWD/bin status 0 smoe inspect run -q -o two --force >/dev/null) || fail "without gnuplot"
 [ ! -e two/class_expert.svg ] && [ -s two/class_expert.gp ] || fail "an old figure stays"
-# What is there is not replaced unasked.
+# An existing folder is not replaced without --force.
 mkdir old
 echo mine >old/report.html
 status 2 smoe inspect run -q -o old 2>err >&2

@@ -1,4 +1,4 @@
-# SIGTERM: a checkpoint and status 75. Resumed, with another number of threads, the run ends as if never stopped.
+# SIGTERM: a checkpoint and status 75. Resumed with another number of threads, the run ends as if it had never stopped.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q train.steps=400 -o whole
 smoe train tiny.yaml -q train.steps=400 -o parts &
@@ -22,7 +22,7 @@ grep -q 'train.steps is 399, and 400 are done' err || fail "of fewer steps: $(ca
 cmp parts/spec.yaml spec.yaml || fail "a refused resume changed the spec"
 status 0 smoe train --resume parts -q --json >out
 tr -d ' \n' <out | grep -q '"step":400,"train_loss":null,"step_seconds":null' || fail "of a finished run: $(cat out)"
-# A run of an older smoe, whose spec has no groups, has decayed Phi as kernels; resumed, it does so to the end.
+# A run of an older smoe, whose spec has no groups, decayed Phi like the kernels; a resumed one does so to the end.
 groups='train.optimizer.groups=[{match: "*.router.phi", decay: 0.03}]'
 status 0 smoe train tiny.yaml -q train.steps=400 -o decayed "$groups"
 smoe train tiny.yaml -q train.steps=400 -o older "$groups" &
@@ -45,7 +45,7 @@ cmp decayed/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors ||
 cmp -s whole/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors && fail "the decay of Phi makes no difference"
 status 2 smoe train --resume older --profile vmoe 2>err
 grep -q 'profile is for a new run' err || fail "of a profile: $(cat err)"
-# A router's state, biases that follow the load, goes on where it was; and is the same with the batch in pieces.
+# A router's state, biases that follow the load, is restored; it is the same if the batch is divided into pieces.
 bias="model.moe.router=tokens-choice model.moe.balance=bias model.moe.k=2 model.moe.group_images=1"
 status 0 smoe train tiny.yaml -q train.steps=400 -o balanced $bias
 smoe train tiny.yaml -q train.steps=400 -o cut $bias &

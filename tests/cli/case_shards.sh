@@ -1,5 +1,5 @@
-# Checkpoints in several files: the same weights and moments, read by every command, put together by convert; what does not
-# belong together is refused.
+# Checkpoints in several files: the same weights and moments, read by every command, merged by convert. Files that do not
+# belong together are refused.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o one >/dev/null
 status 0 smoe train tiny.yaml -q -o many train.shard_bytes=12000 train.ema=0.9 >/dev/null
@@ -19,7 +19,7 @@ status 0 smoe convert many merged.safetensors --type f32 -q
 status 0 smoe eval merged.safetensors -q --logits again.npy --force >/dev/null
 cmp one.npy again.npy || fail "other logits of the files put together"
 status 0 smoe train tiny.yaml -q --init many/ckpt/latest/model.safetensors.index.json -o started train.steps=4 train.schedule.cooldown=0
-# a resume may go on with one file, and with several
+# a resume may continue with one file or with several
 status 0 smoe train --resume many -q train.steps=28 train.shard_bytes=1000000 >/dev/null
 status 0 smoe train tiny.yaml -q -o whole train.steps=24 train.ema=0.9 >/dev/null
 status 0 smoe train --resume whole -q train.steps=28 >/dev/null
@@ -29,7 +29,7 @@ for f in model state ema; do
 done
 
 ckpt=many/ckpt/step_00000024
-refused() { # refused PATTERN: of the checkpoint as it is now
+refused() { # refused PATTERN: the checkpoint in its present state
     status 3 smoe eval $ckpt -q >out 2>err
     grep -q "$1" err || fail "not \"$1\": $(cat err)"
 }

@@ -1,4 +1,4 @@
-# Soups: means of weights, greedy ones by a held-out split; what does not belong together is refused.
+# Soups: means of weights, greedy ones by a held-out split; models that do not belong together are refused.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q train.steps=40 -o start >/dev/null
 for seed in 1 2; do
@@ -6,18 +6,19 @@ for seed in 1 2; do
 done
 status 0 smoe train tiny.yaml -q seed=7 train.steps=40 -o apart >/dev/null
 number() { tr -d ' \n' <"$1" | sed -n "s/.*$2\"*:\([0-9.e-]*\).*/\1/p"; }
-# A model with itself is the model.
+# The soup of a model with itself is the model.
 status 0 smoe soup start start -q -o same >/dev/null
 status 0 smoe eval same -q --logits a.npy >/dev/null
 status 0 smoe eval start -q --logits b.npy >/dev/null
 cmp a.npy b.npy || fail "the mean of two equal models is another"
 head -c 5000 same/model.safetensors | grep -qa 'smoe.soup":"\[.*start/ckpt/step_00000040/model.safetensors' || fail "no members in the file"
-# Of one start: experts stay with their number. The evaluation of the soup is that of its file.
+# From one start: experts are matched by their number. The evaluation of the soup is that of its file.
 status 0 smoe soup fine1 fine2 -q --json -o two >out
 grep -q '"experts_aligned": 1.0' out || fail "$(cat out)"
 status 0 smoe eval two -q --json >eval
 [ "$(tr -d ' \n' <out | sed 's/.*"soup":{"loss":\([0-9.]*\).*/\1/')" = "$(sed -n 's/.*"loss": *\([0-9.]*\).*/\1/p' eval)" ] || fail "$(cat out eval)"
-# Independent runs: a barrier, and experts that are not aligned. Greedy leaves out what harms, and says where it chose.
+# Independent runs: a barrier, and experts that are not aligned. Greedy leaves out harmful members, and says on which split
+# it chose.
 status 0 smoe soup start apart --no-progress >out 2>err
 [ ! -s err ] || fail "$(cat err)"
 awk '/^apart/ { exit !($7 < 0.9 && $8 < 0.5 && $5 > $2) }' out || fail "no barrier: $(cat out)"

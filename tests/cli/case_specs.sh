@@ -1,4 +1,4 @@
-# Every spec of experiments/ is valid, can be costed, and says what it is for in its first line.
+# Every spec of experiments/ is valid, can be costed, and states its purpose in its first line.
 . "$ROOT/tests/cli/lib.sh"
 found=0
 for spec in $(find "$ROOT/experiments" -name '*.yaml'); do

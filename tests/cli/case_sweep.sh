@@ -1,7 +1,7 @@
-# A sweep: killed, stopped, shared by two processes, it comes to what an undisturbed one comes to; failed cells are named.
+# A sweep: killed, stopped, or shared by two processes, it has the results of an undisturbed one; failed cells are named.
 . "$ROOT/tests/cli/lib.sh"
 more="model.moe.experts=2,4 seed=0,1 train.steps=300 eval.fewshot.shots=2"
-# results.csv without what depends on the clock: step_s, train_s and seconds
+# results.csv without the columns that depend on the clock: step_s, train_s and seconds
 untimed() {
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) drop[i] = $i == "step_s" || $i == "train_s" || $i == "seconds" }
         { quoted = /^"/; for (i = 1; i <= NF; i++) if (!drop[i - (NR > 1 && quoted)]) printf "%s ", $i; print "" }' "$1/results.csv"
@@ -22,7 +22,7 @@ command -v gnuplot >/dev/null && { grep -q '<svg' whole/sweep.svg || fail "no fi
 status 0 smoe train tiny.yaml -q -o alone model.moe.experts=4 seed=1 train.steps=300 eval.fewshot.shots=2 >/dev/null
 cmp alone/ckpt/latest/model.safetensors "whole/003-experts=4,seed=1/ckpt/latest/model.safetensors" || fail "a cell is no run"
 
-# killed with all it started, twice; then stopped on request; then finished by two processes
+# killed with all its processes, twice; then stopped on request; then finished by two processes
 for lines in 40 150; do
     setsid smoe sweep tiny.yaml $more -q --resume -o parts -J2 >/dev/null 2>&1 &
     wait_for "parts/000-experts=2,seed=0/metrics.jsonl" $lines
@@ -34,7 +34,7 @@ wait_for "parts/001-experts=2,seed=1/metrics.jsonl" 200
 kill -TERM $!
 wait $!
 got=$?
-# 143: it came before there was anything to stop
+# 143: the signal came before there was anything to stop
 [ $got -eq 75 ] || [ $got -eq 0 ] || [ $got -eq 143 ] || fail "status $got after SIGTERM: $(cat err)"
 smoe sweep --resume parts -q >one 2>&1 &
 status 0 smoe sweep --resume parts -q >two
@@ -42,7 +42,7 @@ wait $! || fail "the other process: $(cat one)"
 same_sweep whole parts
 [ "$(smoe sweep --status parts | grep -c ' done ')" -eq 4 ] || fail "$(smoe sweep --status parts)"
 
-# a cell's own process killed: the others go on, the cell is taken up again by a resume
+# a cell's own process killed: the others continue, a resume runs the cell again
 smoe sweep tiny.yaml $more -q -o shot >/dev/null 2>err &
 wait_for "shot/001-experts=2,seed=1/metrics.jsonl" 60
 kill -KILL "$(awk '{ print $2 }' "shot/001-experts=2,seed=1/STATUS")"
@@ -59,7 +59,7 @@ before=$(ls -l --time-style=full-iso parts/0*/STATUS)
 status 0 smoe sweep --resume parts -q >/dev/null
 [ "$before" = "$(ls -l --time-style=full-iso parts/0*/STATUS)" ] || fail "a finished cell was run again"
 
-# failed cells: named, status 5, not run again unless asked
+# failed cells: named, status 5, run again only on request
 mkdir data
 status 5 smoe sweep tiny.yaml data.source=shapes,cifar10 data.path=data -q -o bad >/dev/null 2>err
 grep -q '1 of 2 cells failed' err && grep -q '001-source=cifar10: ' err || fail "$(cat err)"
@@ -69,7 +69,7 @@ smoe sweep --status bad >out
 grep -q '^2 cells: 1 done, 1 failed$' out && grep -q '^001-source=cifar10: .*data: no data_batch' out || fail "$(cat out)"
 smoe sweep --status bad --json >out
 grep -q '"code": 3' out && [ "$(grep -c '"step": 24,\|"step": 0,' out)" -eq 2 ] && [ "$(grep -c '"steps": 24' out)" -eq 2 ] && grep -q '"error": ".*no data_batch' out || fail "$(cat out)"
-# every measured column can be on an axis of the figure
+# every measured column can be an axis of the figure
 for column in $(head -n 1 whole/results.csv | tr , '\n' | sed '/^cell$/d; /^model/d; /^seed$/d; /^status$/d; /^error$/d'); do
     status 0 smoe sweep --status whole --y "$column" --x "$column" >/dev/null
 done
@@ -80,14 +80,14 @@ status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
 [ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
 status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
 [ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
-# a cell whose records are gone has nothing to say: it fails, and says why
+# a cell without its records has no results: it fails, and says why
 status 0 smoe sweep tiny.yaml train.steps=4 seed=0,1 -q -o gone >/dev/null
 : >gone/001-seed=1/metrics.jsonl
 rm gone/claims/001-seed=1.json
 status 5 smoe sweep --resume gone -q >out 2>err
 grep -q '^smoe sweep: 001-seed=1: gone/001-seed=1/metrics.jsonl: .*records are missing' err || fail "$(cat err)"
 grep -q '"code": 3' gone/claims/001-seed=1.json || fail "$(cat gone/claims/001-seed=1.json)"
-# more cells in the same folder: those that are there keep their names and are not run again
+# more cells in the same folder: the existing ones keep their names and are not run again
 small="tiny.yaml train.steps=4 model.moe.experts=2,4"
 status 0 smoe sweep $small --seeds 0,1 -q -o more >/dev/null
 before=$(ls -l --time-style=full-iso more/0*/STATUS)

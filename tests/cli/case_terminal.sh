@@ -1,4 +1,5 @@
-# On a terminal one line is rewritten and fits it; elsewhere there are plain lines; results go to standard output alone.
+# On a terminal one line is rewritten and fits its width; elsewhere there are plain lines; results go to standard output
+# only.
 . "$ROOT/tests/cli/lib.sh"
 smoe train tiny.yaml -o plain >out 2>err || fail "$(cat err)"
 grep -q "$(printf '\r')" err && fail "carriage returns in a file"
@@ -15,7 +16,7 @@ grep -qE '^step [0-9]+/300  loss ' lines || fail "no progress line: $(head -c 40
 awk 'length($0) > 60 && /^step [0-9]+\// { print "too wide: " $0; bad = 1 } END { exit bad }' lines || exit 1
 TERM=xterm NO_COLOR=1 script -qec "smoe train tiny.yaml train.steps=300 -o tty2" /dev/null >screen </dev/null
 grep -q "$(printf '\033')\[36m" screen && fail "colour in spite of NO_COLOR"
-# help ends where the terminal does, between words
+# help is wrapped between words to the width of the terminal
 TERM=xterm script -qec "stty cols 70; smoe train --help" /dev/null >screen </dev/null
 tr -d '\r' <screen | sed -n '/^Options:/,$p' >lines
 [ "$(wc -l <lines)" -gt 12 ] && awk 'length($0) > 70 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "help does not wrap"

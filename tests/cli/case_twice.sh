@@ -1,6 +1,6 @@
 # A second signal ends the program at once, by that signal.
 . "$ROOT/tests/cli/lib.sh"
-# Steps too long to be finished between the two signals.
+# Steps too long to finish between the two signals.
 smoe train tiny.yaml -q data.limit=0 model.width=512 model.mlp=4096 train.batch_size=512 train.log_every=1 -o run &
 tries=0
 until [ -f run/STATUS ]; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Bytes that change are seen: by `smoe verify`, and by every command that reads a checkpoint or records.
+# Changed bytes are detected: by `smoe verify`, and by every command that reads a checkpoint or records.
 . "$ROOT/tests/cli/lib.sh"
 
-# flip FILE OFFSET: changes a bit of the byte at the offset
+# flip FILE OFFSET: changes one bit of the byte at the offset
 flip() {
     byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
     printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
@@ -33,7 +33,7 @@ for command in "eval run" "inspect run" "convert run x --type bf16" "train tiny.
 done
 cp good run/ckpt/latest/model.safetensors
 
-# A file of another program has no digest: read, and said to be not verified.
+# A file of another program has no digest: it is read, and reported as not verified.
 cp good foreign.safetensors && foreign foreign.safetensors
 for command in "eval foreign.safetensors" "train tiny.yaml -o begun --init foreign.safetensors" "compare foreign.safetensors run" \
     "train tiny.yaml -n --init foreign.safetensors" "convert foreign.safetensors x.safetensors --type bf16" "inspect foreign.safetensors"; do
@@ -43,7 +43,7 @@ done
 status 0 smoe verify foreign.safetensors >out
 grep -q 'not verified: it has no digest' out || fail "$(cat out)"
 
-# Records: a digit, a line less in the middle, a checksum less.
+# Records: a changed digit, a line missing in the middle, a missing checksum.
 cp run/metrics.jsonl records
 for edit in '3s/"step":3/"step":4/' '4d' '5s/,"chain":"[0-9a-f]*"//' '2s/"train.loss":/&1/'; do
     sed "$edit" records >run/metrics.jsonl
@@ -52,7 +52,7 @@ for edit in '3s/"step":3/"step":4/' '4d' '5s/,"chain":"[0-9a-f]*"//' '2s/"train.
     grep -q '^BAD  run/metrics.jsonl: ' out || fail "$edit: $(cat out)"
     status 3 smoe train --resume run -q train.steps=30 2>err
 done
-# What is missing at the end: the last line, or its newline alone, without which it counts as one that was being written.
+# Missing at the end: the last line, or only its newline; a line without newline counts as unfinished.
 for cut in 1 0; do
     printf %s "$(cat records)" >run/metrics.jsonl
     [ $cut -eq 0 ] || sed '$d' records >run/metrics.jsonl
@@ -61,7 +61,7 @@ for cut in 1 0; do
     status 3 smoe train --resume run -q train.steps=30 2>err
     grep -q 'records are missing at the end' err || fail "$(cat err)"
 done
-# Those of an older version have none; a resume goes on with checksums over them too.
+# Records of an older version have no checksums; a resume continues with checksums that include those records.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
 status 0 smoe verify run >out
 grep -q 'metrics.jsonl: [0-9]* records, not verified' out || fail "$(cat out)"
@@ -71,7 +71,7 @@ grep -q 'metrics.jsonl: [0-9]* records, the first of them without checksums$' ou
 sed -i '2s/"train.loss":/&1/' run/metrics.jsonl
 status 3 smoe verify -q run >out 2>&1
 
-# A lost spec is in the checkpoint; links are not followed; leftovers go.
+# A lost spec is restored from the checkpoint; links are not followed; leftover files are removed.
 status 0 smoe train tiny.yaml -q train.steps=8 -o lost >/dev/null
 cp lost/spec.yaml spec && rm lost/spec.yaml && mkdir lost/x.tmp-1
 status 3 smoe verify -q lost >out 2>&1
@@ -94,7 +94,7 @@ status 0 smoe verify --repair grid >out
 status 3 smoe verify --json nowhere >out 2>err
 tr -d ' \n' <out | grep -q '^\[{"path":"nowhere","good":false,"found":' || fail "$(cat out)"
 
-# Every file that a sweep reads back: the ledger with its first line, how cells went, evaluations and their images.
+# Every file that a sweep reads back: the ledger with its first line, the states of cells, evaluations and their images.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 evaluate.eval.batch_size=50,100 -q -o grid2 >/dev/null
 status 0 smoe verify grid2 >out
 [ "$(grep -c 'experts=.: done, unchanged$' out)" -eq 2 ] && [ "$(grep -c ': 2 of 2 evaluations$' out)" -eq 2 ] || fail "$(cat out)"
@@ -110,7 +110,7 @@ for file in cells.jsonl claims/000-experts=2.json claims/000-experts=2.evaluatio
         n=$((n + 1))
     done
 done
-# What is lost of the evaluations of a cell that is done is no smaller n, but an error, and is computed again.
+# Lost evaluations of a finished cell do not make n smaller: they are an error, and are computed again.
 cp grid2/evaluations.csv before
 rm grid2/claims/000-experts=2.evaluations.json
 status 3 smoe sweep --resume grid2 -q >out 2>err
@@ -119,13 +119,13 @@ flip grid2/claims/001-experts=4.evaluations.json 40
 status 0 smoe verify --repair grid2 >out
 [ "$(grep -c 'evaluated again$' out)" -eq 2 ] && cmp before grid2/evaluations.csv || fail "$(cat out)"
 status 0 smoe verify -q grid2
-# Those of older versions have no digests, and are read.
+# Those of older versions have no digests, and are still read.
 sed -i 's/,"xxh3":"[0-9a-f]*"//' grid2/cells.jsonl
 sed -i '/"xxh3"/d; s/^  },$/  }/' grid2/claims/000-experts=2.json
 status 0 smoe verify grid2 >out
 grep -q 'cells, its first line not verified$' out && grep -q '000-experts=2: done, not verified: it has no digest$' out || fail "$(cat out)"
 
-# A --force that was killed half-way can be forced again.
+# A --force that was killed half-way can be repeated.
 rm -r grid/claims grid/000-*
 echo mine >grid/notes
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
@@ -133,7 +133,7 @@ mv grid/cells.jsonl grid/cells.jsonl.tmp-removed && rm -r grid/0* grid/claims
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
 [ "$(cat grid/notes)" = mine ] && [ ! -e grid/cells.jsonl.tmp-removed ] || fail "$(ls grid)"
 
-# What a killed process left goes when the sweep is continued; a file that is being written stays.
+# Files left by a killed process are removed when the sweep continues; a file that is being written stays.
 dead=$(sh -c 'echo $$')
 touch -d '10 minutes ago' grid/sweep.gp.tmp-$dead-0 grid/sweep.svg.tmp-$$-0 grid/claims/x.json.tmp-$dead-0
 touch grid/summary.md.tmp-$dead-0

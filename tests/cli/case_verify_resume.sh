@@ -1,4 +1,4 @@
-# verify-resume: two runs that are the same; what cannot be killed in time; what is kept, and that a difference is seen.
+# verify-resume: two runs that are the same; a run too short to be killed in time; what is kept; a difference is detected.
 . "$ROOT/tests/cli/lib.sh"
 mkdir tmp
 TMPDIR=$PWD/tmp status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 data.augment.flip=true >out

@@ -12,7 +12,7 @@ skip() {
     exit 77
 }
 
-# status WANTED COMMAND ...: runs it and insists on its exit status
+# status WANTED COMMAND ...: runs the command and fails unless it has that exit status
 status() {
     wanted=$1
     shift
@@ -21,10 +21,10 @@ status() {
     [ $got -eq "$wanted" ] || fail "status $got, not $wanted: $*"
 }
 
-# Metrics without what depends on the clock, as the checksums of all that do.
+# Metrics without the fields that depend on the clock; the checksums depend on all of them.
 timeless() { sed -E 's/"[^"]*(wall_s|_per_s|waited_s|chain)": *[^,}]*(, *|)//g' "$1/metrics.jsonl"; }
 
-# Two runs came to the same: weights, optimiser and metrics, byte for byte.
+# Two runs have the same result: weights, optimiser and metrics, byte for byte.
 same_run() {
     for f in model state; do
         cmp "$1/ckpt/latest/$f.safetensors" "$2/ckpt/latest/$f.safetensors" ||
@@ -35,7 +35,7 @@ same_run() {
     cmp "$1.metrics" "$2.metrics" || { diff "$1.metrics" "$2.metrics" | head -n 6; fail "$1 and $2 differ in their metrics"; }
 }
 
-# wait_for FILE LINES: until the file has that many lines (a minute at most)
+# wait_for FILE LINES: waits until the file has that many lines (at most a minute)
 wait_for() {
     tries=0
     until [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; do
@@ -58,5 +58,5 @@ stop_and_resume() {
     status 0 smoe train --resume "$dir" -q -j1
 }
 
-# A checkpoint as another program leaves it: without the digest of its bytes.
+# A checkpoint as another program writes it: without the digest of its bytes.
 foreign() { for f in "$@"; do LC_ALL=C sed -i 's/"smoe\.digest":/"some.digest":/; s/"smoe\.xxh3":/"some.xxh3":/' "$f"; done; }

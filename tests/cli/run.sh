@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program as a user meets it. Two kinds of cases: the blocks of cases.txt (a command, its exit status and what it
-# prints) and the scripts case_*.sh. Each gets a fresh folder and `smoe` on its PATH. Usage: tests/cli/run.sh [NAME ...]
+# The program as a user sees it. There are two kinds of cases: the blocks of cases.txt (a command, its exit status and its
+# output) and the scripts case_*.sh. Each gets a fresh folder and `smoe` on its PATH. Usage: tests/cli/run.sh [NAME ...]
 # runs only the cases whose name or command contains one of the words; "cases.txt" means all of its blocks.
 cd "$(dirname "$0")/../.." || exit 1
 ROOT=$PWD
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$SMOE_UNDER_TEST" "$work/bin/smoe"
 PATH=$work/bin:$PATH
-# Waiting threads sleep: other tests run beside this one.
+# Waiting threads sleep, since other tests run at the same time.
 OMP_WAIT_POLICY=passive
 export ROOT PATH OMP_WAIT_POLICY
 unset SMOE_DATA NO_COLOR CLICOLOR_FORCE SMOE_ISA
@@ -23,7 +23,8 @@ wanted() {
     return 1
 }
 
-# Every pattern of the file $1 (extended regular expressions, a line each) matches a line of $2; no pattern: $2 is empty.
+# Every pattern of the file $1 (an extended regular expression per line) matches a line of $2; without patterns $2 must be
+# empty.
 matches() {
     [ -s "$1" ] || { [ ! -s "$2" ]; return; }
     while IFS= read -r pattern; do

@@ -1,5 +1,5 @@
-/* The parts of the program that are no command: the command line's parser, tables, times.
- * tests/cli/ has the rest. */
+/* The parts of the program other than its commands: the parser of the command line, tables,
+ * times. tests/cli/ has the rest. */
 #include "opt.h"
 #include "progress.h"
 #include "table.h"
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* Parses `words`, a command line with single blanks, for a command; the result is freed by the
- * caller. */
+/* Parses `words`, a command line with single blanks between words, for a command. The caller
+ * frees the result. */
 static int parse(smoe_options *options, const char *command, const char *words, smoe_err *err) {
     static char text[256];
     static char *argv[32];
@@ -74,8 +74,8 @@ static void test_defaults_are_set(void **state) {
     smoe_options_free(&options);
 }
 
-/* The commands that a row names are there, what it says of one is of one that takes it, and the
- * lists have room for their end. */
+/* The commands that a row names exist; a text for one command belongs to a command that takes
+ * the option; the lists have room for their terminator. */
 static void check_names(const smoe_option *row) {
     size_t listed = 0, choices = 0;
     for (; row->commands[listed]; listed++)
@@ -88,7 +88,7 @@ static void check_names(const smoe_option *row) {
         assert_true(smoe_option_applies(row, smoe_command_find(row->help_in[i].command, NULL)));
 }
 
-/* Every row is reachable by its name, and by its letter, which no other row has. */
+/* Every row is found by its name, and by its letter, which no other row has. */
 static void test_table_is_sound(void **state) {
     (void)state;
     for (size_t i = 0; i < smoe_option_count; i++) {

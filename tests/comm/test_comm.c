@@ -1,4 +1,4 @@
-/* Sums over processes, their parts and their agreement, over a link of sockets. */
+/* Sums over processes, sums of parts, and agreement between processes, over a link of sockets. */
 #include "comm/comm.h"
 #include "forked.h"
 
@@ -13,7 +13,7 @@
 static const int sizes[] = {1, 2, 4, 8};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Numbers that every order of summing rounds differently. */
+/* Numbers whose sum differs in its rounding for every order. */
 static double number(size_t rank, size_t k) {
     double x = (double)(1 + (rank * 7 + k * 13) % 11) / 3;
     for (size_t i = 0; i < (rank * 5 + k) % 7; i++) x *= rank % 2 ? -64 : 64;
@@ -31,7 +31,7 @@ static real real_tree(size_t first, size_t count, size_t k) {
 }
 
 static bool sums(smoe_comm *c, void *user) {
-    enum { N = 600 }; /* more than are sent at once */
+    enum { N = 600 }; /* more than one message holds */
     double x[N];
     (void)user;
     for (size_t k = 0; k < N; k++) x[k] = number((size_t)c->rank, k);
@@ -46,8 +46,8 @@ static void sums_follow_the_tree(void **state) {
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums, NULL));
 }
 
-/* Scattered sums, then gathered: everybody has everything. Sizes that leave some with nothing, and
- * last units that are short. */
+/* Sums are scattered, then gathered: every process has everything. Some sizes leave some
+ * processes with nothing, and some last units are short. */
 static bool scatters(smoe_comm *c, void *user) {
     const size_t *shape = user, size = shape[0], unit = shape[1], n = (size + unit - 1) / unit;
     real *x = malloc((size + 1) * sizeof *x), *block = malloc(SMOE_COMM_BLOCK * sizeof *block);
@@ -60,7 +60,7 @@ static bool scatters(smoe_comm *c, void *user) {
         good = good && x[k] == real_tree(0, R, k);
     smoe_comm_gather(c, x, size * sizeof *x, unit * sizeof *x, SMOE_TRAFFIC_WEIGHTS);
     for (size_t k = 0; k < size; k++) good = good && x[k] == real_tree(0, R, k);
-    /* what leaves a process: all but its own part, and as foretold */
+    /* what a process sends: all but its own part, and as predicted */
     uint64_t sent = c->sent[SMOE_TRAFFIC_GRADIENTS].bytes, got = size * sizeof *x;
     smoe_sent summed = {0}, gathered = {0};
     if (size % (R * unit) == 0) good = good && sent == got / R * (R - 1);
@@ -116,7 +116,7 @@ static void ranges_are_a_partition(void **state) {
         }
 }
 
-/* user: which processes fail, a bit each. */
+/* user: a bit for each process that fails. */
 static bool agrees(smoe_comm *c, void *user) {
     unsigned failing = *(const unsigned *)user, all = (1U << c->size) - 1;
     unsigned flags = c->rank == c->size - 1 ? 4 : 1;
@@ -144,7 +144,7 @@ static void a_failure_of_one_is_that_of_all(void **state) {
 }
 
 static bool differs(smoe_comm *c, void *user) {
-    const int *odd = user; /* the one that has something else */
+    const int *odd = user; /* the process that has a different value */
     smoe_err err = {0};
     const char *text = c->rank == *odd ? "depth: 3" : "depth: 2";
     int status = smoe_comm_same(c, "spec", text, strlen(text), &err);

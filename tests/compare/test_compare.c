@@ -1,6 +1,6 @@
 /*
- * Rows of a sweep compared with a reference, from outcomes that the test wrote: which row is compared
- * with which, differences and intervals worked by hand, and their files.
+ * Rows of a sweep compared with a reference, from outcomes that the test wrote: which row is
+ * compared with which, differences and intervals worked by hand, and the files written.
  */
 #include "sweep/results.h"
 #include "sweep/show.h"
@@ -30,7 +30,7 @@ static smoe_sweep made(const sweep_folder *w, const char *text) {
     return sweep;
 }
 
-/* The results as they are now, written. */
+/* The current results, written to the files. */
 static smoe_results results_of(smoe_sweep *sweep) {
     smoe_results r = sweep_folder_results(sweep);
     smoe_err err;
@@ -52,8 +52,9 @@ static char *file(const sweep_folder *w, const char *name) {
 static const char three_rows[] =
     TRAINED "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1, 2]}\n";
 
-/* 2 - 4: -0.25, -0.26, -0.24 (told apart; t of 2 degrees of freedom 4.302653, deviation 0.01);
- * 8 - 4: 0.1, -0.1 (t of 1 degree 12.706205, deviation 0.1 sqrt 2) and a seed without result. */
+/* 2 - 4: -0.25, -0.26, -0.24 (distinguishable; t of 2 degrees of freedom 4.302653, standard
+ * deviation 0.01); 8 - 4: 0.1, -0.1 (t of 1 degree 12.706205, standard deviation 0.1 sqrt 2) and
+ * a seed without result. */
 static void rows_are_compared_seed_by_seed(void **state) {
     const double precision[] = {0.25, 0.44, 0.66, 0.5, 0.7, 0.9, 0.6, 0.6};
     smoe_sweep sweep = made(*state, three_rows);
@@ -100,7 +101,7 @@ static void rows_are_compared_seed_by_seed(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* 4 - 2: 0.25; 8 - 2: 0.5. One seed is no interval. */
+/* 4 - 2: 0.25; 8 - 2: 0.5. One seed gives no interval. */
 static void the_first_row_is_the_reference(void **state) {
     smoe_sweep sweep = made(*state, three_rows);
     for (size_t i = 0; i < 9; i += 3)
@@ -125,8 +126,9 @@ static void the_first_row_is_the_reference(void **state) {
 static const char two_keys[] =
     TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: [2, 4]}, seeds: [0, 1]}\n";
 
-/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. Of each seed the mean over the experts, 0.0625 and
- * 0: mean 0.03125, half 12.706205 times that. As four pairs it would be 0.34. */
+/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. First the mean over the experts
+ * for each seed, 0.0625 and 0; their mean is 0.03125, its half-width 12.706205 times that. As
+ * four pairs it would be 0.34. */
 static void other_keys_stay_and_are_pooled(void **state) {
     const double precision[] = {0.5, 0.5, 0.25, 0.5, 0.625, 0.75, 0.25, 0.25};
     smoe_sweep sweep = made(*state, two_keys);
@@ -134,7 +136,7 @@ static void other_keys_stay_and_are_pooled(void **state) {
     refer(&sweep, "model.moe.k=1");
     smoe_results r = results_of(&sweep);
     assert_int_equal(r.contrasts.compared.differences,
-                     3); /* "other" is nothing that rows are compared by */
+                     3); /* "other" is no key by which rows are compared */
     assert_string_equal(
         smoe_difference_setting(&r.contrasts.compared, &r.contrasts.compared.difference[0], 1),
         "2");
@@ -161,8 +163,8 @@ static void other_keys_stay_and_are_pooled(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Experts 4 - 2, whatever the capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no counterpart.
- * Without seeds the pool is one mean, 0.375, and no interval. */
+/* Experts 4 - 2, at any capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no
+ * counterpart. Without seeds the pool is one mean, 0.375, and has no interval. */
 static void columns_may_be_let_go(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.experts: [2, 4, 2, 4, 4, 4, 4, 4], "
@@ -184,16 +186,17 @@ static void columns_may_be_let_go(void **state) {
         smoe_difference_setting(&r.contrasts.compared, &r.contrasts.compared.difference[3], 2));
     smoe_results_free(&r);
     refer(&sweep,
-          "model.moe.k=3,model.moe.capacity=*"); /* three rows each could be compared with */
+          "model.moe.k=3,model.moe.capacity=*"); /* three rows each are possible counterparts */
     r = results_of(&sweep);
     assert_int_equal(r.contrasts.compared.differences, 0);
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }
 
-/* Two routers with two priorities against one soft row, two seeds: -0.10, -0.12 and -0.11, -0.13. Each row has
- * n 2, and so has the pool: the mean of the seeds' means -0.105 and -0.125, t of 1 degree 12.706205. Taken for four
- * pairs the interval would be 3.182446 sqrt(5e-4 / 3) / 2 = 0.0205, without 0 in it. */
+/* Two routers with two priorities against one soft row, two seeds: -0.10, -0.12 and -0.11,
+ * -0.13. Each row has n = 2, and so has the pool: the mean of the seeds' means -0.105 and
+ * -0.125, t of 1 degree 12.706205. Treated as four pairs, the half-width would be 3.182446
+ * sqrt(5e-4 / 3) / 2 = 0.0205, and the interval would exclude 0. */
 static void pairs_of_one_reference_count_once(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.router: [soft, tokens-choice, tokens-choice],"
@@ -216,7 +219,7 @@ static void pairs_of_one_reference_count_once(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Without seeds nothing is said unasked; what an earlier reference left goes. */
+/* Without seeds nothing is compared unless requested; files of an earlier reference are removed. */
 static void without_seeds_only_when_asked(void **state) {
     smoe_sweep sweep = made(*state, TRAINED "sweep: {grid: {model.moe.experts: [2, 4]}}\n");
     sweep_folder_done(&sweep, 0, 0.5, "step_s", 1);
@@ -281,7 +284,8 @@ static void a_reference_is_kept(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* The differences of evaluations: row by row, "2,2" for k 2 evaluated at k 2, the mean and the pairs. */
+/* The differences of evaluations: row by row ("2,2" is k = 2 evaluated at k = 2), the mean and
+ * the pairs. */
 static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const double *mean,
                              const size_t *pairs, size_t count) {
     smoe_results r = results_of(sweep);
@@ -302,7 +306,8 @@ static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const do
     smoe_results_free(&r);
 }
 
-/* Precision of trial i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25, 1; 0.25, 1. */
+/* Precision of trial i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25,
+ * 1; 0.25, 1. */
 static void evaluations_are_compared(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = made(w, TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
@@ -317,7 +322,7 @@ static void evaluations_are_compared(void **state) {
         snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.trial[i].name);
         scratch_write(path, text, (size_t)length);
     }
-    /* unasked: the first setting of the same trial */
+    /* the default reference: the first setting of the same trial */
     assert_evaluated(&sweep, (const char *const[]){"1,2", "2,2"}, (const double[]){0.125, 0.75},
                      (const size_t[]){2, 2}, 2);
     refer(&sweep, "evaluate.model.moe.k=2");

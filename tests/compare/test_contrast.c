@@ -1,6 +1,6 @@
 /*
- * Contrasts of rows from results and outcomes of images that the test wrote: intervals over seeds and images, what
- * they fall back to, trends, and margins.
+ * Contrasts of rows, from results and per-image outcomes that the test wrote: intervals over seeds
+ * and images, the intervals used if outcomes are missing, trends, and margins.
  */
 #include "sweep/results.h"
 #include "sweep/show.h"
@@ -32,7 +32,7 @@ static smoe_sweep made(const sweep_folder *w, const char *text) {
     return sweep;
 }
 
-/* Trial i is done, with these losses of its images, none of which is right. */
+/* Trial i is done, with these losses per image; no image is classified correctly. */
 static void done(const smoe_sweep *sweep, size_t i, const double *loss) {
     float outcome[IMAGES][2] = {{0}};
     double mean = 0;
@@ -60,7 +60,7 @@ static const smoe_difference *loss_of(const smoe_results *r) {
 static const char two_rows[] =
     TRAINED "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1]}\n";
 
-/* 4 - 2 experts, by seed: 1 2 3 and 2 3 7. The interval is worked out in tests/math/test_stats.c. */
+/* 4 - 2 experts, by seed: 1 2 3 and 2 3 7. The interval is derived in tests/math/test_stats.c. */
 static void fill(const smoe_sweep *sweep) {
     done(sweep, 0, (const double[]){1, 0.5, 2});
     done(sweep, 1, (const double[]){3, 1, 0});
@@ -87,7 +87,7 @@ static void images_are_paired(void **state) {
     assert_close(d->paired.seeds_half, 12.706205, 1e-5);
     assert_close(d->paired.half, sqrt(12.706205 * 12.706205 + 4.302653 * 4.302653 * 5 / 6), 1e-5);
     smoe_results_free(&r);
-    /* where one trial is of an older version it is over seeds alone */
+    /* if one trial is of an older version, the interval is over seeds only */
     char *path = smoe_trial_outcomes(&sweep, 2);
     assert_int_equal(unlink(path), 0);
     free(path);
@@ -95,7 +95,7 @@ static void images_are_paired(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Trials that are tested on other images cannot be paired by them. */
+/* Trials that are tested on different images cannot be paired by image. */
 static void other_images_are_not_paired(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {grid: {data.limit: [3, 30]}, seeds: [0, 1]}\n");
@@ -120,8 +120,9 @@ static void other_outcomes_are_refused(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* k 2 - 1 with 2 and 4 experts; a seed that one of the settings lacks does not count, a setting without any result
- * is left out. Seed 0: 0.2 and 0.4; seed 1: 0.1 and 0.5; seed 2: 0.3 and nothing. */
+/* k 2 - 1 with 2 and 4 experts. A seed that one of the settings lacks does not count; a setting
+ * without any result is left out. Seed 0: 0.2 and 0.4; seed 1: 0.1 and 0.5; seed 2: 0.3 and no
+ * result. */
 static void pools_are_of_whole_seeds(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: "
@@ -145,8 +146,9 @@ static void pools_are_of_whole_seeds(void **state) {
 }
 
 /*
- * 2, 4, 8 experts, one step of log2 each, so that the slope is half of last - first: seeds 0.1, 0.12, 0.14 with k 1,
- * mean 0.12, half 4.302653 x 0.02 / sqrt 3; with k 2 0.1 and -0.1. What has no number, or two of them, is no trend.
+ * 2, 4, 8 experts, one step of log2 each, so the slope is half of last - first. Slopes by seed with
+ * k 1: 0.1, 0.12, 0.14, mean 0.12, half-width 4.302653 x 0.02 / sqrt 3; with k 2: 0.1 and -0.1. An
+ * axis without numbers, or with only two, has no trend.
  */
 static void trends_by_hand(void **state) {
     smoe_sweep sweep =
@@ -175,7 +177,8 @@ static void trends_by_hand(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Uneven steps: log2 0, 1, 3; about the mean 4/3 they are -4/3, -1/3, 5/3, squares 42/9. */
+/* Uneven steps: log2 is 0, 1, 3; deviations from the mean 4/3 are -4/3, -1/3, 5/3, sum of
+ * squares 42/9. */
 static void slopes_by_hand(void **state) {
     (void)state;
     const bool member[] = {true, false, true, true}, two[] = {true, false, false, true};
@@ -186,7 +189,7 @@ static void slopes_by_hand(void **state) {
     assert_false(smoe_contrast_slope(weight, two, x, 4));
 }
 
-/* 4 - 2 experts: 0.01 -+ 0.001 t, 90% interval to 0.01 + 2.919986 x 0.002 / sqrt 3 = 0.01337. */
+/* 4 - 2 experts: 0.01 -+ 0.001 t, 90% interval up to 0.01 + 2.919986 x 0.002 / sqrt 3 = 0.01337. */
 static void margins_decide(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1, 2]}\n");

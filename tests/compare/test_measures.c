@@ -1,5 +1,5 @@
-/* Tables of measures, filled as any program with runs would, without a sweep: groups, the difference of two groups by
- * seed, a slope, and numbers that are missing. */
+/* Tables of measures, filled without a sweep, as any program with runs could: groups, the
+ * difference of two groups by seed, a slope, and missing numbers. */
 #include "approx.h"
 #include "compare/tables.h"
 
@@ -15,7 +15,8 @@ enum { RUNS = 8 };
 static char *columns[] = {"experts", "seed"};
 static char *settings[RUNS][2] = {{"2", "0"}, {"2", "1"}, {"2", "2"}, {"4", "0"},
                                   {"4", "1"}, {"4", "2"}, {"8", "0"}, {"8", "1"}};
-/* Of 4 experts: better than 2 by 0.1, 0.2 and 0.3; of 8 by 0.2 and 0.4, which is 0.1 and 0.2 for each doubling. */
+/* 4 experts are better than 2 by 0.1, 0.2 and 0.3; 8 experts by 0.2 and 0.4, which is 0.1 and
+ * 0.2 per doubling. */
 static const double precision[RUNS] = {0.5, 0.4, 0.3, 0.6, 0.6, 0.6, 0.7, 0.8};
 
 static void fill(smoe_measures *m, char *const **setting) {
@@ -52,8 +53,9 @@ static void test_groups(void **state) {
     smoe_measures_free(&m);
 }
 
-/* The differences of 4 experts are 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, and the interval has half of
- * t(0.975, 2) 0.1 / sqrt(3). Those of 8, with two seeds, 0.2 and 0.4: half t(0.975, 1) 0.1. */
+/* The differences of 4 experts are 0.1, 0.2, 0.3: mean 0.2, standard deviation 0.1, half-width
+ * t(0.975, 2) 0.1 / sqrt(3). Those of 8 experts, with two seeds, are 0.2 and 0.4: half-width
+ * t(0.975, 1) 0.1. */
 static void test_differences(void **state) {
     (void)state;
     smoe_measures m;
@@ -79,7 +81,7 @@ static void test_differences(void **state) {
     smoe_measures_free(&m);
 }
 
-/* Each of the two seeds that all have: slopes 0.1 and 0.2 for each doubling. */
+/* The two seeds that all groups have: slopes 0.1 and 0.2 per doubling. */
 static void test_slope(void **state) {
     (void)state;
     smoe_measures m;
@@ -98,7 +100,7 @@ static void test_slope(void **state) {
     smoe_measures_free(&m);
 }
 
-/* A run without the number takes its seed out. */
+/* If one run lacks the number, its seed is left out. */
 static void test_missing(void **state) {
     (void)state;
     smoe_measures m;

@@ -1,4 +1,4 @@
-/* Power against published values, against what is known in closed form, and against simulation. */
+/* Statistical power against published values, closed forms, and simulation. */
 #include "approx.h"
 #include "base/rng.h"
 #include "compare/power.h"
@@ -9,14 +9,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-/* Two seeds whose differences deviate by 1. */
+/* Two seeds whose differences have a standard deviation of 1. */
 static smoe_paired unit(void) {
     const double value[] = {-M_SQRT1_2, M_SQRT1_2};
     return smoe_stats_paired(value, 2);
 }
 
-/* Paired t tests as textbooks have them (Cohen 1988, ch. 2; two sides, 5%): an effect of half a deviation needs 34
- * pairs for 80% and 44 for 90%; of 0.8 needs 15 and 19; of one needs 10 and 13. */
+/* Paired t tests as in textbooks (Cohen 1988, ch. 2; two-sided, 5%). An effect of half a
+ * standard deviation needs 34 pairs for 80% power and 44 for 90%; one of 0.8 needs 15 and 19;
+ * one of 1 needs 10 and 13. */
 static void tables_of_paired_tests(void **state) {
     (void)state;
     static const struct {
@@ -31,7 +32,8 @@ static void tables_of_paired_tests(void **state) {
     }
 }
 
-/* No difference is found in 5% of all cases, whatever the number of seeds; a huge one always. */
+/* If there is no difference, one is found in 5% of all cases, whatever the number of seeds; a
+ * huge one is always found. */
 static void no_difference_and_a_huge_one(void **state) {
     (void)state;
     smoe_paired p = unit();
@@ -40,11 +42,12 @@ static void no_difference_and_a_huge_one(void **state) {
         assert_close(smoe_power_of(&p, n, 1e5), 1, 2e-5);
     }
     assert_int_equal(smoe_power_seeds(&p, 0, 0.8), 0);
-    assert_int_equal(smoe_power_seeds(&p, 1e-3, 0.8), 0); /* some 8 million */
+    assert_int_equal(smoe_power_seeds(&p, 1e-3, 0.8), 0); /* about 8 million would be needed */
 }
 
-/* What the images add does not go away with seeds: with a deviation of 0.1 for the mean, a difference of 0.2 is
- * found with at most P(Z > 1.96 - 2) + ... = 0.516, by however many; one of 0.4 with nearly 0.98. */
+/* The variance between images does not shrink with more seeds. With a standard deviation of 0.1
+ * of the mean, a difference of 0.2 is found with probability at most P(Z > 1.96 - 2) + ... =
+ * 0.516, whatever the number of seeds; one of 0.4 with nearly 0.98. */
 static void images_are_a_limit(void **state) {
     (void)state;
     smoe_paired p = unit();
@@ -68,7 +71,8 @@ static void one_seed_tells_nothing(void **state) {
 
 enum { SEEDS = 6, IMAGES = 60, ROUNDS = 8000 };
 
-/* How often the interval of SEEDS seeds and IMAGES images misses 0, where it is `difference` away. */
+/* How often the interval of SEEDS seeds and IMAGES images excludes 0 if the true difference is
+ * `difference`. */
 static double found(const smoe_paired *truth, double difference, uint64_t stream) {
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_TEST, 1, 0, stream);
     double seeds = sqrt(truth->seeds_var * (double)truth->n), d[SEEDS * IMAGES], image[IMAGES];
@@ -92,8 +96,9 @@ static double found(const smoe_paired *truth, double difference, uint64_t stream
 }
 
 /*
- * Over seeds alone the integral is exact: four deviations of a share of 8,000 are at most 0.0224. With
- * images it takes what they add for known, where 60 images give it to 18%: another 0.02.
+ * Over seeds alone the integral is exact: four standard deviations of a share of 8,000 are at most
+ * 0.0224. With images the method treats the variance between images as known, while 60 images
+ * estimate it to 18%: another 0.02.
  */
 static void simulations_agree(void **state) {
     (void)state;

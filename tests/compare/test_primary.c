@@ -1,4 +1,4 @@
-/* Primary contrasts: what a plan may say, what it cannot, what is kept, and what is found. */
+/* Primary contrasts: which plans are valid, what is stored, and what is found. */
 #include "sweep/results.h"
 #include "sweep/show.h"
 #include "approx.h"
@@ -36,8 +36,8 @@ static const char plan[] = TRAINED GRID
  *   the same of losses                      -1 and -1.001         2001
  *   uniform 8 - 2 experts                   0.001 and 0           within 0.05: 0.0495/0.0005 = 99
  *   the slope of soft                       0.1 and 0.1001        2001
- * Of one degree of freedom p is 1 - 2 atan(t) / pi, of one side half of it. Of six the two smallest,
- * which are equal, count 6 times, then 4 and 3.
+ * With one degree of freedom p is 1 - 2 atan(t) / pi; one-sided, half of it. Corrected for six
+ * contrasts, the two smallest, which are equal, are multiplied by 6, the next by 4 and 3.
  */
 static const double precision[] = {0.3, 0.3, 0.4, 0.4,    0.5,   0.5002,
                                    0.2, 0.2, 0.2, 0.1972, 0.201, 0.2};
@@ -86,7 +86,7 @@ static void p_and_findings(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Nothing is found before there is something; what is far outside a margin refutes equivalence. */
+/* Without results nothing is found. A difference far outside the margin refutes equivalence. */
 static void open_until_seen(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(
@@ -111,7 +111,7 @@ static void open_until_seen(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* The manifest keeps the plan, and another plan is another sweep. */
+/* The manifest stores the plan; a different plan is a different sweep. */
 static void plans_are_kept(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(plan), read, other, same = sweep_folder_trials(plan);
@@ -137,7 +137,7 @@ static void plans_are_kept(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Contrasts of evaluations are found among their rows. */
+/* Contrasts of evaluations look for their rows among the evaluations. */
 static void evaluations_may_be_named(void **state) {
     (void)state;
     smoe_sweep sweep = sweep_folder_trials(

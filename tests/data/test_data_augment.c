@@ -1,5 +1,5 @@
-/* Augmentation: each operation of RandAugment on numbers worked by hand, crops and flips by their
- * laws. */
+/* Augmentation: each operation of RandAugment on numbers worked by hand; crops and flips by
+ * their laws. */
 #include "data/augment.h"
 #include "datafiles.h"
 
@@ -25,8 +25,8 @@ static size_t operation(const char *name) {
     return 0;
 }
 
-/* Applies an operation to a grey row of n pixels (as an image n x 1) and compares. Operations with
- * a sign are tried with streams until it comes out as wanted. */
+/* Applies an operation to a grey row of n pixels (as an image n x 1) and compares. For an
+ * operation with a random sign, streams are tried until one gives the wanted sign. */
 static void check_row(const char *name, double m, bool negative, const uint8_t *row, size_t n,
                       const uint8_t *expected) {
     smoe_image work = {0};
@@ -52,12 +52,13 @@ static void test_fourteen_operations(void **state) {
             assert_string_not_equal(smoe_randaugment_name(a), smoe_randaugment_name(b));
 }
 
-/* Magnitude 0 changes nothing, black and white included; autocontrast and equalize have none. */
+/* Magnitude 0 changes nothing, not even black and white; autocontrast and equalize have no
+ * magnitude. */
 static void test_magnitude_0(void **state) {
     (void)state;
     uint8_t pixel[11 * 9 * 3];
     datafiles_picture(pixel, 11, 9, 3, 3);
-    pixel[0] = 0; /* of one channel each: the others are stretched */
+    pixel[0] = 0; /* 0 and 255 occur in one channel each */
     pixel[4] = 255;
     smoe_image work = {0};
     for (size_t op = 0; smoe_randaugment_name(op); op++) {
@@ -92,10 +93,10 @@ static void test_curves(void **state) {
     check_row("brightness", 10, true, ROW(0, 100, 200), 3, ROW(0, 10, 20));    /* times 0.1 */
     check_row("contrast", 10, true, ROW(50, 150), 2, ROW(95, 105)); /* about the mean, 100 */
     check_row("contrast", 5, false, ROW(80, 120), 2, ROW(71, 129)); /* 20 * 1.45 = 29 */
-    check_row("color", 10, true, ROW(10, 20), 2, ROW(10, 20));      /* grey has none */
+    check_row("color", 10, true, ROW(10, 20), 2, ROW(10, 20));      /* grey has no colour */
 }
 
-/* Red (255, 0, 0) has luma 76: a tenth of the colour is left, 76 +- a tenth of the distance. */
+/* Red (255, 0, 0) has luma 76. A tenth of the colour is left: 76 +- a tenth of the distance. */
 static void test_colour(void **state) {
     (void)state;
     smoe_image work = {0};
@@ -114,9 +115,9 @@ static void test_colour(void **state) {
     smoe_image_free(&work);
 }
 
-/* A single bright pixel: blurred it is 5/13 of itself, 130 of 338 ... here 130 becomes 50, so
- * sharpened by 1.9 50 + 1.9*80 = 202 and softened by 0.1 to 58. Its neighbours lie on the border,
- * which stays. */
+/* A single bright pixel 130 in a surround of 0: blurred it is 5/13 of itself, 50. Sharpened by
+ * 1.9 it becomes 50 + 1.9*80 = 202, softened by 0.1 58. Its neighbours lie on the border, which
+ * does not change. */
 static void test_sharpness(void **state) {
     (void)state;
     smoe_image work = {0};
@@ -153,7 +154,8 @@ static void test_translate(void **state) {
     smoe_image_free(&work);
 }
 
-/* Weights of four equal pixels that add up to a little less than one: rounded, not cut off. */
+/* The weights of four equal pixels sum to a little less than one: the result is rounded, not
+ * truncated. */
 static void test_turned_constant(void **state) {
     (void)state;
     enum { S = 9 };
@@ -171,8 +173,7 @@ static void test_turned_constant(void **state) {
     smoe_image_free(&work);
 }
 
-/* Magnitude 30 is a quarter turn, one way or the other: pixels change places and nothing is lost.
- */
+/* Magnitude 30 is a quarter turn in either direction: pixels change places and none is lost. */
 static void test_quarter_turn(void **state) {
     (void)state;
     enum { S = 7 };
@@ -199,7 +200,7 @@ static void test_quarter_turn(void **state) {
     smoe_image_free(&work);
 }
 
-/* Shears leave the middle row (column) where it is and move the others by 0.3 a row: at magnitude
+/* Shears keep the middle row (column) in place and move the others by 0.3 per row: at magnitude
  * 10 the row 10 above the middle moves by 3 pixels. */
 static void test_shear(void **state) {
     (void)state;
@@ -227,15 +228,15 @@ static void test_shear(void **state) {
 
 /* ---- crop and flip --------------------------------------------------------------------------- */
 
-/* Every window of a 16 x 16 image padded by 2 appears, and is the image moved with grey around it.
- */
+/* Every window of a 16 x 16 image padded by 2 appears; it is the shifted image with grey around
+ * it. */
 static void test_pad_crop(void **state) {
     (void)state;
     enum { S = 16 };
     uint8_t pixel[S * S * 3];
     int seen[5][5] = {{0}};
     datafiles_picture(pixel, S, S, 3, 1);
-    for (int i = 0; i < S * S * 3; i++) pixel[i] |= 1; /* never the 128 of the fill */
+    for (int i = 0; i < S * S * 3; i++) pixel[i] |= 1; /* never 128, the value of the padding */
     smoe_data_spec data = {.augment.crop = SMOE_CROP_PAD};
     smoe_image work = {0};
     for (uint64_t sample = 0; sample < 500; sample++) {
@@ -285,8 +286,8 @@ static void test_flip(void **state) {
     smoe_image_free(&work);
 }
 
-/* Nothing asked for, nothing done; and the largest magnitudes of the schema harm nothing, on images
- * down to 1 x 1. */
+/* With all keys off nothing changes. The largest magnitudes of the schema work on images down to
+ * 1 x 1. */
 static void test_extremes(void **state) {
     (void)state;
     smoe_data_spec data = {0};

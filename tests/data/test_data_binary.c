@@ -36,7 +36,7 @@ static datafile records(const char *name, size_t first, size_t n, size_t header,
     assert_non_null(bytes);
     for (size_t i = 0; i < n; i++) {
         uint8_t *r = bytes + i * record;
-        if (header == 2) r[0] = 77; /* the coarse label is not looked at */
+        if (header == 2) r[0] = 77; /* the coarse label is ignored */
         r[header - 1] = (uint8_t)((first + i) % classes);
         for (size_t c = 0; c < 3; c++)
             for (size_t k = 0; k < PLANE; k++) r[header + c * PLANE + k] = byte_of(first + i, c, k);
@@ -57,8 +57,8 @@ static void check_record(const smoe_dataset *set, size_t at, size_t i, size_t cl
 
 /* ---- cifar ----------------------------------------------------------------------------------- */
 
-/* Batches in the order of their names, whatever the order in the folder; other files are passed
- * over. */
+/* Batches are read in the order of their names, whatever their order in the folder; other files
+ * are ignored. */
 static void test_cifar10(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH], buf[32];
@@ -87,7 +87,7 @@ static void test_cifar10(void **state) {
     set = open_set(&spec, "test");
     assert_int_equal(smoe_dataset_images(set), 2);
     smoe_dataset_free(set);
-    /* as it is published: an archive with one folder in it */
+    /* as published: an archive that contains one folder */
     datafile inside[4];
     char name[4][64];
     for (int i = 0; i < 4; i++) {
@@ -105,7 +105,7 @@ static void test_cifar10(void **state) {
     for (int i = 0; i < 3; i++) free((void *)file[i].bytes);
 }
 
-/* The fine label is the second byte, and counts; the first does not. */
+/* The fine label is the second byte, and is used; the first is ignored. */
 static void test_cifar100(void **state) {
     const scratch *s = *state;
     datafile file = records("train.bin", 95, 7, 2, 100);
@@ -144,7 +144,7 @@ static void test_cifar_limit(void **state) {
     free((void *)file.bytes);
 }
 
-/* Another size and grey: what resizing and luma make of it. */
+/* Another size, and grey: the same as resizing and luma give. */
 static void test_cifar_resized(void **state) {
     const scratch *s = *state;
     datafile file = records("data_batch_1.bin", 0, 1, 1, 10);
@@ -185,7 +185,7 @@ static void test_cifar_refused(void **state) {
                       NULL);
     bytes[RECORD] = 9;
     scratch_write(path, bytes, 3 * RECORD);
-    smoe_dataset_free(open_set(&spec, "train")); /* good again */
+    smoe_dataset_free(open_set(&spec, "train")); /* valid again */
     scratch_write(scratch_path(s, path, "data_batch_1.bin.gz"), bytes, 3 * RECORD);
     datafiles_refused(&spec, "train", SMOE_DATA, "data_batch_1.bin", "data_batch_1.bin.gz",
                       "only one of them", NULL);
@@ -218,7 +218,7 @@ static void test_gzip(void **state) {
     for (size_t i = 0; i < 3; i++) check_record(set, i, i, 10);
     smoe_dataset_free(set);
 
-    uint8_t *padded = calloc(size + 512, 1); /* zeros behind it are none */
+    uint8_t *padded = calloc(size + 512, 1); /* trailing zeros are ignored */
     memcpy(padded, gz, size);
     scratch_write(path, padded, size + 512);
     set = open_set(&spec, "test");
@@ -244,7 +244,7 @@ static void test_gzip(void **state) {
     free((void *)file.bytes);
 }
 
-/* 3 MB of zeros in 3 kB: refused at the size accepted, not after. */
+/* 3 MB of zeros in 3 kB: refused when the accepted size is reached, not after decompression. */
 static void test_gzip_limit(void **state) {
     (void)state;
     size_t size;
@@ -254,11 +254,11 @@ static void test_gzip_limit(void **state) {
     assert_int_equal(smoe_gunzip(&gz, &n, 2999999, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "2999999"));
-    assert_int_equal(n, size); /* untouched */
+    assert_int_equal(n, size); /* unchanged */
     assert_int_equal(smoe_gunzip(&gz, &n, 3000000, &err), 0);
     assert_int_equal(n, 3000000);
     assert_memory_equal(gz, zeros, 3000000);
-    assert_int_equal(smoe_gunzip(&gz, &n, 1, &err), 0); /* not gzip: left alone */
+    assert_int_equal(smoe_gunzip(&gz, &n, 1, &err), 0); /* not gzip: unchanged */
     assert_int_equal(n, 3000000);
     free(gz);
     free(zeros);
@@ -283,9 +283,9 @@ static idx_images make_images(void) {
     return x;
 }
 
-/* Dash and dot, plain and gzip, t10k and test, in a folder and in an archive. The classes are those
- * of both splits: 0 .. 6. Stored 4 x 6, asked for 4: columns 1 .. 4 as they are, the same in all
- * three channels. */
+/* Dash and dot, plain and gzip, t10k and test, in a folder and in an archive. The classes are
+ * those of both splits: 0 .. 6. Stored as 4 x 6, requested as 4 x 4: columns 1 .. 4 unchanged,
+ * the same in all three channels. */
 static void test_idx(void **state) {
     static const char *const names[][4] = {
         {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
@@ -337,7 +337,7 @@ static void test_idx(void **state) {
     }
 }
 
-/* Bytes of one of the two files changed, cut or added to. */
+/* Bytes of one of the two files changed, removed or added. */
 static void refused_idx(const scratch *s, const char *images_name, const void *images, size_t in,
                         const void *labels, size_t ln, const char *file, const char *word) {
     const datafile pair[] = {{images_name, images, in}, {"train-labels-idx1-ubyte", labels, ln}};

@@ -1,4 +1,4 @@
-/* image-folder in directories and archives: what is read, and in which order. */
+/* image-folder in directories and archives: what is read, and in what order. */
 #include "folders.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void test_order_and_labels(void **state) {
     smoe_dataset_free(set);
 }
 
-/* train/a-b/1.PNG has the size asked for: its pixels come out as x/127.5 - 1, plane after plane. */
+/* train/a-b/1.PNG has the size requested: its pixels come out as x/127.5 - 1, plane after plane. */
 static void test_pixel_values(void **state) {
     char path[SCRATCH_PATH];
     uint8_t pixel[FOLDERS_SIDE * FOLDERS_SIDE * 3];
@@ -55,7 +55,7 @@ static void test_pixel_values(void **state) {
             assert_true(pixels[c * FOLDERS_SIDE * FOLDERS_SIDE + i] ==
                         (real)pixel[3 * i + c] / (real)127.5 - 1);
     smoe_dataset_free(set);
-    spec.data.channels = 1; /* and as grey by luma */
+    spec.data.channels = 1; /* and as grey, by luma */
     set = folders_open(&spec, "train");
     folders_image(set, 3, pixels, &label);
     for (size_t i = 0; i < FOLDERS_SIDE * FOLDERS_SIDE; i++) {
@@ -87,8 +87,8 @@ static void test_archives_equal_the_directory(void **state) {
     }
 }
 
-/* Names beyond ASCII, marked as UTF-8 in a .zip and a .tar of the pax kind, though the locale of
- * this program is C; those of what is passed over too. */
+/* Names beyond ASCII, marked as UTF-8 in a .zip and a pax .tar, although the locale of this
+ * program is C; names of ignored files too. */
 static void test_names_in_utf8(void **state) {
     static const char *const archive[] = {"u.zip", "u.tar", "u.tar.gz"};
     static const char one[] = "train/\u00e9t\u00e9/\u65e5\u672c.png";
@@ -106,7 +106,7 @@ static void test_names_in_utf8(void **state) {
         assert_string_equal(smoe_dataset_class_name(set, 1), "\u00e9t\u00e9");
         smoe_dataset_free(set);
     }
-    size_t size; /* no UTF-8 any more, but still marked so */
+    size_t size; /* no longer UTF-8, but still marked so */
     char *bytes = scratch_read(scratch_path(&f->dir, path, "u.zip"), &size);
     for (size_t i = 0; i + 1 < size; i++)
         if (!memcmp(bytes + i, "\u00e9", 2)) bytes[i + 1] = 't';
@@ -117,7 +117,8 @@ static void test_names_in_utf8(void **state) {
     free(bytes);
 }
 
-/* The ways of keeping images do not show: decoded, as files in memory, and read again each time. */
+/* The ways of keeping images give the same pixels: decoded, as files in memory, and read again
+ * each time. */
 static void test_ways_of_keeping(void **state) {
     char dir[SCRATCH_PATH], tar[SCRATCH_PATH];
     folders_lay_out(*state, dir, "dir", "");
@@ -134,7 +135,7 @@ static void test_ways_of_keeping(void **state) {
     smoe_dataset_free(decoded);
     smoe_dataset_free(disk);
     smoe_dataset_free(bytes);
-    spec.data.cache_mb = 0; /* a plain tar is read where its members lie */
+    spec.data.cache_mb = 0; /* members of a plain tar are read from their place in the file */
     bytes = folders_open(&spec, "train");
     disk = folders_open(&(smoe_spec){.data = (spec.data.path = dir, spec.data)}, "train");
     folders_assert_equal(bytes, disk);
@@ -145,7 +146,7 @@ static void test_ways_of_keeping(void **state) {
     datafiles_refused(&spec, "train", SMOE_USAGE, tar, "data.cache_mb (0)", "unpack", NULL);
 }
 
-/* val stands in for test, but not test for val; where both are there each is itself. */
+/* val is used if test is missing, but not test if val is missing; if both exist each is itself. */
 static void test_split_names(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH], buf[64];
@@ -163,7 +164,7 @@ static void test_split_names(void **state) {
     assert_int_equal(smoe_dataset_images(set), 3);
     smoe_dataset_free(set);
     assert_int_equal(mkdir(scratch_path(&f->dir, path, "dir2"), 0777), 0);
-    datafiles_tree(path, f->file, 5); /* train alone */
+    datafiles_tree(path, f->file, 5); /* train only */
     datafiles_tree(path, val, 2);
     set = folders_open(&spec, "test");
     assert_int_equal(smoe_dataset_images(set), 2);
@@ -172,7 +173,7 @@ static void test_split_names(void **state) {
     datafiles_refused(&spec, "valid", SMOE_USAGE, "no split 'valid'", NULL);
 }
 
-/* Folders as people have them: another word for a split is that split, but not two of them. */
+/* Other common words for a split name that split; two folders for one split are refused. */
 static void test_split_spellings(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH], buf[64];
@@ -195,7 +196,7 @@ static void test_split_spellings(void **state) {
     }
     datafiles_tree(path, tree + 4, 1);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "a second folder for the split val", NULL);
-    /* a layout that is none: what is there, and what should be */
+    /* an unknown layout: the message names what was found and what was expected */
     const datafile flat[] = {{"cats/1.png", a->bytes, a->size}, {"dogs/2.png", b->bytes, b->size}};
     assert_int_equal(mkdir(scratch_path(&f->dir, path, "flat"), 0777), 0);
     datafiles_tree(path, flat, 2);
@@ -204,8 +205,8 @@ static void test_split_spellings(void **state) {
                       NULL);
 }
 
-/* What is wrong with a split that nobody asked for is nobody's business: unlabelled images, another
- * class, files that are none. It is told when it is asked for. */
+/* Mistakes in a split that is not used do not matter: unlabelled images, another class, files
+ * that are not images. They are reported when the split is used. */
 static void test_other_splits(void **state) {
     folders *f = *state;
     static const char *const name[] = {"dir", "a.zip"};
@@ -237,7 +238,7 @@ static void test_other_splits(void **state) {
         datafiles_refused(&spec, "train", SMOE_DATA, path, "zebra is in test/, but not in train/",
                           NULL);
     }
-    /* the stand-in of a good split may be as bad; that of none may not */
+    /* if test/ is good, a bad val/ does no harm; if val/ replaces a missing test/, it does */
     scratch_path(&f->dir, path, "dir2");
     assert_int_equal(mkdir(path, 0777), 0);
     const datafile good[] = {f->file[0], f->file[3], f->file[5], f->file[6]};
@@ -258,7 +259,7 @@ static void test_other_splits(void **state) {
     datafiles_refused(&spec, "test", SMOE_DATA, path, "val/labels.txt", "unexpected file", NULL);
 }
 
-/* A class is named as text in every report; an image is shown there as far as it can be. */
+/* A class name must be text, as reports show it; an image name is shown as far as possible. */
 static void test_names_that_are_no_text(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH], buf[64];
@@ -301,8 +302,8 @@ static void test_more_classes_than_there_are(void **state) {
 
 /* ---- data.limit ------------------------------------------------------------------------------ */
 
-/* Three classes of 5, 1 and 4 images in turns. A limit of 6: one each, then two of the classes with
- * more left have one more each, and the last goes to the first of them: 3, 1, 2. */
+/* Three classes of 5, 1 and 4 images. A limit of 6: first one each; then each of the two classes
+ * with more images has one more; the last goes to the first of them: 3, 1, 2. */
 static void test_select(void **state) {
     (void)state;
     static const uint32_t label[] = {0, 1, 2, 0, 2, 0, 2, 0, 2, 0};
@@ -337,9 +338,9 @@ static void test_limit(void **state) {
     }
 }
 
-/* Random boxes want the originals: those larger than image_size stay as files, and boxes come out
- * the same from memory and from disk; originals of the very size are kept decoded. Neither shows in
- * what a box is. */
+/* Random boxes need the originals. Originals larger than image_size are kept as files, and boxes
+ * are the same from memory and from disk; originals of exactly that size are kept decoded. Boxes
+ * do not depend on which was done. */
 static void test_random_boxes(void **state) {
     char path[SCRATCH_PATH];
     folders_lay_out(*state, path, "dir", "");
@@ -358,7 +359,7 @@ static void test_random_boxes(void **state) {
         assert_int_equal(disk->type->image(disk, k % 6, NULL, &b, &work, NULL), 0);
         differ += memcmp(a.pixel, b.pixel, 12 * 12 * 3) != 0;
     }
-    assert_true(differ > 55); /* boxes they are, not the central square */
+    assert_true(differ > 55); /* random boxes, not the central square */
     smoe_image_free(&a);
     smoe_image_free(&b);
     smoe_image_free(&work);
@@ -366,7 +367,7 @@ static void test_random_boxes(void **state) {
     smoe_dataset_free(disk);
 }
 
-/* The real archive, where it is at hand. */
+/* The real archive, if it is there. */
 static void test_cifar10_jpeg(void **state) {
     (void)state;
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, "cifar10-jpeg.tar.gz", 32, 3);

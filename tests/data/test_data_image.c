@@ -23,9 +23,10 @@ static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, si
 
 /* ---- resizing -------------------------------------------------------------------------------- */
 
-/* Halving: the filter is 2 pixels wide to either side. Output 0 has its centre at 0.5: inputs 0, 1,
- * 2 weigh .75, .75, .25 of 1.75 (the fourth lies outside), so (3*0 + 3*70 + 140)/7 = 50; output 1
- * by symmetry (70 + 3*140 + 3*210)/7 = 160. All rows being equal, so are the rows of the result. */
+/* Halving: the filter is 2 pixels wide on either side. The centre of output 0 is at 0.5: inputs
+ * 0, 1, 2 weigh .75, .75, .25 of 1.75 (the fourth lies outside), so (3*0 + 3*70 + 140)/7 = 50;
+ * output 1 by symmetry (70 + 3*140 + 3*210)/7 = 160. All rows are equal, hence those of the
+ * result too. */
 static void test_halved(void **state) {
     (void)state;
     uint8_t row[4] = {0, 70, 140, 210}, pixel[16];
@@ -41,7 +42,7 @@ static void test_halved(void **state) {
 }
 
 /* Doubling: centres at -.25, .25, .75, 1.25 of two pixels 0 and 100; beyond the edge only the
- * nearest counts. */
+ * nearest pixel counts. */
 static void test_doubled(void **state) {
     (void)state;
     smoe_image in = image_of((uint8_t[]){0, 100, 0, 100}, 2, 2, 1), out = {0};
@@ -52,7 +53,7 @@ static void test_doubled(void **state) {
     smoe_image_free(&out);
 }
 
-/* 6 x 2 to 2: the central square is columns 2 and 3, copied; both channels orders kept. */
+/* 6 x 2 to 2: the central square is columns 2 and 3, copied; both orders of channels are kept. */
 static void test_centre_is_copied(void **state) {
     (void)state;
     uint8_t pixel[6 * 2 * 3];
@@ -65,9 +66,9 @@ static void test_centre_is_copied(void **state) {
     smoe_image_free(&out);
 }
 
-/* Pixels beside the box take part, as if the whole image had been resized before it was cropped: 4
- * x 2 to 1. Box columns 1..2, centre 1.5, filter 2 wide: columns 0..3 weigh .25, .75, .75, .25 of
- * 2; rows .75 of 1.5. */
+/* Pixels beside the box contribute, as if the whole image had been resized before it was
+ * cropped: 4 x 2 to 1. Box columns 1..2, centre 1.5, filter 2 wide: columns 0..3 weigh .25, .75,
+ * .75, .25 of 2; rows .75 of 1.5. */
 static void test_neighbours_take_part(void **state) {
     (void)state;
     smoe_image in = image_of((uint8_t[]){80, 0, 0, 0, 80, 0, 0, 0}, 4, 2, 1), out = {0};
@@ -77,7 +78,7 @@ static void test_neighbours_take_part(void **state) {
     smoe_image_free(&out);
 }
 
-/* A constant image stays one, whatever the sizes and box: the weights sum to 1. */
+/* A constant image stays constant, whatever the sizes and the box: the weights sum to 1. */
 static void test_constant_stays(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
@@ -111,16 +112,16 @@ static void test_inception_box(void **state) {
         least = share < least ? share : least;
         most = share > most ? share : most;
     }
-    assert_true(least > .049 && least < .07); /* 5% is the limit; 4000 draws come near it */
+    assert_true(least > .049 && least < .07); /* 5% is the limit; some draws are close to it */
     assert_true(most > .95);
-    /* Area a, uniform in .05 .. 1, fits a square when |log ratio| <= -log a: always up to 3/4, then
-     * with probability -ln(a) / ln(4/3). The mean of what fits is .3789 / .8190 = .4627; one
-     * standard deviation of the mean of 4000 is .004. */
+    /* Area a, uniform in .05 .. 1, fits a square when |log ratio| <= -log a: always up to 3/4,
+     * then with probability -ln(a) / ln(4/3). The mean of the areas that fit is .3789 / .8190 =
+     * .4627; one standard deviation of the mean of 4000 is .004. */
     assert_true(fabs(area - .4627) < .016);
-    /* An image too narrow for any box: the central square. */
+    /* An image too narrow for any box gives the central square. */
     smoe_box b = smoe_box_inception(&rng, 1, 1000);
     assert_true(b.width == b.height && b.width == 1);
-    b = smoe_box_centre(7, 4); /* of an odd rest the larger part is on the right, or below */
+    b = smoe_box_centre(7, 4); /* if the rest is odd, the larger part is on the right, or below */
     assert_true(b.x == 1 && b.y == 0 && b.width == 4 && b.height == 4);
     b = smoe_box_centre(4, 9);
     assert_true(b.x == 0 && b.y == 2 && b.width == 4 && b.height == 4);
@@ -189,8 +190,8 @@ static void test_png_exact(void **state) {
     }
 }
 
-/* Full transparency shows the black below, none the colour; half of it half of what is stored:
- * 200 * 128 / 255 = 100.4, 100 * 128 / 255 = 50.2, 50 * 128 / 255 = 25.1. */
+/* Full transparency shows the black below, no transparency the colour, half of it half of the
+ * stored value: 200 * 128 / 255 = 100.4, 100 * 128 / 255 = 50.2, 50 * 128 / 255 = 25.1. */
 static void test_png_alpha(void **state) {
     (void)state;
     uint8_t pixel[] = {200, 100, 50, 255, 200, 100, 50, 0, 200, 100, 50, 128};
@@ -236,7 +237,7 @@ static memory write_png(const uint8_t *row, png_uint_32 width, png_uint_32 heigh
     return m;
 }
 
-/* 16 bits a sample mean the same as 8, not linear light: the upper 8 count. */
+/* 16 bits per sample mean the same as 8, not linear light: the upper 8 bits count. */
 static void test_png_16_bits(void **state) {
     (void)state;
     memory m =
@@ -258,7 +259,7 @@ static void test_png_interlaced(void **state) {
     smoe_image_free(&image);
 }
 
-/* A copy of a PNG with one more chunk, right behind its header. */
+/* A copy of a PNG with one more chunk, directly after its header. */
 static uint8_t *with_chunk(const uint8_t *png, size_t *size, const char *type, const void *data,
                            size_t n) {
     enum { HEADER = 33, FRAME = 12 };
@@ -274,16 +275,16 @@ static uint8_t *with_chunk(const uint8_t *png, size_t *size, const char *type, c
     return more;
 }
 
-/* What a PNG says about its colours, or says wrongly about anything but pixels, changes none. */
+/* Chunks about colours, and invalid chunks about anything but pixels, change no pixel. */
 static void test_png_as_stored(void **state) {
     (void)state;
     static const struct {
         const char *type, *data;
         size_t size;
     } rows[] = {{"gAMA", "\0\1\x86\xa0", 4},      /* linear light */
-                {"gAMA", "\0\0\0\0", 4},          /* none is like that */
-                {"sRGB", "\0", 1},                /* beside that which libpng writes */
-                {"iCCP", "x\0\0nonsense", 11},    /* and grey or not */
+                {"gAMA", "\0\0\0\0", 4},          /* an impossible value */
+                {"sRGB", "\0", 1},                /* in addition to the one that libpng writes */
+                {"iCCP", "x\0\0nonsense", 11},    /* whether grey or not */
                 {"tIME", "\0\0", 2},              /* too short */
                 {"bKGD", "\0\0\0\0\0\0\0", 7},    /* too long */
                 {"cHRM", "\0\0\0\0\0\0\0\0", 8}}; /* too short */
@@ -303,7 +304,7 @@ static void test_png_as_stored(void **state) {
     smoe_image_free(&image);
 }
 
-/* One colour that is transparent: 7 of 0, 7 and 8; and a chunk that does not say which. */
+/* One colour is transparent: 7 of 0, 7 and 8. And a chunk that does not say which colour. */
 static void test_png_transparent_colour(void **state) {
     (void)state;
     size_t size, n;
@@ -320,8 +321,8 @@ static void test_png_transparent_colour(void **state) {
     smoe_image_free(&image);
 }
 
-/* Bytes between the segments of the header and a JFIF of revision 2 make libjpeg warn, but no other
- * pixels; what is wrong with the scan is found all the same. */
+/* Extra bytes between the segments of the header and a JFIF of revision 2 make libjpeg warn, but
+ * do not change pixels; damage in the scan is still detected. */
 static void test_jpeg_harmless_faults(void **state) {
     (void)state;
     enum { W = 37, H = 29, START = 20, REVISION = 11, STRAY = 5 };
@@ -330,7 +331,7 @@ static void test_jpeg_harmless_faults(void **state) {
     smoe_image image = {0}, other = {0};
     datafiles_picture(pixel, W, H, 3, 5);
     uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
-    assert_memory_equal(jpeg + 6, "JFIF\0\1", 6); /* a segment of 18 bytes behind the first two */
+    assert_memory_equal(jpeg + 6, "JFIF\0\1", 6); /* a segment of 18 bytes after the first two */
     decode(&image, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
     bad = malloc(size + STRAY);
     memcpy(bad, jpeg, START);
@@ -375,8 +376,8 @@ static void test_jpeg_as_turbojpeg(void **state) {
     free(jpeg);
 }
 
-/* Of four inks: light that two of them let through. 200/255 of red through cyan, half of that through
- * black: 100; the JPEG itself is off by 2 at most for one colour throughout, in its YCCK and at quality 90. */
+/* Four inks: the light that two of them let through. 200/255 of red through cyan, half of that
+ * through black: 100. The JPEG of a single colour is off by at most 2, in YCCK at quality 90. */
 static void test_jpeg_of_inks(void **state) {
     (void)state;
     static const struct {
@@ -403,8 +404,8 @@ static void test_jpeg_of_inks(void **state) {
     smoe_image_free(&image);
 }
 
-/* Decoding at a fraction and resizing is close to resizing the whole: smooth pictures, so within a
- * few levels. */
+/* Decoding at a fraction of the size and then resizing is close to resizing the whole image: for
+ * smooth pictures within a few levels. */
 static void test_shrinking_is_close(void **state) {
     (void)state;
     enum { W = 160, H = 130, SIDE = 24 };
@@ -420,7 +421,7 @@ static void test_shrinking_is_close(void **state) {
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
     assert_int_equal(
         smoe_decode_fit(&shrunk, SIDE, 3, SMOE_IMAGE_JPEG, jpeg, size, NULL, &work, NULL), 0);
-    assert_int_equal(work.height, 33);           /* 130 / 4: the least that is not below 24 */
+    assert_int_equal(work.height, 33);           /* 130 / 4: the smallest that is not below 24 */
     for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
         assert_in_range(shrunk.pixel[i] + 3 - full.pixel[i], 0, 6);
     smoe_image_free(&whole);
@@ -431,9 +432,10 @@ static void test_shrinking_is_close(void **state) {
     free(pixel);
 }
 
-/* The same where the side is no multiple of the fraction: the last pixel of the smaller image is
- * part padding, and must not move the others. The waves rise by up to 50 * 6 pi / side a pixel, so
- * that a squeeze of the 7 pixels that 257 and 265 lack of a multiple of 8 shows as 25 levels. */
+/* The same if the side is not a multiple of the fraction: the last pixel of the smaller image is
+ * partly padding, and must not shift the others. The waves rise by up to 50 * 6 pi / side per
+ * pixel, so squeezing the image by the 7 pixels that 257 and 265 lack to a multiple of 8 would
+ * show as 25 levels. */
 static void test_shrinking_keeps_places(void **state) {
     (void)state;
     static const size_t sides[] = {257, 265, 264, 513, 131};
@@ -453,7 +455,7 @@ static void test_shrinking_keeps_places(void **state) {
         assert_int_equal(
             smoe_decode_fit(&shrunk, SIDE, 1, SMOE_IMAGE_JPEG, jpeg, size, NULL, &work, NULL), 0);
         assert_true(work.width < n / 2);
-        for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, two filters in turn being two */
+        for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, from two filters */
             assert_in_range(shrunk.pixel[i] + 8 - full.pixel[i], 0, 16);
         free(jpeg);
     }
@@ -464,7 +466,7 @@ static void test_shrinking_keeps_places(void **state) {
     free(pixel);
 }
 
-/* A PNG is decoded as large as it is, and then resized. */
+/* A PNG is decoded at full size, and then resized. */
 static void test_png_is_not_shrunk(void **state) {
     (void)state;
     enum { W = 160, H = 131, SIDE = 13 };
@@ -500,7 +502,7 @@ static void test_refused(void **state) {
     refused(jpeg, jn, SMOE_IMAGE_PNG, "mislabelled: a PNG image by its name, a JPEG image");
     for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, SMOE_IMAGE_JPEG, "damaged JPEG");
     for (size_t n = 8; n < pn - 12; n += 7) refused(png, n, SMOE_IMAGE_PNG, "damaged PNG");
-    png[pn / 2] ^= 0x10; /* within the pixel data: the checksum tells */
+    png[pn / 2] ^= 0x10; /* within the pixel data: the checksum detects it */
     refused(png, pn, SMOE_IMAGE_PNG, "damaged PNG image");
     free(jpeg);
     free(png);
@@ -530,8 +532,8 @@ static void test_huge_claims(void **state) {
     free(png);
 }
 
-/* x/127.5 - 1 to the bit with the defaults; (x/255 - mean)/std per channel, and back for figures:
- * with mean 0.2 and std 0.4, white is 2 and black -0.5. */
+/* With the defaults x/127.5 - 1 to the bit; otherwise (x/255 - mean)/std per channel, and the
+ * inverse for figures: with mean 0.2 and std 0.4, white is 2 and black -0.5. */
 static void pixels_are_scaled(void **state) {
     (void)state;
     uint8_t bytes[3 * 256];

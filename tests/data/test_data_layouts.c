@@ -1,5 +1,5 @@
-/* image-folder in the layouts that people have: nested classes, one folder without splits, tars in
- * tars, tables of labels, WebP, files that are left out. */
+/* image-folder in common layouts: nested classes, one folder without splits, tars in tars,
+ * tables of labels, WebP, files that are left out. */
 #include "folders.h"
 
 #include <setjmp.h>
@@ -13,7 +13,8 @@
 
 enum { SIDE = FOLDERS_SIDE, PIXELS = 3 * SIDE * SIDE };
 
-/* Images of these names, number k drawn from the seed k, in a folder or an archive called `as`. */
+/* Images with these names, number k drawn from the seed k, in a folder or an archive called
+ * `as`. */
 static smoe_spec lay_out(scratch *dir, char path[SCRATCH_PATH], const char *as,
                          const char *const *name, size_t count) {
     datafile file[64];
@@ -41,7 +42,7 @@ static const char *image_name(const smoe_dataset *set, size_t i) {
     return smoe_dataset_image_name(set, i, buf, sizeof buf);
 }
 
-/* A class is the whole path below the split; a last folder `images` is none. */
+/* A class is the whole path below the split; a last folder `images` is not part of it. */
 static void nested_classes(void **state) {
     static const char *const name[] = {"train/animals/cat/1.png", "train/animals/dog/1.png",
                                        "train/car/images/1.png",  "train/car-old/1.png",
@@ -66,8 +67,8 @@ static void nested_classes(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, "empty class: no images in train/zebra/", NULL);
 }
 
-/* Ten images of one class and three of another, in no split: 0.2 of each is held out, at least one,
- * the same for everybody with the same data.seed, and the rest is for training. */
+/* Ten images of one class and three of another, without splits: 0.2 of each class is held out,
+ * at least one image, the same ones for the same data.seed; the rest is for training. */
 static void held_out(void **state) {
     static const char *const name[] = {"photos/ape/0.png", "photos/ape/1.png", "photos/ape/2.png",
                                        "photos/ape/3.png", "photos/ape/4.png", "photos/ape/5.png",
@@ -102,11 +103,11 @@ static void held_out(void **state) {
     }
     assert_string_equal(first[0], first[1]);
     assert_string_equal(first[0], first[2]);
-    assert_string_not_equal(first[0], first[3]); /* of 45 * 3 draws another one */
+    assert_string_not_equal(first[0], first[3]); /* one of 45 * 3 possible draws */
 }
 
-/* Where there is train/ alone, its images are parted; with test/ what is held out is val;
- * beside val/ nothing is. */
+/* If there is only train/, its images are divided into train and val. If there is test/ too, the
+ * held-out images are val. If there is val/, nothing is held out. */
 static void held_out_of_train(void **state) {
     static const char *const name[] = {"train/a/1.png", "train/a/2.png", "train/a/3.png",
                                        "train/b/1.png", "train/b/2.png", "test/a/1.png",
@@ -139,8 +140,9 @@ static void held_out_of_train(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, "in no folder, and so of no class", NULL);
 }
 
-/* As ImageNet is distributed: a tar of tars for train, read where the images lie; inside a folder,
- * as the data itself, and in another tar. The pixels are those of the same images in folders. */
+/* As ImageNet is distributed: a tar of tars for train, whose images are read in place; inside a
+ * folder, as the data itself, and in another tar. The pixels are those of the same images in
+ * folders. */
 static void tar_of_tars(void **state) {
     static const char *const one[] = {"./n01_1.png", "n01_2.png", "n01_3.png"},
                              *const two[] = {"n02_1.png", "n02_2.png", "n02_3.png"},
@@ -175,14 +177,15 @@ static void tar_of_tars(void **state) {
             smoe_dataset_free(set);
         }
     }
-    /* not parted: the same pixels */
+    /* not divided: the same pixels */
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, folder, SIDE, 3);
     same.data.holdout = 0;
     spec.eval.split = same.eval.split = (char *)"train";
     smoe_dataset *a = folders_open(&spec, "train"), *b = folders_open(&same, "train");
     assert_int_equal(smoe_dataset_images(a), 6);
     for (size_t i = 0; i < 6; i++) {
-        /* seeds are numbers within each of n01 and n02 here, and of all in the folder */
+        /* the seed of a picture is its number within n01 or n02 here, and within all in the
+         * folder */
         real x[PIXELS], y[PIXELS], drawn[PIXELS];
         uint8_t pixel[PIXELS];
         int64_t label;
@@ -236,7 +239,7 @@ static void table_of_labels(void **state) {
         int64_t label;
         size_t all[3];
         assert_int_equal(smoe_dataset_image(set, 0, true, pixels, target, &label, NULL), 0);
-        assert_int_equal(label, k % 2 ? 1 : 2); /* the first that is named */
+        assert_int_equal(label, k % 2 ? 1 : 2); /* the first one named */
         assert_true(target[0] == 0 && target[1] == 1 && target[2] == 1);
         assert_int_equal(smoe_dataset_all_labels(set, 0, all, 3), 2);
         assert_int_equal(all[0] + all[1], 3);
@@ -252,7 +255,7 @@ static void table_of_labels(void **state) {
     }
 }
 
-/* Images without a row have the class of their folder; a table without splits, with
+/* Images without a row have the class of their folder; a table without splits works with
  * data.holdout. */
 static void table_beside_folders(void **state) {
     static const char *const name[] = {"train/cat/1.png", "train/cat/2.png", "train/dog/3.png",
@@ -317,8 +320,8 @@ static void bad_tables(void **state) {
                       NULL);
 }
 
-/* WebP without loss: the pixels that were written; with transparency laid over black as PNG has it.
- * Cut anywhere it is refused. */
+/* Lossless WebP: the pixels that were written; transparency is laid over black, as for PNG. A
+ * file that is truncated anywhere is refused. */
 static void webp(void **state) {
     scratch *dir = *state;
     char path[SCRATCH_PATH];
@@ -353,8 +356,8 @@ static void webp(void **state) {
     }
 }
 
-/* skip: of 200 images one that is cut and a text are left out and named; three of them are too
- * many. */
+/* skip: of 200 images one truncated image and one text file are left out and named; three are
+ * too many. */
 static void left_out(void **state) {
     enum { MANY = 200 };
     scratch *dir = *state;

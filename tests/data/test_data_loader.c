@@ -1,4 +1,4 @@
-/* The laws of batches: what is in batch t follows from (seed, t) alone. */
+/* The laws of batches: the contents of batch t follow from (seed, t) alone. */
 #include "base/clock.h"
 #include "data/augment.h"
 #include "data/dataset.h"
@@ -40,7 +40,7 @@ static smoe_batch next(smoe_loader *loader) {
     return batch;
 }
 
-/* Every byte of a batch, in a number. */
+/* A checksum of every byte of a batch. */
 static uint64_t fingerprint(const smoe_batch *b) {
     uint64_t hash = UINT64_C(14695981039346656037);
     const struct {
@@ -59,8 +59,8 @@ static uint64_t fingerprint(const smoe_batch *b) {
 
 /* ---- which images ---------------------------------------------------------------------------- */
 
-/* 23 images in batches of 5: four batches an epoch, no image twice in it, the short batch dropped;
- * the next epoch has another order, and each image is left out in its turn. */
+/* 23 images in batches of 5: four batches per epoch, no image twice in an epoch, the short batch
+ * dropped. The next epoch has another order, and other images are left out. */
 static void test_epochs_are_permutations(void **state) {
     (void)state;
     smoe_spec spec;
@@ -90,15 +90,15 @@ static void test_epochs_are_permutations(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Evaluation: every image once, along eval.order, the short batch kept, then the end, as often as
- * asked. */
+/* Evaluation: every image once, in eval.order, with the short batch, then the end; repeated as
+ * often as requested. */
 static void evaluate_along(smoe_order order) {
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "test", 23);
     uint32_t image[23];
     spec.eval.order = order;
     smoe_data_order(image, 23, &spec);
-    spec.data.augment.flip = true; /* none of it in evaluation */
+    spec.data.augment.flip = true; /* no augmentation in evaluation */
     spec.data.augment.randaugment.n = 2;
     spec.data.augment.randaugment.m = 9;
     spec.data.augment.crop = SMOE_CROP_INCEPTION;
@@ -132,7 +132,7 @@ static void test_evaluation(void **state) {
     evaluate_along(SMOE_ORDER_FILE);
 }
 
-/* A permutation that data.seed alone decides; of `file`, none. */
+/* A permutation that depends on data.seed only; with `file` the order of the files. */
 static void test_order_of_evaluations(void **state) {
     (void)state;
     enum { N = 100 };
@@ -152,7 +152,7 @@ static void test_order_of_evaluations(void **state) {
     for (size_t i = 0; i < N; i++) assert_int_equal(order[0][i], i);
 }
 
-/* Every call takes some time, and no more than the caller sees. */
+/* The calls report some waiting time, and no more than the caller measures. */
 static void test_waited(void **state) {
     (void)state;
     smoe_spec spec;
@@ -172,7 +172,7 @@ static void test_waited(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Endless data: images 0, 1, 2 ... one after another, never twice, also beyond the nominal size. */
+/* Endless data: images 0, 1, 2 ... one after another, never twice, even beyond the nominal size. */
 static void test_endless(void **state) {
     (void)state;
     smoe_spec spec;
@@ -209,9 +209,9 @@ static void test_batch_larger_than_the_data(void **state) {
 
 /* ---- the same bits --------------------------------------------------------------------------- */
 
-/* Starting at step s gives what the loader that began at 0 gives there, with everything switched
- * on, in finite and endless data, within an epoch and across its end; threads of OpenMP change
- * nothing, and another seed changes all. */
+/* A loader that starts at step s gives the batches that one from step 0 gives there, with
+ * everything switched on, in finite and endless data, within an epoch and across its end. OpenMP
+ * threads change nothing; another seed changes everything. */
 static void test_resume(void **state) {
     (void)state;
     enum { STEPS = 14 };
@@ -253,8 +253,8 @@ static void test_resume(void **state) {
     }
 }
 
-/* An image is augmented anew in each epoch: flipped in some of twelve and not in others (all alike
- * by chance: once in 2048, and the streams are fixed). */
+/* An image is augmented anew in each epoch: of twelve epochs it is flipped in some and not in
+ * others (all alike by chance: once in 2048, and the streams are fixed). */
 static void test_augmented_anew(void **state) {
     (void)state;
     smoe_spec spec;
@@ -278,7 +278,7 @@ static void test_augmented_anew(void **state) {
     smoe_dataset_free(set);
 }
 
-/* A batch stays as it is until the next call, whatever the threads do meanwhile. */
+/* A batch does not change until the next call, whatever the threads do meanwhile. */
 static void test_batch_lives_until_the_next_call(void **state) {
     (void)state;
     smoe_spec spec;
@@ -289,14 +289,14 @@ static void test_batch_lives_until_the_next_call(void **state) {
         smoe_batch b = next(loader);
         uint64_t before = fingerprint(&b);
         struct timespec pause = {0, 1000000};
-        nanosleep(&pause, NULL); /* the threads fill every place they may */
+        nanosleep(&pause, NULL); /* the threads fill all free places */
         assert_true(fingerprint(&b) == before);
     }
     smoe_loader_free(loader);
     smoe_dataset_free(set);
 }
 
-/* Closing at any moment ends: before the first batch, in the middle, at the end. */
+/* Closing never hangs: before the first batch, in the middle, at the end. */
 static void test_closing_at_any_moment(void **state) {
     (void)state;
     smoe_spec spec;
@@ -316,8 +316,8 @@ static void test_closing_at_any_moment(void **state) {
 
 /* ---- mixup ----------------------------------------------------------------------------------- */
 
-/* Every image of a batch is lambda of itself and 1 - lambda of its neighbour, pixels and targets
- * alike. */
+/* Every image of a batch is lambda times itself plus 1 - lambda times its neighbour, pixels and
+ * targets alike. */
 static void test_mixup(void **state) {
     (void)state;
     smoe_spec spec;
@@ -363,7 +363,7 @@ static void test_mixup_lambda(void **state) {
             assert_true(lambda >= .5 && lambda <= 1);
             sum += lambda;
         }
-        /* the standard deviation of lambda is below .17, of this mean below .0012 */
+        /* the standard deviation of lambda is below .17, that of this mean below .0012 */
         assert_true(fabs(sum / DRAWS - cases[k][1]) < .005);
     }
     smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 9, 0);
@@ -373,8 +373,8 @@ static void test_mixup_lambda(void **state) {
     }
 }
 
-/* Is image i of `b` that of `a` but for the box, which has its neighbour's pixels, and are targets
- * mixed by the box's area? */
+/* Whether image i of `b` equals that of `a` except in the box, which has its neighbour's pixels,
+ * and targets are mixed by the box's area. */
 static bool is_cut(const smoe_batch *a, const smoe_batch *b, size_t i, const smoe_cut *box,
                    size_t side) {
     size_t other = (i + 1) % 6, area = (box->right - box->left) * (box->bottom - box->top);
@@ -423,7 +423,7 @@ static void test_cutmix(void **state) {
                                 (1 - lambda) * a.pixels[(i + 1) % 6 * PIXELS + k]);
         }
     }
-    assert_in_range(cuts, 30 - 23, 30 + 23); /* six deviations of sqrt(60)/2 */
+    assert_in_range(cuts, 30 - 23, 30 + 23); /* six standard deviations of sqrt(60)/2 */
     assert_true(boxes > BATCHES / 2);
     smoe_loader_free(plain);
     smoe_loader_free(cut);
@@ -431,9 +431,9 @@ static void test_cutmix(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Beta(1, 1) is uniform, and so is s^2, the share of the box before it is cut off. About a uniform
- * middle a side of s keeps s - s^2/4 on average; the mean area is E(s - s^2/4)^2 = 1/2 - 1/5 + 1/48 =
- * 0.3208. */
+/* Beta(1, 1) is uniform, hence also s^2, the relative area of the box before it is clipped. With
+ * a uniform centre a side of s keeps s - s^2/4 on average; the mean area is E(s - s^2/4)^2 = 1/2
+ * - 1/5 + 1/48 = 0.3208. */
 static void test_cutmix_box(void **state) {
     (void)state;
     enum { DRAWS = 20000, WIDE = 1000 };
@@ -445,7 +445,7 @@ static void test_cutmix_box(void **state) {
         assert_true(box.top <= box.bottom && box.bottom <= WIDE);
         sum += (double)((box.right - box.left) * (box.bottom - box.top)) / ((double)WIDE * WIDE);
     }
-    /* the mean's standard deviation is below .3/sqrt(20000) = .0022; a side is rounded by a pixel */
+    /* the mean's standard deviation is below .3/sqrt(20000) = .0022; sides are whole pixels */
     assert_true(fabs(sum / DRAWS - .3208) < .01);
 }
 

@@ -24,7 +24,7 @@ static void test_no_data(void **state) {
     spec.data.path = path;
     assert_int_equal(mkdir(path, 0777), 0);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", NULL);
-    datafiles_tree(path, &f->file[3], 1); /* train alone */
+    datafiles_tree(path, &f->file[3], 1); /* train only */
     datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/; it has train/",
                       NULL);
     scratch_write(scratch_path(&f->dir, path, "plain.txt"), "x", 1);
@@ -35,7 +35,7 @@ static void test_no_data(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte", NULL);
 }
 
-/* One more file makes the sample bad, as a directory and as an archive. */
+/* One more file makes the sample invalid, as a directory and as an archive. */
 static void refused_with(folders *f, datafile extra, const char *word, const char *more) {
     static int number;
     char path[SCRATCH_PATH], name[32];
@@ -51,7 +51,7 @@ static void refused_with(folders *f, datafile extra, const char *word, const cha
 
 static void test_foreign_files(void **state) {
     folders *f = *state;
-    f->count = FOLDERS_FILES; /* room for one more; the litter has been tested */
+    f->count = FOLDERS_FILES; /* room for one more; ignored files have been tested */
     for (size_t i = FOLDERS_FILES; i < FOLDERS_FILES + 4; i++) free((void *)f->file[i].bytes);
     refused_with(f, (datafile){"train/a/notes.txt", "x", 1}, "train/a/notes.txt",
                  "unexpected file");
@@ -76,7 +76,7 @@ static void test_foreign_files(void **state) {
                  "more/train", "a second set of splits");
 }
 
-/* Of several bad files the first in file order is named, whatever the threads. */
+/* Of several bad files the first in file order is named, whatever the number of threads. */
 static void test_first_failure_is_reported(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH];
@@ -92,7 +92,7 @@ static void test_first_failure_is_reported(void **state) {
 typedef struct trick {
     const char *name;
     unsigned type;
-    const char *link; /* hard link to, or symbolic link to */
+    const char *link; /* target of the hard or symbolic link */
     const char *word;
 } trick;
 
@@ -130,7 +130,7 @@ static void test_tricks_in_archives(void **state) {
     }
 }
 
-/* A tar header written by hand that claims 64 MiB and a byte, with nothing behind it. */
+/* A tar header written by hand that claims 64 MiB and a byte, with no data after it. */
 static void test_huge_member(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH], header[1536] = "train/a/x.png";
@@ -160,8 +160,8 @@ static void test_twice_in_the_archive(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, path, "train/a/x.png: twice", NULL);
 }
 
-/* Cut anywhere, an archive is refused, naming it. A plain tar cut between two members looks whole
- * to every reader up to there: it may be accepted only with fewer images. */
+/* An archive truncated anywhere is refused by name. A plain tar truncated between two members
+ * looks complete to every reader: it may be accepted, but only with fewer images. */
 static void test_cut_archives(void **state) {
     static const char *const name[] = {"a.tar", "a.tar.gz", "a.zip"};
     folders *f = *state;
@@ -170,7 +170,7 @@ static void test_cut_archives(void **state) {
         size_t size, accepted = 0;
         folders_lay_out(f, path, name[k], "");
         char *whole = scratch_read(path, &size);
-        size_t end = k ? size - 1 : size - 10240; /* a tar's end is filled up with zeros */
+        size_t end = k ? size - 1 : size - 10240; /* the end of a tar is padded with zeros */
         for (size_t n = 1; n < end; n += 97) {
             scratch_write(path, whole, n);
             smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
@@ -191,9 +191,9 @@ static void test_cut_archives(void **state) {
     }
 }
 
-/* One bit anywhere in the data of a .tar.gz, its checksum and length included: refused, though most
- * such bits leave a readable tar, of other images or fewer. The header before it may hold a name
- * and a time that mean nothing. */
+/* One flipped bit anywhere in the data of a .tar.gz, its checksum or length: refused, although
+ * most such bits leave a readable tar with other images or fewer. The gzip header before it may
+ * hold a name and a time, which do not matter. */
 static void test_flipped_gzip(void **state) {
     enum { GZIP_HEADER = 10 };
     folders *f = *state;
@@ -216,8 +216,8 @@ static void test_flipped_gzip(void **state) {
     free(bytes);
 }
 
-/* What cannot be known at opening reaches the caller of the loader, with the file's name, each time
- * it asks. */
+/* Errors that opening cannot detect reach the caller of the loader, with the file's name, at
+ * each call. */
 static void test_damage_found_late(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH];

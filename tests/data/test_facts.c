@@ -1,5 +1,5 @@
-/* The memory task: every picture is what its definition says, from the tables that can be read off
- * other pictures; frequencies and places have the laws they are said to have. */
+/* The memory task: every picture follows its definition, checked against tables learnt from
+ * other pictures; frequencies and places follow their stated laws. */
 #include "approx.h"
 #include "data/dataset.h"
 #include "datafiles.h"
@@ -36,7 +36,7 @@ static size_t read_cells(const smoe_dataset *set, size_t i, double *cell) {
     static real pixels[IMAGE], target[1000];
     int64_t label;
     assert_int_equal(smoe_dataset_image(set, i, true, pixels, target, &label, NULL), 0);
-    for (size_t k = 0; k < smoe_dataset_classes(set); k++) /* one label, whatever is asked for */
+    for (size_t k = 0; k < smoe_dataset_classes(set); k++) /* one label, whatever is requested */
         assert_true(target[k] == (real)((int64_t)k == label));
     assert_int_equal(label, smoe_dataset_label(set, i));
     for (size_t k = 0; k < IMAGE; k++) {
@@ -63,16 +63,16 @@ static double spread(const double *x, const double *y, size_t n) {
     return sqrt(squares / (double)n - sum / (double)n * sum / (double)n);
 }
 
-/* The marked cell of each entity, and its class, learnt from images of a split. */
+/* The marked cell of each entity, and its class, learnt from the images of a split. */
 typedef struct known {
     double cell[ENTITIES][CELL];
     size_t label[ENTITIES];
     bool seen[ENTITIES];
 } known;
 
-/* Without noise: one cell is filled, always alike for an entity and different for others; the class
- * follows from the entity; classes are shared out evenly. Train and test agree, whatever the run's
- * seed; another data.seed knows other things. */
+/* Without noise one cell is filled, always the same way for an entity and differently for
+ * others. The class follows from the entity; classes are equally frequent. Train and test agree,
+ * whatever the run's seed; another data.seed has other facts. */
 static void images_are_of_entities(void **state) {
     (void)state;
     static known k;
@@ -99,7 +99,7 @@ static void images_are_of_entities(void **state) {
         if (s == 2) assert_int_equal(agree, 3 * 800);
         smoe_dataset_free(set);
     }
-    assert_true(agree < 3 * 800 + 400); /* by chance: a seventh, weighted by entity */
+    assert_true(agree < 3 * 800 + 400); /* by chance a seventh, weighted by entity */
     for (size_t e = 0; e < ENTITIES; e++) {
         assert_true(k.seen[e]);
         each[k.label[e]]++;
@@ -110,10 +110,10 @@ static void images_are_of_entities(void **state) {
         assert_in_range(each[c], seen / CLASSES, seen / CLASSES + 1);
 }
 
-/* With distractors so many cells are filled. A texture without the marker has a standard deviation
- * of 40, the marker, what a marked cell has more than the same texture elsewhere, of 20. The means
- * are over 1,000 cells, but of 60 textures of 192 numbers and of one marker: the standard errors are
- * 0.3 and 1. What is cut at 0 and 255 is less than 0.5%. */
+/* With distractors, that many cells are filled. A texture without the marker has a standard
+ * deviation of 40; the marker, the difference of a marked cell and the same texture elsewhere,
+ * one of 20. The means are over 1,000 cells, but of only 60 textures of 192 numbers and of one
+ * marker: the standard errors are 0.3 and 1. Clipping at 0 and 255 accounts for less than 0.5%. */
 static void distractors_are_others_without_the_marker(void **state) {
     (void)state;
     static known k;
@@ -140,7 +140,8 @@ static void distractors_are_others_without_the_marker(void **state) {
             if (is_empty(x) || c == fact.cell) continue;
             filled++;
             texture += spread(x, NULL, CELL);
-            /* of all entities, the one whose marked cell differs least is its own: by the marker */
+            /* the entity whose marked cell differs least has the same texture: the difference is
+             * the marker */
             double least = INFINITY;
             size_t nearest = 0;
             for (size_t e = 0; e < ENTITIES; e++) {
@@ -150,7 +151,7 @@ static void distractors_are_others_without_the_marker(void **state) {
             assert_true(nearest != fact.entity);
             mark += least;
             for (size_t j = 0; !distractors && j < CELL; j++) marker[j] = k.cell[nearest][j] - x[j];
-            for (size_t j = 0; j < CELL; j++) /* the same for all, but for rounding and cuts */
+            for (size_t j = 0; j < CELL; j++) /* the same for all, up to rounding and clipping */
                 matched += fabs(k.cell[nearest][j] - x[j] - marker[j]) <= 2.001;
             distractors++;
         }
@@ -162,8 +163,9 @@ static void distractors_are_others_without_the_marker(void **state) {
     assert_true((double)matched > .99 * (double)distractors * CELL);
 }
 
-/* Entities by Zipf's law: of 40,000 images each rank as often as it should be, within 4.5 standard
- * deviations (60 ranks and 16 cells: one false alarm in 2,000 choices of the seed). Cells alike. */
+/* Entities follow Zipf's law: of 40,000 images each rank has its expected count, within 4.5
+ * standard deviations (60 ranks and 16 cells: one false alarm in 2,000 choices of the seed).
+ * Cells likewise. */
 static void frequencies(void **state) {
     (void)state;
     static const double law[][2] = {{1, 5}, {0, 0}, {2, 0}};
@@ -194,8 +196,8 @@ static void frequencies(void **state) {
 }
 
 /* Noise of standard deviation 8 around grey: over 200 images of 15 empty cells and 192 samples,
- * 576,000, its mean is known to 0.01 and its deviation to 0.008; rounding adds a variance of 1/12.
- * Neighbours are not correlated (0.0013 is one standard error). */
+ * 576,000 in all, its mean is known to 0.01 and its standard deviation to 0.008; rounding adds a
+ * variance of 1/12. Neighbours are not correlated (0.0013 is one standard error). */
 static void noise(void **state) {
     (void)state;
     static double cell[IMAGE];
@@ -221,7 +223,7 @@ static void noise(void **state) {
     assert_true(fabs(beside / n) < .006 * 64);
 }
 
-/* Codes stay different where there are no more of them than entities, and one channel will do. */
+/* Codes remain distinct if there are only as many as entities; one channel is enough. */
 static void as_many_entities_as_codes(void **state) {
     (void)state;
     smoe_spec spec = facts_spec();

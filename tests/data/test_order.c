@@ -1,17 +1,18 @@
 /*
- * Order carries nothing: given its place in the batch and its neighbours, a label is distributed as
- * always, of every source, in training and in evaluation. Else a router whose groups are formed
- * along the batch reads labels from it, or has images of one class compete for its experts.
+ * The order of images carries no information about labels. Given its place in the batch and its
+ * neighbours, a label has its usual distribution, for every source, in training and in evaluation.
+ * Otherwise a router whose groups are formed along the batch could read labels from it, or images
+ * of one class would compete for the same experts.
  *
- * Counted are tables of contingency: label by place in a group of eight, and label by label of the
+ * The test counts contingency tables: label by place in a group of eight, and label by label of the
  * image before, two before ... seven before. Each is judged by chi square,
  *   sum (seen - expected)^2 / expected,  expected = row sum * column sum / all,
- * on (rows - 1)(columns - 1) degrees of freedom, turned into a normal deviate (Wilson and
- * Hilferty), which must stay below 4.75: one table in a million would not by chance. Of the tables
- * made here, fewer than four hundred, that is one false alarm in 2,500 choices of the seeds, which
- * are fixed.
- * The judge is itself tried with labels that go round, with classes one after another, and with
- * classes in pairs, which it must refuse, and with independent ones, which it must not.
+ * with (rows - 1)(columns - 1) degrees of freedom, transformed into a normal deviate (Wilson and
+ * Hilferty), which must stay below 4.75: one table in a million exceeds that by chance. Fewer than
+ * four hundred tables are made here, so there is one false alarm in 2,500 choices of the seeds,
+ * which are fixed.
+ * The test of the method itself: it must refuse labels in cyclic order, classes one after another,
+ * and classes in pairs, and must accept independent labels.
  */
 #include "base/rng.h"
 #include "data/dataset.h"
@@ -28,10 +29,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { GROUP = 8, MOST = 16 }; /* images of a group; classes */
+enum { GROUP = 8, MOST = 16 }; /* images per group; largest number of classes */
 static const double false_alarm = 4.75;
 
-/* ---- the judge ------------------------------------------------------------------------------- */
+/* ---- the method ------------------------------------------------------------------------------ */
 
 /* The deviate of a table [rows, columns]; empty rows and columns do not count. */
 static double deviate(const size_t *table, size_t rows, size_t columns) {
@@ -47,7 +48,7 @@ static double deviate(const size_t *table, size_t rows, size_t columns) {
     for (size_t i = 0; i < rows * columns; i++) {
         double expected = row[i / columns] * column[i % columns] / all;
         if (expected <= 0) continue;
-        assert_true(expected > 5); /* enough for chi square to be what it is called */
+        assert_true(expected > 5); /* enough for chi square to be a good approximation */
         chi += ((double)table[i] - expected) * ((double)table[i] - expected) / expected;
     }
     assert_true(r > 1 && c > 1);
@@ -55,7 +56,7 @@ static double deviate(const size_t *table, size_t rows, size_t columns) {
     return (cbrt(chi / df) - (1 - ninth)) / sqrt(ninth);
 }
 
-/* The largest deviate of the labels [n] of batches one after another, GROUP by GROUP. */
+/* The largest deviate of the labels [n] of consecutive batches, in groups of GROUP. */
 static double worst_deviate(const size_t *label, size_t n) {
     size_t table[MOST * MOST] = {0}, classes = 0;
     for (size_t i = 0; i < n; i++) classes = label[i] < classes ? classes : label[i] + 1;
@@ -79,7 +80,7 @@ static size_t go_round(size_t i) {
 static size_t class_by_class(size_t i) {
     return i * 10 / JUDGED;
 }
-/* Independent, but for every eighth image, which has the class of the one before. */
+/* Independent, except that every eighth image has the class of the one before. */
 static size_t in_pairs(size_t i) {
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, i - (i % GROUP == 5));
     return smoe_rng_below(&rng, 10);
@@ -102,8 +103,9 @@ static void the_judge_is_just(void **state) {
     }
 }
 
-/* By hand: of (10 20 | 30 10) expected are 17.142857 12.857143 | 22.857143 17.142857, chi square
- * 12.152778; cbrt 2.299103; less 1 - 2/9 and divided by the root of 2/9: 3.227219. */
+/* By hand: for (10 20 | 30 10), the expected counts are 17.142857 12.857143 | 22.857143
+ * 17.142857, chi square is 12.152778; its cube root 2.299103, less 1 - 2/9 and divided by the
+ * root of 2/9, is 3.227219. */
 static void the_judge_counts_right(void **state) {
     (void)state;
     assert_true(fabs(deviate((size_t[]){10, 20, 30, 10}, 2, 2) - 3.227219) < 1e-5);
@@ -111,7 +113,7 @@ static void the_judge_counts_right(void **state) {
 
 /* ---- data of every source -------------------------------------------------------------------- */
 
-/* Files have `CLASSES` classes of `EACH` images, one class after the other, in both splits. */
+/* Files have `CLASSES` classes of `EACH` images, in order of class, in both splits. */
 enum { CLASSES = 4, EACH = 400, SIDE = 8 };
 
 static void make_idx(char *path, const scratch *dir) {
@@ -198,7 +200,7 @@ static void make_webdataset(char *path, const scratch *dir) {
     free(png);
 }
 
-/* NULL: generated. Every source of sources.def that reads files has one. */
+/* NULL: a generated source. Every source of sources.def that reads files has a function. */
 static void (*const make[SMOE_SOURCES])(char *path, const scratch *dir) = {
     [SMOE_SOURCE_FOLDER] = make_folder,         [SMOE_SOURCE_CIFAR10] = make_cifar10,
     [SMOE_SOURCE_CIFAR100] = make_cifar100,     [SMOE_SOURCE_IDX] = make_idx,
@@ -207,7 +209,7 @@ static void (*const make[SMOE_SOURCES])(char *path, const scratch *dir) = {
 
 /* ---- the law --------------------------------------------------------------------------------- */
 
-/* The deviate of the labels of batches, as many as make about 8,000 images or the pass has. */
+/* The deviate of the labels of as many batches as have about 8,000 images, or of the whole pass. */
 static double batches_deviate(const smoe_spec *spec, const char *split, bool train) {
     static size_t label[JUDGED];
     smoe_dataset *set;
@@ -228,7 +230,7 @@ static double batches_deviate(const smoe_spec *spec, const char *split, bool tra
     return worst;
 }
 
-/* The old orders are seen where they still can be asked for: in the order of files. */
+/* The order of files does carry information, and is detected where it can still be chosen. */
 static void order_carries_nothing(void **state) {
     (void)state;
     for (size_t source = 0; source < SMOE_SOURCES; source++) {
@@ -244,7 +246,7 @@ static void order_carries_nothing(void **state) {
             spec.data.test_size = JUDGED; /* of generated images */
             double train = batches_deviate(&spec, "train", true);
             double test = batches_deviate(&spec, "test", false);
-            spec.data.limit = 600; /* evenly over the classes of files; a training set of its own */
+            spec.data.limit = 600; /* balanced over classes of files; a training set of its own */
             double limited = batches_deviate(&spec, "train", true);
             spec.data.limit = 0;
             spec.eval.order = SMOE_ORDER_FILE;

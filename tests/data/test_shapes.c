@@ -1,5 +1,5 @@
-/* The generated data set: pure, disjoint between splits, labelled as it is described, and hard for
- * a linear classifier on pixels. */
+/* The generated data set: deterministic, disjoint between splits, labelled as described, and
+ * hard for a linear classifier on pixels. */
 #include "data/dataset.h"
 #include "datafiles.h"
 
@@ -71,8 +71,8 @@ static void test_sizes(void **state) {
     smoe_dataset_free(train);
 }
 
-/* An image depends on seed, split and index, not on what was asked before. No two alike, also far
- * out, between splits and between seeds. */
+/* An image depends on seed, split and index, not on earlier calls. No two are alike, even at
+ * large indices, between splits and between seeds. */
 static void test_pure_and_disjoint(void **state) {
     (void)state;
     static const char *const split[] = {"train", "test", "val"};
@@ -102,7 +102,7 @@ static void test_pure_and_disjoint(void **state) {
         }
 }
 
-/* The run's seed keys what is learnt from, data.seed what is judged by. */
+/* The run's seed determines the training images, data.seed the test images. */
 static void test_seeds(void **state) {
     (void)state;
     static const char *const split[] = {"train", "test", "val"};
@@ -128,7 +128,8 @@ static const char *caption_of(const smoe_dataset *set, size_t i, char *buf, size
     return buf;
 }
 
-/* The description of the data set is part of every result on it: changing it must be on purpose. */
+/* The definition of the data set is part of every result on it: it may only be changed on
+ * purpose. */
 static void test_pinned(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
@@ -141,12 +142,12 @@ static void test_pinned(void **state) {
         caption_of(set, 5, buf, sizeof buf),
         "a large pink ring on a light checked background at the bottom with a small orange "
         "crescent above");
-    assert_int_equal(strlen(caption_of(set, 1, buf, 20)), 19); /* cut, not overrun */
+    assert_int_equal(strlen(caption_of(set, 1, buf, 20)), 19); /* truncated, not overrun */
     smoe_dataset_free(set);
 }
 
-/* The label is the shape of the large object, the multi-labels are those of all objects: both as
- * the caption says. That labels are independent of all else: test_order.c. */
+/* The label is the shape of the large object, the multi-labels are the shapes of all objects,
+ * both as in the caption. That labels are independent of everything else: test_order.c. */
 static void test_labels_match_captions(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 8, 3, 0);
@@ -170,16 +171,16 @@ static void test_labels_match_captions(void **state) {
             assert_true(target[k] == (real)named[k]);
             more += named[k];
         }
-        read_image(set, i, false, pixels, target); /* the main label alone */
+        read_image(set, i, false, pixels, target); /* only the main label */
         for (size_t k = 0; k < CLASSES; k++) assert_true(target[k] == (real)((int64_t)k == label));
     }
-    assert_in_range(more, 2 * 400, 4 * 400); /* distractors there are */
+    assert_in_range(more, 2 * 400, 4 * 400); /* there are distractors */
     smoe_dataset_free(set);
 }
 
 /* ---- what the keys change -------------------------------------------------------------------- */
 
-/* Classes of several factors: their names say what the caption says of the large object and of the
+/* Classes of several factors: their names match the caption's words for the large object and the
  * background, and each object is a label. */
 static void test_classes_of_factors(void **state) {
     (void)state;
@@ -211,8 +212,9 @@ static void test_classes_of_factors(void **state) {
     }
 }
 
-/* covered[p]: images of 2,000 in which the large object lies over pixel p, found by comparing each
- * with the same scene whose object is too small to be seen. There are no small ones. */
+/* covered[p]: the number of 2,000 images in which the large object covers pixel p. Each image is
+ * compared with the same scene whose large object is too small to be seen. There are no small
+ * objects. */
 static void count_covered(size_t *covered, smoe_positions positions) {
     enum { WIDE = 16 };
     real large[3 * WIDE * WIDE], none[3 * WIDE * WIDE], target[CLASSES];
@@ -221,7 +223,7 @@ static void count_covered(size_t *covered, smoe_positions positions) {
     spec.data.shapes.positions = positions;
     smoe_dataset *with, *without;
     assert_int_equal(smoe_dataset_open(&with, &spec, "test", NULL), 0);
-    spec.data.shapes.size = 1e-3; /* the grain is the same */
+    spec.data.shapes.size = 1e-3; /* the grain does not change */
     assert_int_equal(smoe_dataset_open(&without, &spec, "test", NULL), 0);
     for (size_t i = 0; i < 2000; i++) {
         read_image(with, i, false, large, target);
@@ -237,10 +239,10 @@ static void count_covered(size_t *covered, smoe_positions positions) {
     smoe_dataset_free(without);
 }
 
-/* Uniform positions: no pixel shows the object more often than another. Each of 256 does in about a
- * fifth of 2,000 images, which has a standard deviation of 0.9%, and stays within 4.5 of these (one
- * false alarm in 500 choices of the seed). Inside, the middle shows it several times as often as
- * the corners. */
+/* Uniform positions: no pixel shows the object more often than another. Each of 256 pixels shows
+ * it in about a fifth of 2,000 images, which has a standard deviation of 0.9%, and stays within
+ * 4.5 of these (one false alarm in 500 choices of the seed). With `inside`, the middle shows it
+ * several times as often as the corners. */
 static void test_positions(void **state) {
     (void)state;
     size_t covered[256] = {0}, inside[256] = {0};
@@ -270,14 +272,14 @@ static void test_number_of_distractors(void **state) {
             assert_true(small <= most);
             seen[small]++;
         }
-        /* one to `most`, alike often but for those that found no place */
+        /* one to `most`, equally often except for those that found no place */
         if (!most) assert_int_equal(seen[0], 500);
         if (most) assert_true(seen[1] > 500 / most / 2 && seen[most] > 0 && seen[0] < 50);
         smoe_dataset_free(set);
     }
 }
 
-/* Any size, one channel or three, the values those of pixels; grey is the luma of the colours. */
+/* Any size, one channel or three, with valid pixel values; grey is the luma of the colours. */
 static void test_sizes_and_channels(void **state) {
     (void)state;
     static const size_t size[] = {8, 9, 31, 32, 64, 100};
@@ -302,7 +304,7 @@ static void test_sizes_and_channels(void **state) {
                 least = grey[p] < least ? grey[p] : least;
                 most = grey[p] > most ? grey[p] : most;
             }
-            assert_true(most - least > .3); /* the objects can be seen without colour */
+            assert_true(most - least > .3); /* the objects are visible without colour */
         }
         smoe_dataset_free(a);
         smoe_dataset_free(b);
@@ -335,7 +337,7 @@ static examples load(const char *split, size_t n) {
 
 static void scores(double *out, const float *w, const float *x, size_t classes) {
     for (size_t c = 0; c < classes; c++) {
-        float lane[8] = {0}; /* independent sums: the compiler may use vectors */
+        float lane[8] = {0}; /* independent sums, so that the compiler can use vectors */
         for (size_t k = 0; k < FEATURES; k += 8)
             for (size_t l = 0; l < 8; l++) lane[l] += w[c * FEATURES + k + l] * x[k + l];
         out[c] = 0;
@@ -343,8 +345,9 @@ static void scores(double *out, const float *w, const float *x, size_t classes) 
     }
 }
 
-/* Softmax regression by gradient descent, one image at a time, the rate falling linearly to 0; the
- * share of test images it gets right. (No bias: the classes are equally frequent.) */
+/* Softmax regression by gradient descent, one image at a time, with a rate that falls linearly
+ * to 0; returns the share of test images it classifies correctly. (No bias: the classes are
+ * equally frequent.) */
 static double linear_accuracy(const examples *train, const examples *test, size_t classes,
                               double rate) {
     float *w = calloc(classes * FEATURES, sizeof *w);
@@ -373,10 +376,10 @@ static double linear_accuracy(const examples *train, const examples *test, size_
     return (double)right / TEST;
 }
 
-/* Chance is 10%. Measured: 15.4% with these 3000 images (16.4% with 60000 of them and 4 passes), so
- * 20% is far above what noise can do (one standard deviation is 1.1%). The same classifier on the
- * same pixels tells light from dark backgrounds always: it is not the classifier that fails. (A ViT
- * of 3 blocks, width 64, patches of 8 pixels gets 93% after 2000 batches of 64.) */
+/* Chance is 10%. Measured: 15.4% with these 3000 images (16.4% with 60000 of them and 4 passes),
+ * so 20% is far beyond noise (one standard deviation is 1.1%). The same classifier always tells
+ * light from dark backgrounds on the same pixels, so the classifier works. (A ViT of 3 blocks,
+ * width 64, patches of 8 pixels gets 93% after 2000 batches of 64.) */
 static void test_linear_classifier_fails(void **state) {
     (void)state;
     examples train = load("train", TRAIN), test = load("test", TEST);
@@ -387,7 +390,7 @@ static void test_linear_classifier_fails(void **state) {
         best = fmax(best, accuracy);
     }
     assert_true(best < .20);
-    for (int k = 0; k < 2; k++) { /* the labels become: is the background light? */
+    for (int k = 0; k < 2; k++) { /* the label becomes: is the background light? */
         smoe_dataset *set = open_shapes(k ? "test" : "train", SIDE, 3, 0);
         examples *e = k ? &test : &train;
         char buf[200];

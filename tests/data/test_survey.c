@@ -1,4 +1,4 @@
-/* What a split is like: statistics against plain sums, near duplicates against what was made so. */
+/* Statistics of a split against plain sums; near duplicates against images made so. */
 #include "data/survey.h"
 #include "folders.h"
 
@@ -14,7 +14,7 @@
 
 enum { SIDE = 32, IMAGES = 12 };
 
-/* Blocks of 8 pixels of random colours, which leave much of themselves in a thumbnail. */
+/* Blocks of 8 pixels of random colours, which remain visible in a thumbnail. */
 static void blocks(uint8_t *pixel, unsigned seed) {
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
     uint8_t colour[SIDE / 8][SIDE / 8][3];
@@ -43,7 +43,7 @@ static smoe_dataset *look(scratch *dir, const char *folder, const char *split, s
     return set;
 }
 
-/* Mean and deviation of twelve images of the size asked for; sizes, formats and modes. */
+/* Mean and standard deviation of twelve images of the requested size; sizes, formats and modes. */
 static void statistics(void **state) {
     uint8_t pixel[SIDE * SIDE * 3];
     double sum[3] = {0}, squares[3] = {0}, n = (double)IMAGES * SIDE * SIDE;
@@ -78,9 +78,9 @@ static void statistics(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Of four images of test one is in train as it is, one brighter by a step of 255, one has noise
- * of a few steps, and one is mirrored, which is another image. Images of one colour are near
- * only if they are equal. */
+/* Of four test images one is also in train, one is brighter by one level of 255, one has noise
+ * of a few levels, and one is mirrored, which makes it a different image. Images of a single
+ * colour are near only if they are equal. */
 static void near_duplicates(void **state) {
     uint8_t pixel[SIDE * SIDE * 3];
     char name[40];
@@ -136,7 +136,7 @@ static void near_duplicates(void **state) {
     smoe_dataset_free(test);
 }
 
-/* However many are damaged, the others are seen. */
+/* However many images are damaged, the others are reported. */
 static void damage(void **state) {
     uint8_t pixel[SIDE * SIDE * 3];
     char path[SCRATCH_PATH];

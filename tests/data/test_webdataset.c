@@ -1,6 +1,7 @@
 /*
  * webdataset: samples across shards, keys and suffixes, long names, captions and classes, splits by
- * name and by the last shards; what is refused, with its place; what may be left out and how much.
+ * name and by the last shards; what is refused, with its place; which samples may be left out, and
+ * how many.
  */
 #include "data/tar.h"
 #include "datafiles.h"
@@ -66,8 +67,8 @@ static void assert_sample(const smoe_dataset *set, size_t i, unsigned seed, cons
     assert_string_equal(smoe_dataset_image_name(set, i, buf, sizeof buf), key);
 }
 
-/* Two shards; a key has a folder, suffixes have capitals and dots, other members are left alone, a
- * name is longer than a header has room for, and a caption ends in a line break. */
+/* Two shards. A key contains a folder, suffixes have capitals and dots, other members are
+ * ignored, a name is longer than the header's field, and a caption ends in a line break. */
 static void samples_across_shards(void **state) {
     (void)state;
     shards s;
@@ -92,7 +93,7 @@ static void samples_across_shards(void **state) {
         {long_name, png[2], size[2]}, {long_text, "caf\xc3\xa9", 5}, {"folder/.cls", "1", 1}};
     write_shard(&s, "train-10.tar", last, 2);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train-10.tar", "0007: no class (cls)", NULL);
-    s.spec.data.on_error = SMOE_ON_ERROR_SKIP; /* one of four is too much to leave out */
+    s.spec.data.on_error = SMOE_ON_ERROR_SKIP; /* one of four is too many to leave out */
     datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 4 images cannot be used", NULL);
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     char *name = strdup(long_name);
@@ -113,7 +114,7 @@ static void samples_across_shards(void **state) {
     scratch_remove(&s.dir);
 }
 
-/* Without {split} the last shards are test and val; without classes there is one. */
+/* Without {split} the last shards are test and val; without classes there is a single class. */
 static void held_out_shards(void **state) {
     (void)state;
     shards s;
@@ -156,7 +157,7 @@ static void bad_patterns(void **state) {
     }
 }
 
-/* Damage is named with shard and byte; skipping does not excuse it: what follows is unknown. */
+/* Damage is reported with shard and byte. Skipping does not excuse it: what follows is unknown. */
 static void damaged_shards(void **state) {
     (void)state;
     shards s;
@@ -193,7 +194,7 @@ static void damaged_shards(void **state) {
                       NULL);
     write_shard(&s, "train.tar", empty, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
-    s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs none */
+    s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs no captions */
     smoe_dataset_free(opened(&s, "train"));
     const datafile word[] = {{"a.png", png, size}, {"a.cls", "cat", 3}};
     write_shard(&s, "train.tar", word, 2);
@@ -203,7 +204,7 @@ static void damaged_shards(void **state) {
     scratch_remove(&s.dir);
 }
 
-/* One of a hundred may be left out: here image 7 of 100 and of 99. */
+/* One of a hundred may be left out: here image 7 of 100, and of 99. */
 static void what_is_left_out(void **state) {
     (void)state;
     enum { MANY = 100 };
@@ -220,7 +221,7 @@ static void what_is_left_out(void **state) {
         file[2 * i + 1] = (datafile){name[i][1], name[i][0], 3};
     }
     write_shard(&s, "train.tar", file, 2 * MANY);
-    smoe_dataset *set = opened(&s, "train"); /* stop: when it is asked for */
+    smoe_dataset *set = opened(&s, "train"); /* stop: at the first use */
     real pixels[BYTES], target[1];
     int64_t label;
     smoe_err err = {0};

@@ -1,8 +1,8 @@
-"""Opens the page of smoe serve in headless Chromium while a run goes on: python3 live_page.py CHROMIUM ADDRESS RUN
+"""Opens the page of smoe serve in headless Chromium during a run: python3 live_page.py CHROMIUM ADDRESS RUN
 
-Checks that the page shows the run, that it follows it without being loaded again until the run is done, that charts have lines and
-values under the mouse, that the filter selects, and that nothing is requested from elsewhere or printed on the console. Prints what
-fails; exit status 1 then.
+Checks that the page shows the run and follows it to its end without being reloaded, that charts have lines and show values under the
+mouse, that the filter works, and that nothing is requested from elsewhere or printed on the console. Prints failures; exit status 1
+if there are any.
 """
 
 import sys

@@ -1,8 +1,9 @@
 """Opens a report.html in headless Chromium and uses it: python3 report_page.py CHROMIUM REPORT.html [SHOTS]
 
-Through the DevTools protocol over a pipe, with Python's standard library alone. Checks, at 1280 and 390 pixels, by day and by
-night: nothing on the console, no request but for the file itself, nothing wider than the window, a viewer that follows clicks
-and keys and says so in words. With SHOTS, a folder, pictures of the page are left there. Prints what fails; exit status 1 then.
+Uses the DevTools protocol over a pipe, with only Python's standard library. Checks, at 1280 and 390 pixels, in the light and
+the dark theme: nothing on the console, no request except for the file itself, nothing wider than the window, a viewer that
+responds to clicks and keys and describes its state in words. Pictures of the page are stored in the folder SHOTS, if given.
+Prints failures; exit status 1 if there are any.
 """
 
 import base64
@@ -82,7 +83,7 @@ def press(browser, key, shift=False):
 
 
 def click(browser, expression, at=0.5):
-    """A click of the mouse in the middle of an element, or at another share of its width and height."""
+    """Clicks in the middle of an element, or at another fraction of its width and height."""
     x, y = browser.value(f'''(() => {{ const e = {expression}; e.scrollIntoView({{block: "center"}});
         const r = e.getBoundingClientRect(); return [r.left + r.width * {at}, r.top + r.height * {at}]; }})()''')
     for kind in ('mousePressed', 'mouseReleased'):
@@ -114,10 +115,11 @@ PIXELS = 'viewers[0].canvas.toDataURL()'
 
 
 def use_viewer(browser, check):
-    """Each step changes one part of the state; words and picture follow."""
+    """Each step changes one part of the state; text and picture must change accordingly."""
     if browser.value('viewers.length') == 0:
         return
-    # Soft weights come out of the page as they went in: a slot's and a token's sum to 1, bytes being within 1/510 of the largest.
+    # The soft weights in the page are those of the frames: those of a slot and of a token sum to 1, bytes being within
+    # 1/510 of the largest.
     check(browser.value('''viewers.filter(v => !v.choice).every(v => { const w = v.view();
         const near = (n, f) => { const x = Array.from({length: n}, (_, k) => f(k)), m = Math.max(...x);
             return Math.abs(x.reduce((a, b) => a + b, 0) - 1) <= n * m / 510 + 1e-3; };
@@ -132,7 +134,7 @@ def use_viewer(browser, check):
         after = browser.value(f'[{STATE}, {WORDS}, {PIXELS}]')
         old, new = before[0].split(','), after[0].split(',')
         check(old[part] != new[part], f'{what}: the viewer does not follow ({before[0]} to {after[0]})')
-        if part != 1:  # an expert may take nothing in either layer
+        if part != 1:  # an expert may take no tokens in either layer
             check(before[2] != after[2], f'{what}: the picture stays the same')
         if part != 3:
             check(before[1] != after[1], f'{what}: the words stay the same')

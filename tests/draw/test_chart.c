@@ -1,4 +1,4 @@
-/* Charts as scripts of gnuplot: the picture's height, its axes and lines. */
+/* Charts as gnuplot scripts: the height of the picture, its axes and lines. */
 #include "draw/chart.h"
 #include "scratch.h"
 
@@ -12,8 +12,8 @@
 
 enum { LINES = 6 };
 
-/* The script of a chart of lines from (1, 1) to (2, 3), to be freed. Their titles are a digit behind
- * `title`; NULL: none. */
+/* The script of a line chart from (1, 1) to (2, 3), to be freed. The titles of the lines are
+ * `title` and a digit; NULL: no titles. */
 static char *script_of(const char *title, const char *label, int log_x) {
     smoe_chart_point point[2] = {{.x = 1, .y = 1, .error = 0.5, .label = label},
                                  {.x = 2, .y = 3, .label = label}};
@@ -39,8 +39,8 @@ static void check_has(char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("not there: %s\nin: %s", part, text);
 }
 
-/* Of 580 pixels a row of the key takes 8 a letter and 72 an entry: four of 7 letters, one of 32.
- * Rows are 20 pixels high, the key 10 more. */
+/* The picture is 580 pixels wide. In the key a letter takes 8 and an entry 72 more: four entries
+ * of 7 letters fit a row, or one of 32. Rows are 20 pixels high, and the key adds 10. */
 static void test_height(void **state) {
     static const struct {
         const char *title, *size;
@@ -55,8 +55,8 @@ static void test_height(void **state) {
     }
 }
 
-/* Lines with bars over numbers; points alone over categories, whose names are ticks; a logarithmic
- * axis has room at its ends. */
+/* Lines with bars over numbers; points only over categories, whose names are ticks; a
+ * logarithmic axis has space at its ends. */
 static void test_axes(void **state) {
     (void)state;
     char *text = script_of("a", NULL, 2);

@@ -24,7 +24,7 @@ static void check_columns(const smoe_figure_entry *entry, const smoe_frame *fram
             fail_msg("%s has no column %s", entry->name, *list);
 }
 
-/* Every entry has its table, whose columns it names. */
+/* Every entry names an existing table and existing columns. */
 static void test_table(void **state) {
     static const char *const percentiles[] = {"p0.5", "p2.5", "p5",    "p10",   "p20", "p80",
                                               "p90",  "p95",  "p97.5", "p99.5", NULL};
@@ -76,8 +76,8 @@ static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
     fail_msg("no figure %s", name);
 }
 
-/* Of two runs: a panel for each run, a line for each block, which share a name in the key; both
- * have the axis of 1 to 2 times the least. */
+/* Of two runs: a panel for each run, a line for each block with one entry in the key; both
+ * panels have an axis from 1 to 2 times the least. */
 static void test_lines(void **state) {
     smoe_plot plot;
     plot_of(&plot, *state, "combine_expert");
@@ -88,7 +88,7 @@ static void test_lines(void **state) {
         assert_int_equal(panel->marks, 2);
         assert_string_equal(panel->mark[1].name, "block 3");
         assert_string_equal(panel->mark[1].y[0], "times_least");
-        /* the soft run fills rows 0 to 3, two for each block; then the other */
+        /* the soft run fills rows 0 to 3, two for each block; then the other run */
         assert_int_equal(panel->mark[1].rows.first, 4 * p + 2);
         assert_int_equal(panel->mark[1].rows.last, 4 * p + 3);
         assert_null(panel->mark[1].rows.same[0]);
@@ -101,7 +101,8 @@ static void test_lines(void **state) {
     smoe_plot_free(&plot);
 }
 
-/* Rows of block 1 lie among those of the loss; of several runs, a block has a panel of its own. */
+/* Rows of block 1 are mixed with those of the loss; with several runs, a block has its own
+ * panel. */
 static void test_rows_between_others(void **state) {
     smoe_plot plot;
     const sample_tables *d = *state;
@@ -122,12 +123,12 @@ static void test_rows_between_others(void **state) {
             assert_string_equal(panel->mark[m].name, m ? "choice" : SAMPLE_RUN);
         }
     }
-    /* 1/20 to 1/10 of the loss, 1/4 to 1/2 of the weights: each panel has its own axis */
+    /* 1/20 to 1/10 for the loss, 1/4 to 1/2 for the weights: each panel has its own axis */
     assert_true(plot.panel[1].y.high < 0.2 && plot.panel[0].y.high > 0.4);
     smoe_plot_free(&plot);
 }
 
-/* A lift of 1 is neutral, however large the largest is. */
+/* A lift of 1 is neutral, however large the largest value is. */
 static void test_scale(void **state) {
     smoe_plot plot;
     plot_of(&plot, *state, "class_expert");
@@ -138,7 +139,7 @@ static void test_scale(void **state) {
         assert_true(smoe_plot_stop(&plot.scale, i) == stops[i]);
     char colour[SMOE_COLOUR_TEXT];
     assert_string_equal(smoe_scale_text(2, true, false, colour), "#f7f6f3");
-    /* ranks downwards, by their names: the second class is the first row */
+    /* ranks downwards, labelled by name: the second class is the first row */
     const smoe_panel *panel = &plot.panel[0];
     assert_true(panel->y.low == 2.5 && panel->y.high == 0.5);
     assert_int_equal(panel->y.ticks, 2);
@@ -148,7 +149,7 @@ static void test_scale(void **state) {
     smoe_plot_free(&plot);
 }
 
-/* Bars upon one another: the tallest is the sum, drawn first; 2 and at most 2 of two experts. */
+/* Stacked bars: the tallest is the sum and is drawn first; 2, and at most 2 of two experts. */
 static void test_bars(void **state) {
     smoe_plot plot;
     plot_of(&plot, *state, "expert_load");
@@ -164,7 +165,7 @@ static void test_bars(void **state) {
     smoe_plot_free(&plot);
 }
 
-/* Slots of one expert are drawn together, as many as the table of runs says. */
+/* The slots of one expert are drawn together, as many as the table of runs says. */
 static void test_groups(void **state) {
     const sample_tables *d = *state;
     static const smoe_column columns[] = {{"run", true}, {"slots_per_expert", false}, {0}};
@@ -182,7 +183,8 @@ static void test_groups(void **state) {
     smoe_frame_free(&frames[1]);
 }
 
-/* Ends at round numbers, or not; a point gets 5% around it, or a thousandth; powers have room. */
+/* Axes end at round numbers, or not; a single point gets 5% around it, or a thousandth;
+ * logarithmic axes have space. */
 static void test_ranges(void **state) {
     (void)state;
     smoe_plot_axis axis = {0};
@@ -201,7 +203,8 @@ static void test_ranges(void **state) {
     assert_true(axis.log == 2 && axis.low < 1 && axis.high > 64 && axis.high < 128);
 }
 
-/* The ramp has its ends, its own colours where lines are as many, and others between them. */
+/* The colour ramp has its ends; as many lines as it has colours get exactly these; otherwise
+ * colours in between. */
 static void test_colours(void **state) {
     (void)state;
     char text[12][SMOE_COLOUR_TEXT];
@@ -213,7 +216,7 @@ static void test_colours(void **state) {
     assert_string_equal(text[11], "#bda428");
     smoe_colour_text((smoe_colour){SMOE_ORDERED, 1.0 / 7}, false, text[0]);
     assert_string_equal(text[0], "#3f4b8c");
-    smoe_colour_text((smoe_colour){SMOE_SERIES, 7}, true, text[0]); /* the second, by night */
+    smoe_colour_text((smoe_colour){SMOE_SERIES, 7}, true, text[0]); /* the second, dark theme */
     assert_string_equal(text[0], "#ee8d52");
 }
 
@@ -235,7 +238,7 @@ static void check_has(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("not there: %s\nin: %s", part, text);
 }
 
-/* The lines that matter of scripts, as someone would write them by hand from the rows: the soft run
+/* The essential lines of scripts, as one would write them by hand from the rows: the soft run
  * fills rows 0 to 3 of combine_expert (2 ranks, blocks 1 and 3), the other run rows 4 to 7. */
 static void test_scripts(void **state) {
     static const struct {
@@ -266,7 +269,7 @@ static void test_scripts(void **state) {
         {"class_expert.gp", ":(column(\"lift\")) with boxxyerror"},
         {"class_expert.gp", "set xtics norotate ('0' 1, '1' 2)"},
         {"class_expert.gp", "set palette defined (0 '#14548c', 0.5 '#7aaad0', 1 '#f7f6f3', "},
-        /* block 3 is alone in rows 4 and 5, block 1 lies among rows of the loss */
+        /* block 3 has rows 4 and 5 to itself, block 1 shares its rows with the loss */
         {"over_steps.gp", "every ::4::5 using (column(\"step\")):(column(\"value\"))"},
         {"over_steps.gp", "every ::0::2 using (strcol(\"metric\") eq 'dispatch_max' && "
                           "column(\"block\") == 1 ? column(\"step\") : NaN)"},
@@ -289,7 +292,7 @@ static void test_scripts(void **state) {
     scratch_remove(&s);
 }
 
-/* The script of one table, which is freed. */
+/* The script of one table, to be freed. */
 static char *script_of(smoe_frame *f, const scratch *s) {
     smoe_err err = {0};
     size_t scripts, done;
@@ -304,7 +307,7 @@ static char *script_of(smoe_frame *f, const scratch *s) {
     return scratch_read(scratch_path(s, path, file), NULL);
 }
 
-/* Slots are lines of their own, with a blank line between, in the script. */
+/* Slots are separate lines in the script, with a blank line between. */
 static void test_slots(void **state) {
     (void)state;
     scratch s;
@@ -326,7 +329,7 @@ static void test_slots(void **state) {
     scratch_remove(&s);
 }
 
-/* What has a standard deviation has bars, in the colour of its line. */
+/* A value with a standard deviation has bars, in the colour of its line. */
 static void test_bars_of_error(void **state) {
     (void)state;
     scratch s;
@@ -346,8 +349,8 @@ static void test_bars_of_error(void **state) {
     scratch_remove(&s);
 }
 
-/* For a paper: as wide as asked for, panels below one another where they would be too narrow, no
- * title, and the same as PDF. */
+/* For a paper: of the requested width, panels below one another where they would be too narrow,
+ * no title, and the same as PDF. */
 static void test_paper(void **state) {
     static const struct {
         double width;
@@ -375,7 +378,8 @@ static void test_paper(void **state) {
     scratch_remove(&s);
 }
 
-/* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
+/* The script of a correlation of 65 slots, 4225 cells, with or without one cell that has no
+ * number. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
     sample_tables_init(&f, "slot_correlation");
@@ -388,7 +392,7 @@ static char *large_script(const scratch *s, bool hole) {
     return script_of(&f, s);
 }
 
-/* Many cells are one image where every cell has a number, else boxes. */
+/* Many cells are one image if every cell has a number, otherwise boxes. */
 static void test_large(void **state) {
     (void)state;
     scratch s;
@@ -405,7 +409,7 @@ static void test_large(void **state) {
     scratch_remove(&s);
 }
 
-/* gnuplot draws every script, and has nothing to say about any. */
+/* gnuplot draws every script without a message. */
 static void test_gnuplot(void **state) {
     if (system("command -v gnuplot >/dev/null 2>&1")) {
         print_message("gnuplot is not here: nothing was drawn\n");
@@ -428,7 +432,7 @@ static void test_gnuplot(void **state) {
     check_has(svg, "a, &lt;b>&amp;"); /* the run, escaped */
     check_has(svg, "block 3");
     free(svg);
-    /* another table in their place: its own figure is large, those of the others go */
+    /* another table instead: its figure is a large one, those of the previous tables are removed */
     free(large_script(&s, false));
     assert_int_equal(access(scratch_path(&s, path, "combine_expert.svg"), F_OK), -1);
     assert_int_equal(access(scratch_path(&s, path, "combine_expert.gp"), F_OK), -1);
@@ -443,7 +447,7 @@ static void test_gnuplot(void **state) {
     scratch_remove(&s);
 }
 
-/* Without gnuplot the scripts are there and nothing else. */
+/* Without gnuplot there are only the scripts. */
 static void test_without(void **state) {
     scratch s;
     size_t scripts, done;

@@ -26,7 +26,7 @@ static void read_png(smoe_image *image, const char *path, size_t channels) {
     free(bytes);
 }
 
-/* What is written is what is read, grey and colour, for sizes that fill no byte boundary. */
+/* What is written is read back, grey and colour, for sizes that end within a byte. */
 static void test_png(void **state) {
     (void)state;
     scratch s;
@@ -53,7 +53,7 @@ static void test_png(void **state) {
     scratch_remove(&s);
 }
 
-/* -1 is 0, 1 is 255, 0 is 127.5 rounded to even; beyond is cut. */
+/* -1 is 0, 1 is 255, 0 is 127.5 rounded to even; values outside are clipped. */
 static void test_picture(void **state) {
     (void)state;
     float pixels[] = {-1, 0, 1, 3};
@@ -65,7 +65,8 @@ static void test_picture(void **state) {
     smoe_image_free(&image);
 }
 
-/* exp of the entropy: of n equal weights n, of one 1, of (1/2, 1/4, 1/4) 2^(3/2), whatever the sum. */
+/* exp of the entropy: n for n equal weights, 1 for one, 2^(3/2) for (1/2, 1/4, 1/4), whatever
+ * the sum. */
 static void test_effective(void **state) {
     (void)state;
     float even[] = {3, 3, 3, 3}, one[] = {0, 7, 0}, mixed[] = {2, -9, 1, -9, 1, -9},
@@ -99,7 +100,7 @@ static void drop(sheets *s) {
     scratch_remove(&s->scratch);
 }
 
-/* "what unit" of the tiles of a file, with blanks between. */
+/* "what unit" of the tiles of a file, separated by blanks. */
 static const char *tiles_of(const sheets *s, const char *file, char *buf, size_t size) {
     size_t used = 0;
     buf[0] = '\0';
@@ -111,7 +112,8 @@ static const char *tiles_of(const sheets *s, const char *file, char *buf, size_t
     return buf;
 }
 
-/* A pixel of a sheet must be what the look makes of the image's pixel: v + opacity*(colour - v). */
+/* A pixel of a sheet must be the image's pixel blended with the colour: v + opacity*(colour -
+ * v). */
 static void check_pixel(const smoe_image *sheet, size_t x, size_t y, const smoe_sample *s,
                         size_t pixel, double opacity, const double colour[3]) {
     for (size_t c = 0; c < 3; c++) {
@@ -123,7 +125,8 @@ static void check_pixel(const smoe_image *sheet, size_t x, size_t y, const smoe_
 }
 
 /* Slots 0 to 2 have weights 1/2 and 1/6: 1/3 of the largest is dark by 0.92*(2/3). Tiles are 4
- * pixels with 2 between and around; the first is the image, the second who, then the units. */
+ * pixels wide with gaps of 2; the first is the image, the second the map of which unit each
+ * patch belongs to (who), then the units. */
 static void test_soft(void **state) {
     const double dark[3] = {8, 10, 14};
     sheets s;
@@ -143,12 +146,12 @@ static void test_soft(void **state) {
                         dark);
         }
     smoe_image_free(&sheet);
-    /* Slot 3 of block 3 takes patch 0 alone. */
+    /* Slot 3 of block 3 takes only patch 0. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3.png"), 3);
     check_pixel(&sheet, 20, 2, &s.sample_tables->sample[1], 0, 0, dark);
     check_pixel(&sheet, 23, 5, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
-    /* The large one: 144/4 = 36 times, 14 between and around; the pixel in the middle of pixel 15. */
+    /* The enlarged image: 144/4 = 36 times, gaps of 14; the pixel in the middle of pixel 15. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
     assert_int_equal(sheet.width, 4 * (144 + 14) + 14);
     check_pixel(&sheet, 3 * 158 + 14 + 126, 14 + 126, &s.sample_tables->sample[1], 15, 0.92, dark);
@@ -157,7 +160,7 @@ static void test_soft(void **state) {
     drop(&s);
 }
 
-/* Of block 3, slot 3 mixes one token and comes first, then the equal ones in their order. */
+/* In block 3, slot 3 mixes one token and comes first; the others are equal and follow in order. */
 static void test_rule(void **state) {
     sheets s;
     char text[300];
@@ -171,8 +174,8 @@ static void test_rule(void **state) {
     drop(&s);
 }
 
-/* Tokens 1 .. 4 are patches 0 .. 3; token 3, patch 2, is dropped, and so magenta; expert 0 gives patch
- * 1 a third of the weight of patch 0 and nothing to patch 3. */
+/* Tokens 1 .. 4 are patches 0 .. 3. Token 3, patch 2, is dropped, hence magenta. Expert 0 gives
+ * patch 1 a third of the weight of patch 0 and none to patch 3. */
 static void test_choice(void **state) {
     const double dark[3] = {8, 10, 14}, magenta[3] = {230, 0, 126};
     sheets s;
@@ -184,11 +187,12 @@ static void test_choice(void **state) {
     check_pixel(&sheet, 8, 2, sample, 0, 0, magenta);
     check_pixel(&sheet, 8, 4, sample, 8, 1, magenta);
     check_pixel(&sheet, 10, 4, sample, 10, 0, magenta);
-    check_pixel(&sheet, 14, 4, sample, 8, 0.92, dark); /* who: nobody */
+    check_pixel(&sheet, 14, 4, sample, 8, 0.92, dark); /* who: no expert */
     check_pixel(&sheet, 20, 2, sample, 0, 0, dark);
     check_pixel(&sheet, 22, 2, sample, 2, 0.92 * 2 / 3, dark);
     check_pixel(&sheet, 22, 4, sample, 10, 0.92, dark);
-    /* who: patch 1 has more weight in expert 1 than in expert 0, so that it looks like patch 3. */
+    /* who: patch 1 has more weight in expert 1 than in expert 0, so it has the colour of patch
+     * 3. */
     const uint8_t *one = sheet.pixel + (2 * sheet.width + 16) * 3;
     const uint8_t *three = sheet.pixel + (4 * sheet.width + 16) * 3;
     for (size_t c = 0; c < 3; c++) {

@@ -1,5 +1,5 @@
-/* The report without a browser: a self-contained file that makes no requests, well-formed, safe from names with markup, not too large, and its
- * numbers those of the tables and samples. */
+/* The report without a browser: a self-contained file that makes no requests, well-formed, safe
+ * with names that contain markup, not too large, with the numbers of the tables and samples. */
 #include "approx.h"
 #include "data/decode.h"
 #include "draw/figures.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* The page of these frames and samples, to be freed. */
+/* The page for these frames and samples, to be freed. */
 static char *page(const smoe_frame *frames, size_t count, const smoe_sample *samples,
                   size_t sample_count) {
     scratch s;
@@ -46,7 +46,7 @@ static size_t count_of(const char *text, const char *part) {
     return count;
 }
 
-/* Every value of the attribute begins with '#' or is data of its own. */
+/* Every value of the attribute begins with '#' or is embedded data. */
 static void check_attribute(const char *text, const char *name) {
     for (const char *at = text; (at = strstr(at, name)); at++)
         if (strncmp(at + strlen(name), "\"#", 2) && strncmp(at + strlen(name), "\"data:", 6))
@@ -71,7 +71,7 @@ static void test_alone(void **state) {
         assert_int_equal(count_of(text, calls[i]), 0);
     check_attribute(text, " src=");
     check_attribute(text, " href=");
-    /* The one address is a name: that of SVG. */
+    /* The only address is the name of the SVG namespace. */
     assert_int_equal(count_of(text, "://"), count_of(text, "'http://www.w3.org/2000/svg'"));
     assert_int_equal(count_of(text, "default-src 'none'"), 1);
     assert_int_equal(count_of(text, "{{"), 0);
@@ -86,14 +86,15 @@ static bool is_void(const char *name) {
     return false;
 }
 
-/* The end of a tag that begins at `at`: quotes may hold '>'. */
+/* The end of a tag that begins at `at`: quoted values may contain '>'. */
 static const char *tag_end(const char *at) {
     for (char quote = 0; *at && (quote || *at != '>'); at++)
         if (quote ? *at == quote : *at == '"' || *at == '\'') quote = quote ? 0 : *at;
     return *at ? at : NULL;
 }
 
-/* Every element is closed by its own end tag, in order; what is in script and style is no markup. */
+/* Every element is closed by its own end tag, in order; the contents of script and style are not
+ * markup. */
 static void test_well_formed(void **state) {
     char *text = sample_tables_page(*state), open[32][16];
     size_t depth = 0, elements = 0;
@@ -141,7 +142,7 @@ static void test_escapes(void **state) {
     free(text);
 }
 
-/* Different data, different report; the same data, the same bytes. */
+/* Different data give a different report; the same data the same bytes. */
 static void test_same(void **state) {
     char *one = sample_tables_page(*state), *two = sample_tables_page(*state);
     assert_string_equal(one, two);
@@ -162,7 +163,7 @@ static json_t *data_of(const char *text) {
     return data;
 }
 
-/* The r-th value of a packed column: of its list, or of runs of equal values. */
+/* The r-th value of a packed column: from its list, or from runs of equal values. */
 static json_t *value_at(json_t *column, size_t r) {
     json_t *runs = json_object_get(column, "runs"),
            *value = json_array_get(json_object_get(column, "list"), r);
@@ -211,7 +212,8 @@ static void test_tables(void **state) {
     free(text);
 }
 
-/* The page has the plots that gnuplot draws: panels, marks, the rows and columns they name. */
+/* The page has the plots that gnuplot draws: panels, marks, and the rows and columns that they
+ * name. */
 static void test_plots(void **state) {
     const sample_tables *d = *state;
     char *text = sample_tables_page(d);
@@ -249,7 +251,7 @@ static void test_plots(void **state) {
     free(text);
 }
 
-/* The bytes of base64 in fresh memory. */
+/* The bytes of base64 in newly allocated memory. */
 static uint8_t *bytes_of(json_t *value, size_t *size) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -268,7 +270,8 @@ static uint8_t *bytes_of(json_t *value, size_t *size) {
     return out;
 }
 
-/* Rows of bytes, each 255ths of its maximum: within half a 255th of it, and its four digits. */
+/* Rows of bytes, in units of 1/255 of their maximum: within half a unit, and within the four
+ * digits of the maximum. */
 static void check_weights(json_t *image, const char *name, const float *w, size_t rows,
                           size_t columns, size_t row_step, size_t column_step) {
     char most[32];
@@ -341,7 +344,7 @@ static void test_samples(void **state) {
 
 /* ---- size ------------------------------------------------------------------------------------ */
 
-/* A table that would take more than 6 MB is named, not carried; small ones after it are. */
+/* A table that would take more than 6 MB is named, not included; small ones after it are. */
 static void test_large_tables(void **state) {
     const sample_tables *d = *state;
     smoe_frame frames[3] = {
@@ -365,7 +368,8 @@ static void test_large_tables(void **state) {
     free(text);
 }
 
-/* The largest tables of a model as large as the papers' S/16: six layers of 128 experts with a slot each, 196 positions. */
+/* The largest tables of a model of the size of the papers' S/16: six layers of 128 experts with
+ * one slot each, 196 positions. */
 static void test_tables_of_the_papers(void **state) {
     const sample_tables *d = *state;
     enum { LAYERS = 6, E = 128, T = 196 };
@@ -398,7 +402,8 @@ static void test_tables_of_the_papers(void **state) {
     free(text);
 }
 
-/* Weights of 256 tokens and 1024 slots take 0.7 MB an image: of eight images three are carried. */
+/* Weights of 256 tokens and 1024 slots take 0.7 MB per image: of eight images three are
+ * included. */
 static void test_large_samples(void **state) {
     const sample_tables *d = *state;
     enum { T = 256, S = 1024, IMAGES = 8 };

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Corrupted bytes: a bit of every kind of file that smoe reads back is changed, at N places over the file, and every command that
-# reads the file must refuse it (exit 3, or 5 of a sweep whose cell fails). Usage: bytes.sh SMOE [N]
+# Corrupted bytes: in every kind of file that smoe reads back, one bit is changed at N places over the file. Every command
+# that reads the file must refuse it (exit 3, or 5 for a sweep whose cell fails). Usage: bytes.sh SMOE [N]
 smoe=$(realpath "$1") places=${2:-20}
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
@@ -15,7 +15,7 @@ flip() {
     printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
-# refused FILE COMMAND ...: that reads it
+# refused FILE COMMAND ...: the command reads the file
 refused() {
     file=$1 accepted=0 n=0
     shift

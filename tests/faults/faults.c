@@ -1,10 +1,10 @@
 /*
- * Preloaded into the program under test (LD_PRELOAD): lets one call fail. FAULT_KIND=memory counts
- * malloc, calloc and realloc; FAULT_KIND=disk counts what changes a file: open for writing, write,
- * pwrite, fsync, rename, renameat2, mkdir, symlink, unlink, ftruncate; FAULT_KIND=kill the same, but
- * before the N-th the process is killed; FAULT_KIND=read counts open for reading, read, pread, fread,
- * getline and mmap of files. FAULT_AT=N fails the N-th of them, with ENOMEM or EIO; 0 fails none.
- * FAULT_COUNT=FILE gets how many there were in all.
+ * Preloaded into the program under test (LD_PRELOAD): makes one call fail. FAULT_KIND=memory counts
+ * malloc, calloc and realloc. FAULT_KIND=disk counts calls that change a file: open for writing,
+ * write, pwrite, fsync, rename, renameat2, mkdir, symlink, unlink, ftruncate. FAULT_KIND=kill
+ * counts the same calls, but kills the process before the N-th. FAULT_KIND=read counts open for
+ * reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th of them fail,
+ * with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number of calls.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -89,7 +89,7 @@ void *realloc(void *old, size_t size) {
         return value;            \
     } while (0)
 
-/* Not the system's own files. */
+/* The system's own files do not count. */
 static bool of_user(const char *path) {
     return strncmp(path, "/proc/", 6) && strncmp(path, "/sys/", 5) && strncmp(path, "/dev/", 5) &&
            strncmp(path, "/usr/", 5) && strncmp(path, "/etc/", 5);
@@ -155,7 +155,7 @@ int ftruncate(int fd, off_t size) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static FILE *broken; /* the stream whose reading failed */
+static FILE *broken; /* the stream whose read failed */
 
 static bool read_fails(void) {
     if (!fails(READ)) return false;

@@ -4,12 +4,12 @@ power cut, and resumes the run from it.
 
     replay.py SMOE [STRIDE]        a stride of 7 replays a seventh of the prefixes
 
-A training is recorded with strace. After each call there are three disks:
-    all     everything so far reached the disk
-    names   names did (creation, renames, removal), but of what was written only what was synced
-    synced  names did only in folders that were synced since, and of what was written only what was synced
-On each of them the training is resumed (or begun, where there is no run yet), and must come to the bits of the one that was
-recorded. A checkpoint that was on the disk `synced` once must be there, or a later one, after every later call.
+A training run is recorded with strace. After each call, three states of the disk are tried:
+    all     everything so far has reached the disk
+    names   changes of names (creation, renames, removal) have, but only synced data
+    synced  changes of names have only if their folder was synced since, and only synced data
+On each of them the training is resumed (or begun, if there is no run yet), and must give the bits of the recorded one. Once a
+checkpoint is on the disk `synced`, it or a later one must be there after every later call.
 """
 import os
 import re
@@ -39,13 +39,13 @@ class Folder:
 
 
 class Disk:
-    """The files below one folder, as they are, and as they are known to be on the disk."""
+    """The files below one folder: their present state, and the state that is certainly on the disk."""
 
     def __init__(self, root):
         self.root, self.top, self.open = root, Folder(), {}
 
     def place(self, path):
-        """The folder and the last name of a path; None outside."""
+        """The folder and the last name of a path; None if it is outside."""
         path = os.path.normpath(os.path.join(self.root, path))
         if not path.startswith(self.root + "/"):
             return None, None
@@ -63,7 +63,7 @@ class Disk:
         return folder.names.get(name) if folder else None
 
     def apply(self, call, args, result):
-        """Whether the call changed something here."""
+        """Whether the call changed a file below the folder."""
         paths = [text(a) for a in args if a.startswith('"')]
         if call in ("open", "openat"):
             return self.opened(paths[0], " ".join(args), result)
@@ -128,7 +128,7 @@ def text(quoted):
 
 
 def calls(path):
-    """The calls of a trace that succeeded, those interrupted by another thread put together."""
+    """The successful calls of a trace; calls split by another thread are joined."""
     begun = {}
     with open(path) as lines:
         for line in lines:
@@ -144,7 +144,7 @@ def calls(path):
 
 
 def lay(folder, where, kind):
-    """A disk as files below `where`."""
+    """Writes a disk as files below `where`."""
     os.makedirs(where)
     for name, what in (folder.synced if kind == "synced" else folder.names).items():
         path = os.path.join(where, name)
@@ -184,7 +184,7 @@ def last_checkpoint(where):
 
 
 def resume(program, where, wanted):
-    """What is wrong with the run on a disk after a power cut, or None."""
+    """Describes what is wrong with the run on a disk after a power cut, or None."""
     shutil.copy("tiny.yaml", where)
     begun = os.path.isdir(f"{where}/run")
     status, said = smoe(program, where, *(["--resume"] if begun else []))

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Failing memory, failing disks and kills: every N-th allocation, call that changes a file, or call that reads one fails once,
-# in each command, and before every N-th call that changes a file the process is killed. Whatever happens, no command ends by
-# another signal or hangs, or fails without a message; and after a fault in training a resume without faults comes to the bits of a
-# run without any, and so does a sweep; a sweep that was being replaced (--force) can be replaced again. Usage: run.sh SMOE
-# FAULTS.so [STRIDE [KIND ...]]; a stride of 7 tries the numbers 1, 8, 15 ... KIND: disk, read, kill or memory.
+# Failing memory, failing disks and kills. In each command, every N-th allocation, call that changes a file, or call that
+# reads one fails once; and the process is killed before every N-th call that changes a file. No command may end by another
+# signal, hang, or fail without a message. After a fault in training, a resume without faults must give the bits of a run
+# without any; the same holds for a sweep. A sweep that was being replaced (--force) can be replaced again. Usage: run.sh
+# SMOE FAULTS.so [STRIDE [KIND ...]]; a stride of 7 tries the numbers 1, 8, 15 ... KIND: disk, read, kill or memory.
 smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory}
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
@@ -13,7 +13,7 @@ cp "$here/../cli/tiny.yaml" .
 export OMP_WAIT_POLICY=passive
 failed=0
 
-# faulty KIND N COMMAND ...: its status; what it says is in out and err
+# faulty KIND N COMMAND ...: its exit status; its output is in out and err
 faulty() {
     kind=$1 number=$2
     shift 2
@@ -23,7 +23,7 @@ faulty() {
 
 bad() { failed=$((failed + 1)); echo "FAILED: $*: $(head -n 3 err)"; }
 
-# A run that a fault ended continues without one, or is made anew where there was none yet.
+# A run that a fault ended is continued without faults, or started anew if there was none yet.
 finish() {
     if [ -d run ]; then
         "$smoe" train tiny.yaml train.steps=8 --resume -o run -q -j1 >out 2>err
@@ -34,7 +34,7 @@ finish() {
     "$smoe" verify run -q >>err 2>&1
 }
 
-# A sweep is finished, whatever happened to it, with the results of one to which nothing did; cells that failed run again.
+# A sweep that met a fault is finished with the results of an undisturbed one; failed cells run again.
 grid="tiny.yaml train.steps=4 model.moe.experts=2,4 -o grid -q -j1"
 measured() { cut -d, -f 1-9 "$1/results.csv"; }
 finish_sweep() {

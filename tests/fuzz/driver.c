@@ -3,11 +3,10 @@
  * then over mutations of them. The n-th mutation depends on n alone, so a failure is repeated by
  * its number.
  *
- *   fuzz_NAME [--seconds S] [--from N] [--count N] [FOLDER]   FOLDER: tests/fuzz/corpus/NAME unless
- * given
+ *   fuzz_NAME [--seconds S] [--from N] [--count N] [FOLDER]
  *
- * What a sanitizer stops, stops the program; the number of the input at fault is printed on the way
- * out.
+ * FOLDER is tests/fuzz/corpus/NAME by default. If a sanitizer stops the program, the number of the
+ * input at fault is printed before it ends.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -29,7 +28,7 @@ typedef struct input {
     size_t size;
 } input;
 
-/* For the death callback alone. */
+/* For the death callback only. */
 static const char *program;
 static uint64_t current;
 
@@ -74,8 +73,7 @@ static bool read_file(const char *folder, const char *name, input *in) {
     return in->data != NULL;
 }
 
-/* The regular files of a folder in the order of their names; an empty input where there are none.
- */
+/* The regular files of a folder in the order of their names; an empty input if there are none. */
 static size_t read_corpus(const char *folder, input *corpus) {
     struct dirent **entry = NULL;
     size_t count = 0;
@@ -91,7 +89,7 @@ static size_t read_corpus(const char *folder, input *corpus) {
     return count;
 }
 
-/* Numbers at the edges of their types, little-endian at a random place. */
+/* Numbers at the limits of their types, little-endian, at a random place. */
 static void put_magic(uint64_t *state, uint8_t *data, size_t size) {
     static const uint64_t magic[] = {0,
                                      1,
@@ -116,7 +114,7 @@ static void put_magic(uint64_t *state, uint8_t *data, size_t size) {
         data[at + (big ? width - 1 - i : i)] = (uint8_t)(value >> (8 * i));
 }
 
-/* Copies a stretch of data to another place of it, pushing the rest back. */
+/* Copies a part of the data to another place and shifts the rest back. */
 static size_t duplicate(uint64_t *state, uint8_t *data, size_t size) {
     size_t from = below(state, size), length = below(state, size - from) + 1,
            to = below(state, size + 1);
@@ -133,14 +131,14 @@ static size_t duplicate(uint64_t *state, uint8_t *data, size_t size) {
 static size_t mutate_once(uint64_t *state, uint8_t *data, size_t size, const input *other) {
     if (!size) return 0;
     switch (below(state, 8)) {
-    case 0: /* cut */ return below(state, size + 1);
-    case 1: { /* take a stretch out */
+    case 0: /* truncate */ return below(state, size + 1);
+    case 1: { /* remove a part */
         size_t at = below(state, size), length = below(state, size - at) + 1;
         memmove(data + at, data + at + length, size - at - length);
         return size - length;
     }
     case 2: return duplicate(state, data, size);
-    case 3: { /* go on with another file */
+    case 3: { /* continue with another file */
         size_t keep = below(state, size + 1), from = below(state, other->size + 1);
         size_t length = other->size - from;
         if (length > MOST_BYTES - keep) length = MOST_BYTES - keep;
@@ -149,7 +147,7 @@ static size_t mutate_once(uint64_t *state, uint8_t *data, size_t size, const inp
     }
     case 4: put_magic(state, data, size); return size;
     case 5: data[below(state, size)] = (uint8_t)next(state); return size;
-    case 6: { /* a digit or a letter of what separates things in text formats */
+    case 6: { /* insert a digit, a letter or a separator of text formats */
         static const char text[] = "0123456789-+.eE:,{}[]\"'#&*|>%\n\t ";
         data[below(state, size)] = (uint8_t)text[below(state, sizeof text - 1)];
         return size;
@@ -158,7 +156,7 @@ static size_t mutate_once(uint64_t *state, uint8_t *data, size_t size, const inp
     }
 }
 
-/* Each input in memory of exactly its size, so that a read past its end is seen. */
+/* Each input is in memory of exactly its size, so that reads beyond it are detected. */
 static void run(const uint8_t *data, size_t size) {
     uint8_t *exact = malloc(size ? size : 1);
     if (!exact) return;
@@ -207,7 +205,7 @@ int main(int argc, char **argv) {
     uint8_t *work = malloc(MOST_BYTES);
     if (!work) return 1;
     time_t end = time(NULL) + (time_t)seconds;
-    /* Inputs 0 .. count-1 are the files themselves, the others mutations of them. */
+    /* Inputs 0 .. count-1 are the files themselves, the others are mutations of them. */
     uint64_t done = 0;
     for (current = from; done < most && (most != UINT64_MAX || time(NULL) < end);
          current++, done++) {

@@ -1,5 +1,5 @@
-/* A temporary folder for fuzz targets of what reads files by name, and the reading of all of a data
- * set. */
+/* A temporary folder for fuzz targets of parsers that read files by name, and a function that
+ * reads a whole data set. */
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
 
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Writes a file into the folder, which is made on first use. */
+/* Writes a file into the folder, which is created on first use. */
 static inline void fuzz_write(char folder[64], const char *name, const void *bytes, size_t size) {
     char path[128];
     if (!folder[0]) {
-        /* Files in memory, where there is such a place: creating them is most of the work. */
+        /* Files in memory, if the system has such a place: creating them is most of the work. */
         snprintf(folder, 64, "%s/smoe-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
         if (!mkdtemp(folder)) abort();
     }
@@ -28,11 +28,12 @@ static inline void fuzz_remove(char folder[64], const char *name) {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     unlink(path);
-    rmdir(folder); /* with the last file in it */
+    rmdir(folder); /* together with the last file in it */
     if (access(folder, F_OK)) folder[0] = 0;
 }
 
-/* Opens train and test and reads every image of what was accepted; a refusal must say why. */
+/* Opens train and test and reads every image of an accepted data set; a refusal must have a
+ * message. */
 static inline void fuzz_read_all(smoe_source source, const char *path, size_t image_size,
                                  size_t channels) {
     smoe_spec spec = {0};

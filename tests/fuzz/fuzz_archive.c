@@ -1,4 +1,4 @@
-/* image-folder archives: any bytes, as the kind of archive they look like. */
+/* image-folder archives: any bytes, as an archive of the kind they look like. */
 #include "files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,4 +1,5 @@
-/* cifar files: any bytes, as a file of cifar10 and of cifar100, plain or gzip as they look. */
+/* cifar files: any bytes, as a file of cifar10 and of cifar100, plain or gzip depending on their
+ * first bytes. */
 #include "files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

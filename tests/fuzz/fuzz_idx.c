@@ -1,5 +1,5 @@
-/* idx pairs: two bytes (little-endian) say how long the file of images is, the rest is the file of
- * labels. */
+/* idx pairs: the first two bytes (little-endian) are the length of the file of images, the rest
+ * is the file of labels. */
 #include "files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,10 +1,10 @@
-/* Image files: any bytes, as a JPEG, a PNG and a WebP, whole and as a random box. The size of the input
- * chooses the rest. */
+/* Image files: any bytes, as a JPEG, a PNG and a WebP, whole and as a random box. The size of
+ * the input determines everything else. */
 #include "data/decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Larger images are accepted by the decoder but only cost time here. */
+/* The decoder accepts larger images, but they only take time here. */
 enum { ENOUGH = 1 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

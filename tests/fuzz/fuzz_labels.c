@@ -1,4 +1,5 @@
-/* Tables of labels: any bytes. What is accepted has a class in every row, and finds each by name. */
+/* Tables of labels: any bytes. An accepted table has a class in every row, and finds each row by
+ * name. */
 #include "data/folder.h"
 #include "files.h"
 

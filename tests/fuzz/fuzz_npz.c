@@ -1,7 +1,7 @@
 /*
- * Fuzzing of .npz files: any bytes as a file, and as one array in a zip that is whole, so that
- * mutations get past its checksum; the array is alone, or that of a name with a layout of its own.
- * What is accepted is a safetensors file that can be read.
+ * Fuzzing of .npz files: any bytes as a file, and as one array in a valid zip, so that mutations
+ * get past its checksum. The array is alone, or has a name with a layout of its own. An accepted
+ * file becomes a safetensors file that can be read.
  */
 #include "tensors/foreign.h"
 #include "zipfile.h"
@@ -19,7 +19,7 @@ static void convert(const void *bytes, size_t size) {
         return;
     }
     if (smoe_safetensors_parse(&file, made, made_size, "fuzz", &err)) {
-        if (err.code != SMOE_DATA) abort(); /* a name that is not printable */
+        if (err.code != SMOE_DATA) abort(); /* a name with unprintable characters */
     } else {
         for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
             real x;

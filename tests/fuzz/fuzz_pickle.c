@@ -1,6 +1,6 @@
 /*
  * Fuzzing of the pickle reader: any bytes as a pickle, and as data.pkl of a .pth file with one
- * storage, so that views of it are followed. What is visited has a name, a type and a shape.
+ * storage, so that views of it are followed. Each visited tensor has a name, a type and a shape.
  */
 #include "tensors/foreign.h"
 #include "tensors/pickle.h"

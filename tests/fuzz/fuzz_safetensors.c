@@ -1,8 +1,9 @@
 /*
- * Fuzzing of the safetensors reader: any bytes as a file, then the same bytes with a length that is
- * right, so that mutations get past the first check. What is accepted must tile its data, be found
- * by name and convert without reading elsewhere; what is refused must say why. The corpus has small
- * files of every type, with and without metadata, and files that are nearly right.
+ * Fuzzing of the safetensors reader: any bytes as a file, then the same bytes after a correct
+ * length, so that mutations get past the first check. The tensors of an accepted file must tile its
+ * data, be found by name, and convert without reads outside the file; a refusal must have a
+ * message. The corpus has small files of every type, with and without metadata, and files that are
+ * nearly valid.
  */
 #include "tensors/safetensors.h"
 
@@ -37,7 +38,8 @@ static void check_accepted(const smoe_safetensors *file, const char *end) {
     smoe_safetensors_metadata(file, "smoe.spec");
 }
 
-/* Into a table with two of the corpus's names and what other models' tensors may fill, whole and in part. */
+/* Into a table with two of the corpus's names and tensors that other models' files may fill,
+ * whole and in part. */
 static void load(const smoe_safetensors *file) {
     smoe_params params = {0};
     smoe_err err = {0};

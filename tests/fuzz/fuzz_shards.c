@@ -1,4 +1,5 @@
-/* An index of shards: any bytes as the index of one whole file, a.safetensors. What is accepted has that file's tensors. */
+/* An index of shards: any bytes as the index of one valid file, a.safetensors. An accepted index
+ * has the tensors of that file. */
 #include "files.h"
 #include "tensors/shards.h"
 

@@ -1,7 +1,7 @@
 /*
- * Fuzzing of the spec reader: any bytes as a file, and the lines before a "---" as overrides of the
- * rest. What is accepted must be written in both forms and read back the same; what is refused must
- * say why.
+ * Fuzzing of the spec reader: any bytes as a file, and the lines before a "---" as overrides for
+ * the rest. An accepted spec must be written in both forms and read back the same; a refusal must
+ * have a message.
  */
 #include "spec/spec.h"
 
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_OVERRIDES = 8 };
 
-/* The same text again, from what was written: anything else is a defect, and stops the fuzzer. */
+/* Reads the text that was written: it must give the same text again, otherwise the fuzzer stops. */
 static void must_read_back(const char *text, const char *json) {
     smoe_err err;
     smoe_spec again;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fuzzing with coverage feedback (libFuzzer), each target in turn, over its corpus in the tree and what earlier runs found
-# (runs/fuzz). Inputs that were executed are added up in tests/fuzz/totals.txt. What crashes is kept in runs/fuzz, and becomes a
-# file of the corpus when it is mended. Usage: guided.sh SECONDS PROGRAM ...
+# Fuzzing with coverage feedback (libFuzzer). Each target runs over its corpus in the tree and the inputs that earlier runs
+# found (runs/fuzz). The number of executed inputs is added up in tests/fuzz/totals.txt. Inputs that crash are kept in
+# runs/fuzz; they become files of the corpus when the defect is fixed. Usage: guided.sh SECONDS PROGRAM ...
 here=$(dirname "$0") totals=$(dirname "$0")/totals.txt
 seconds=$1 failed=0
 shift
@@ -14,7 +14,7 @@ for program; do
     done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
     found=$(grep -c '^SUMMARY: ' "$log")
-    # name, inputs in all, failures found in all, inputs per second of the last run
+    # name, total inputs, total failures, inputs per second of the last run
     awk -v name="$name" -v done="${done:-0}" -v rate="${rate:-0}" -v found="$found" '
         $1 == name { print name, $2 + done, $3 + found, rate; seen = 1; next }
         { print }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compares the lines that golden.sh wrote with the table, for the instruction sets of this processor; the table has others too.
+# Compares the lines that golden.sh wrote with the table, for the instruction sets of this processor; the table has others
+# too.
 #   tests/golden/compare.sh runs/golden.txt
 set -eu
 table=$(dirname "$0")/golden.txt

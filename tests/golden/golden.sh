@@ -1,10 +1,10 @@
 #!/bin/sh
-# The golden table: what 20 training steps come to, to the bit, for every router, optimiser, type of moments, with
-# dropout, and for every instruction set that this processor has. A line: configuration, instruction set, and the CRC-32
-# of the weights, of the optimiser's state and of the logits on 200 test images.
+# The golden table: the results of 20 training steps, to the bit, for every router, optimiser and type of moments, with
+# dropout, and for every instruction set of this processor. Each line has the configuration, the instruction set, and the
+# CRC-32 of the weights, of the optimiser's state and of the logits on 200 test images.
 #     tests/golden/golden.sh [SMOE TENSORS]          prints the table
 #     make golden                                    compares it with tests/golden/golden.txt
-# The table holds for the compiler that its first line names.
+# The table is valid for the compiler that its first line names.
 here=$(cd "$(dirname "$0")" && pwd)
 smoe=${1:-build/release/smoe} tensors=${2:-build/release/tests/tools/tensors}
 work=$(mktemp -d) || exit 1
@@ -30,7 +30,7 @@ line() { # line NAME KEY=VALUE ...
 
 echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
 line dense model.moe.layers=none
-identity=model.moe.slots_per_expert=10 # a slot for each of the 37 tokens
+identity=model.moe.slots_per_expert=10 # one slot for each of the 37 tokens
 for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
     case $router in identity | hash) slots=$identity ;; *) slots= ;; esac
     line "$router" model.moe.router="$router" $slots

@@ -1,6 +1,6 @@
 /*
- * The tables of smoe inspect against slow and obvious computations from the weights and placements of every image, which
- * test_inspect_dump.c checks in their turn.
+ * The tables of smoe inspect against slow, plain computations from the weights and placements of
+ * every image. Those are checked in turn by test_inspect_dump.c.
  */
 #include "approx.h"
 #include "inspect_fixture.h"
@@ -37,7 +37,7 @@ static int rising(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* sums [n] of the n numbers `stride` apart, largest first. */
+/* sums [n] of n numbers at distance `stride`, largest first. */
 static void cumulate(double *sums, const float *w, size_t n, size_t stride) {
     for (size_t i = 0; i < n; i++) sums[i] = -(double)w[i * stride];
     qsort(sums, n, sizeof *sums, rising);
@@ -52,7 +52,7 @@ static double entropy(const double *w, size_t n) {
     return nats;
 }
 
-/* ---- soft family ------------------------------------------------------------------------------- */
+/* ---- soft family ----------------------------------------------------------------------------- */
 
 static void check_means(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "routing");
@@ -119,14 +119,14 @@ static void check_token_sums(const inspect_fixture *x, size_t l) {
         while (below < tokens && sum[below] <= edge) below++;
         assert_true(inspect_fixture_number(bins, r, "tokens") == (double)(below - before));
         assert_close(inspect_fixture_number(bins, r, "share"), (double)below / n, EXACT);
-        assert_true(sum[below - 1] > edge - 0.01 * mean * (1 + EXACT)); /* a bin's width */
+        assert_true(sum[below - 1] > edge - 0.01 * mean * (1 + EXACT)); /* the width of a bin */
         before = below;
     }
     assert_int_equal(before, tokens);
     free(sum);
 }
 
-/* Lists of n weights: cumulative sums at each rank over all lists. */
+/* Lists of n weights: cumulative sums at each rank, over all lists. */
 static void check_bands(const inspect_fixture *x, size_t l, bool dispatch) {
     static const struct {
         const char *column;
@@ -209,7 +209,8 @@ static void soft_tables_are_what_the_weights_say(void **state) {
     }
 }
 
-/* Uniform weights: every token's are S/T in all, here exactly the limits, which a quarter includes and two excludes. */
+/* Uniform weights: every token has a total of S/T, which here equals the limits exactly; a
+ * quarter includes its limit, two excludes it. */
 static void limits_of_token_weights(void **state) {
     (void)state;
     static const struct {
@@ -249,7 +250,8 @@ static void long_lists_keep_256_ranks(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* Where memory holds one image at a time, a batch is seen in as many pieces: the same tables, to the bit. */
+/* If memory holds only one image at a time, a batch is processed in as many pieces: the same
+ * tables, to the bit. */
 static void batches_may_be_seen_in_pieces(void **state) {
     (void)state;
     static const char *const kinds[] = {"model.moe.router=soft", "model.moe.router=tokens-choice"};
@@ -270,7 +272,7 @@ static void batches_may_be_seen_in_pieces(void **state) {
     }
 }
 
-/* ---- slots ------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* The cosine of columns a and b of phi [d,S]. */
 static double cosine(const real *phi, size_t d, size_t S, size_t a, size_t b) {
@@ -332,7 +334,7 @@ static void slot_vectors_are_compared(void **state) {
     check_slots("model.moe.router=soft model.moe.slots_per_expert=50", 128); /* of 150 */
 }
 
-/* ---- sparse routers ---------------------------------------------------------------------------- */
+/* ---- sparse routers -------------------------------------------------------------------------- */
 
 static size_t times_processed(const smoe_sample_layer *layer, size_t t) {
     size_t times = 0;
@@ -350,7 +352,8 @@ static size_t experts_used(const inspect_fixture *x, const smoe_sample_layer *la
     return used;
 }
 
-/* Rows of one layer with a number and how many have it: exactly those of `count` [0..n], and their shares. */
+/* Rows of one layer with a number and its count: exactly those of `count` [0..n], and their
+ * shares. */
 static void check_counts(const inspect_fixture *x, size_t l, const char *name,
                          const char *count_column, const size_t *count, size_t n, double all) {
     const smoe_frame *frame = inspect_fixture_frame(x, name);
@@ -402,14 +405,16 @@ static void check_tokens(const inspect_fixture *x, size_t l) {
     free(used);
 }
 
-/* How many experts of a token have a larger gate weight, or the same and a lower number. */
+/* The number of experts of a token that have a larger gate weight, or the same and a lower
+ * index. */
 static size_t place_of(const float *gate, size_t E, size_t e) {
     size_t before = 0;
     for (size_t i = 0; i < E; i++) before += gate[i] > gate[e] || (gate[i] == gate[e] && i < e);
     return before;
 }
 
-/* Choices: of tokens, their k best experts, unless the token is skipped; of experts, what they took. */
+/* Choices: for tokens, their k best experts, unless the token is skipped; for experts, the
+ * tokens they took. */
 static void check_load(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "expert_load");
     size_t row = inspect_fixture_row(frame, x, l, x->E), all = 0, made = 0;
@@ -486,9 +491,9 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
     }
 }
 
-/* With two experts, whose scores lie `gap` apart, the best is replaced where the difference of two
- * normal numbers is above it: with probability erfc(gap / (2 deviation)) / 2. A count over n tokens
- * is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the sum of these. */
+/* With two experts whose scores differ by `gap`, the best is replaced if the difference of two
+ * normal numbers exceeds it: with probability erfc(gap / (2 deviation)) / 2. A count over n
+ * tokens is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the sum of these. */
 static void noise_changes_what_the_gap_says(void **state) {
     (void)state;
     inspect_fixture x;

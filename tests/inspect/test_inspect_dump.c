@@ -1,9 +1,11 @@
 /*
- * The weights and placements that smoe inspect keeps and dumps, against the equations of the methods in double precision,
- * written out from the pixels on: attention is made to add nothing, so that what a router sees is
+ * The weights and placements that smoe inspect keeps and dumps, against the equations of the
+ * methods in double precision, written out from the pixels on. Attention is made to add nothing, so
+ * that the router's input is
  *   x_t = LN(W patch_t + b + position_t)
- * and then, for the soft family (Soft MoE eq. 1-3), L = l2n(X) . (scale l2n(Phi)), D = softmax of L over tokens, C over slots;
- * for the choice family g = softmax(W x), and placing as V-MoE and Soft MoE 3.2 tell it.
+ * For the soft family (Soft MoE eq. 1-3), L = l2n(X) . (scale l2n(Phi)), D = softmax of L over
+ * tokens, C over slots. For the choice family g = softmax(W x), and placement follows V-MoE and
+ * Soft MoE 3.2.
  */
 #include "approx.h"
 #include "inspect_fixture.h"
@@ -19,7 +21,8 @@
 
 enum { IMAGES = 12 };
 
-/* Single precision: logits up to about 10 with a few roundings each, and weights are their exponentials. */
+/* Single precision: logits up to about 10 with a few roundings each; weights are their
+ * exponentials. */
 static const double CLOSE = 2e-5;
 
 #define FIRST "model.moe.layers=[0] model.depth=1 "
@@ -37,7 +40,7 @@ static void begin(inspect_fixture *x, const char *keys) {
     inspect_fixture_run(x);
 }
 
-/* The input of block 0's MoE layer for token t of an image: fresh [d]. */
+/* The input of block 0's MoE layer for token t of an image: newly allocated, [d]. */
 static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
     const smoe_sample *s = &x->sample[image];
     size_t d = x->spec.model.width, patch = s->size / s->side, c = s->channels;
@@ -70,7 +73,7 @@ static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
     return out;
 }
 
-/* ---- soft family ------------------------------------------------------------------------------- */
+/* ---- soft family ----------------------------------------------------------------------------- */
 
 /* L [T,S] of an image. */
 static double *soft_logits(inspect_fixture *x, size_t image) {
@@ -128,9 +131,9 @@ static void soft_weights(void **state) {
     }
 }
 
-/* ---- choice family ----------------------------------------------------------------------------- */
+/* ---- choice family --------------------------------------------------------------------------- */
 
-/* g [tokens,E] of `images` images from `first` on. */
+/* g [tokens,E] of `images` images, beginning with image `first`. */
 static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
     size_t d = x->spec.model.width, E = x->E;
     const real *w = inspect_fixture_tensor(x, "blocks.0.mlp.router.weight", NULL);
@@ -148,7 +151,7 @@ static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
     return g;
 }
 
-/* How many of n numbers `stride` apart come before the i-th when the largest is first. */
+/* The rank of the i-th of n numbers at distance `stride`, largest first. */
 static size_t place_of(const double *x, size_t n, size_t stride, size_t i) {
     size_t before = 0;
     for (size_t j = 0; j < n; j++) before += x[j * stride] > x[i * stride];
@@ -185,7 +188,8 @@ static bool *choose_experts(const smoe_moe_spec *moe, const double *g, size_t to
     return given;
 }
 
-/* The placements of one image are exactly those given to it, ordered by token and expert, slots of a buffer used once. */
+/* The placements of one image are exactly the given ones, ordered by token and expert; each slot
+ * of a buffer is used at most once. */
 static void check_image(const inspect_fixture *x, size_t image, const double *g,
                         const bool *given) {
     const smoe_sample_layer *layer = x->sample[image].layer;
@@ -251,7 +255,7 @@ static void identity_placements(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- what else is kept, and the files ----------------------------------------------------------- */
+/* ---- other stored values, and the files ------------------------------------------------------ */
 
 static void images_are_told_apart(void **state) {
     (void)state;
@@ -290,7 +294,7 @@ static void images_are_told_apart(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* The elements of a .npy file; its header must be this dictionary. */
+/* The elements of a .npy file; its header must contain this dictionary. */
 static const void *elements(const char *text, const char *dictionary) {
     size_t length = (unsigned char)text[8] + 256 * (size_t)(unsigned char)text[9];
     assert_true(!strncmp(text + 10, dictionary, strlen(dictionary)));

@@ -1,5 +1,5 @@
-/* Tables of experts by classes and positions, and what experts tell of them, against slow and obvious computations from the
- * weights and placements of every image. */
+/* Tables of experts by classes and positions, and the information experts carry about them,
+ * against slow, plain computations from the weights and placements of every image. */
 #include "approx.h"
 #include "inspect_fixture.h"
 #include "base/rng.h"
@@ -29,7 +29,8 @@ static double expert_weight(const inspect_fixture *x, size_t image, size_t l, si
     return sum;
 }
 
-/* sum [rows,E] of the weights of experts over tokens; group[i * T + t] is the row of token t of image i. */
+/* sum [rows,E] of the weights of experts over tokens; group[i * T + t] is the row for token t of
+ * image i. */
 static void sum_weights(double *sum, const inspect_fixture *x, size_t l, const size_t *group,
                         size_t rows) {
     memset(sum, 0, rows * x->E * sizeof *sum);
@@ -57,7 +58,7 @@ static double information(const double *sum, size_t rows, size_t E, double *bits
     return bits;
 }
 
-/* Mean weights of groups of tokens, ranks by the stated rule. */
+/* Mean weights of groups of tokens; ranks by the stated rule. */
 static void check_table(const inspect_fixture *x, size_t l, const char *name,
                         const char *group_column, const double *sum, const size_t *tokens,
                         size_t rows) {
@@ -124,7 +125,7 @@ static void check_information(const inspect_fixture *x, size_t l, size_t which, 
         square += chance * chance / 8;
     }
     assert_close(inspect_fixture_number(frame, row, "by_chance"), mean, 1e-13);
-    /* the deviation is a root: 1e-13 / 1e-7 before it */
+    /* the standard deviation is a root: 1e-13 / 1e-7 before it */
     assert_close(inspect_fixture_number(frame, row, "chance_sd"),
                  sqrt(fmax(0, square - mean * mean) * 8 / 7), 3e-7);
     free(sample_tables);
@@ -185,7 +186,7 @@ static void experts_by_class_and_position(void **state) {
     }
 }
 
-/* Classes of which the split has no image: no weight, and the last places. */
+/* Classes without an image in the split: no weight, and the last ranks. */
 static void classes_without_images(void **state) {
     (void)state;
     inspect_fixture x;
@@ -195,7 +196,7 @@ static void classes_without_images(void **state) {
     for (size_t i = 0; i < 10; i++) images[smoe_dataset_label(x.set, i)]++;
     for (size_t c = 0; c < 12; c++) some += images[c] > 0;
     for (size_t c = 0, n = some; c < 12; c++) last[c] = images[c] ? 0 : ++n;
-    assert_true(some < 10); /* beyond the ten of the source, one of these has none */
+    assert_true(some < 10); /* beside the two unused classes, one of the ten has none */
     assert_int_equal(frame->rows, x.L * 12 * x.E);
     for (size_t r = 0; r < frame->rows; r++) {
         size_t class = (size_t)inspect_fixture_number(frame, r, "class");

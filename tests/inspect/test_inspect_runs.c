@@ -1,6 +1,7 @@
 /*
- * smoe inspect as a whole: models whose tables are known beforehand, the same bits for any number of threads and any batches, what
- * further evaluations tell, what training recorded, and what cannot be asked.
+ * smoe inspect as a whole: models whose tables are known in advance, the same bits for any number
+ * of threads and any batches, further evaluations, metrics recorded in training, and invalid
+ * requests.
  */
 #include "approx.h"
 #include "inspect_fixture.h"
@@ -18,7 +19,7 @@
 
 enum { IMAGES = 24 };
 
-/* Every row of a column is this number. */
+/* Every row of a column has this value. */
 static void column_is(const inspect_fixture *x, const char *name, const char *column, double right,
                       double tolerance) {
     const smoe_frame *frame = inspect_fixture_frame(x, name);
@@ -26,9 +27,9 @@ static void column_is(const inspect_fixture *x, const char *name, const char *co
         assert_close(inspect_fixture_number(frame, r, column), right, tolerance);
 }
 
-/* ---- models whose tables are known ------------------------------------------------------------- */
+/* ---- models whose tables are known ----------------------------------------------------------- */
 
-/* D = 1/T, C = 1/S with T = 16 and S = 4: all in numbers that single precision has exactly. */
+/* D = 1/T, C = 1/S with T = 16 and S = 4: all are exact in single precision. */
 static void uniform(void **state) {
     (void)state;
     inspect_fixture x;
@@ -70,7 +71,7 @@ static void uniform(void **state) {
     for (size_t r = 0; r < fractions->rows; r++)
         assert_close(inspect_fixture_number(fractions, r, "tokens"),
                      ceil(inspect_fixture_number(fractions, r, "fraction") * T), 0);
-    /* uniform has no slot vectors, no placements, no gate */
+    /* uniform has no slot vectors, no placements and no gate */
     static const char *const absent[] = {"slot_correlation", "slot_alignment", "processed_times",
                                          "expert_load",      "gate_weights",   "router_value",
                                          "noise_decisions"};
@@ -79,7 +80,8 @@ static void uniform(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* Slot s has all its weight in one token, and a token has all of its in one slot: Phi so large that softmax is an arg max. */
+/* Each slot has all its weight in one token, and each token all of its weight in one slot: Phi
+ * is so large that softmax is an arg max. */
 static void one_hot(void **state) {
     (void)state;
     inspect_fixture x;
@@ -111,7 +113,7 @@ static void one_hot(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* Token t goes to expert t mod 4, and position tells the expert: 2 bits of 4. */
+/* Token t goes to expert t mod 4, and the position determines the expert: 2 bits of 4. */
 static void identity(void **state) {
     (void)state;
     inspect_fixture x;
@@ -137,7 +139,7 @@ static void identity(void **state) {
                     inspect_fixture_number(positions, r, "expert");
         assert_close(inspect_fixture_number(positions, r, "weight"), home, 0);
         assert_close(inspect_fixture_number(positions, r, "lift"), home ? 4 : 0, 0);
-        if (!home) continue; /* positions of an expert follow each other */
+        if (!home) continue; /* positions of an expert are consecutive */
         double rank = inspect_fixture_number(positions, r, "position_rank");
         assert_close(floor((rank - 1) / 4) + 1, inspect_fixture_number(positions, r, "expert_rank"),
                      0);
@@ -145,7 +147,7 @@ static void identity(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- the same bits ----------------------------------------------------------------------------- */
+/* ---- the same bits --------------------------------------------------------------------------- */
 
 /* Every bit of every table. */
 static void same_frames(const inspect_fixture *a, const inspect_fixture *b) {
@@ -179,7 +181,7 @@ static void threads_do_not_matter(void **state) {
     smoe_threads_set(before);
 }
 
-/* Soft routing sees one image at a time. */
+/* Soft routing processes one image at a time. */
 static void batches_do_not_matter_in_soft_routing(void **state) {
     (void)state;
     inspect_fixture one, seven, all;
@@ -193,7 +195,7 @@ static void batches_do_not_matter_in_soft_routing(void **state) {
     inspect_fixture_free(&all);
 }
 
-/* ---- further evaluations ------------------------------------------------------------------------ */
+/* ---- further evaluations --------------------------------------------------------------------- */
 
 typedef struct logits {
     real *all; /* [images,N] */
@@ -208,9 +210,9 @@ static int keep(void *user, const smoe_batch *batch, const real *logit, size_t c
     return 0;
 }
 
-/* The largest change of a logit of the image that stands at a place of the evaluation, all changes
- * added to *sum, among companions of its own drawing: others than itself, in its place of the group
- * of four of its batch of ten, the last of which has two. */
+/* The largest change of a logit of the image at place `at` of the evaluation; all changes are
+ * added to *sum. Its companions are drawn here, from all other images. The image keeps its place
+ * in its group of four; batches have ten images, so that their last group has two. */
 static double change_among(const inspect_fixture *x, const uint32_t *order, size_t at, size_t round,
                            const real *before, double *sum) {
     size_t image = order[at], place = at % 10 % 4, size = at % 10 < 8 ? 4 : 2;
@@ -238,7 +240,8 @@ static double change_among(const inspect_fixture *x, const uint32_t *order, size
     return change;
 }
 
-/* Images of the soft family do not meet. Those of groups do; the logits they are compared with are those of the evaluation. */
+/* In the soft family images do not interact. In groups they do; the logits they are compared
+ * with are those of the evaluation. */
 static void companions(void **state) {
     (void)state;
     inspect_fixture x;
@@ -266,7 +269,7 @@ static void companions(void **state) {
     for (size_t i = 0; i < 16; i++)
         for (size_t c = 0; c < x.N; c++)
             squares += pow((double)l.all[order[i * IMAGES / 16] * x.N + c], 2);
-    /* The same logits; their squares are summed in another order. */
+    /* The same logits; their squares are summed in a different order. */
     assert_close(inspect_fixture_number(frame, 0, "logit_rms"), sqrt(squares / (16 * (double)x.N)),
                  1e-12);
     for (size_t i = 0; i < 16 * 4; i++)
@@ -278,7 +281,7 @@ static void companions(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* A model of that spec, with the weights of x, evaluated. */
+/* A model of that spec with the weights of x, evaluated. */
 static smoe_eval evaluate_like(const inspect_fixture *x, const char *keys) {
     inspect_fixture y;
     smoe_eval eval;
@@ -318,16 +321,16 @@ static void value_of_routers(void **state) {
     }
     double loss = inspect_fixture_number(inspect_fixture_frame(&x, "runs"), 0, "loss");
     assert_true(loss == inspect_fixture_number(frame, 0, "loss"));
-    smoe_eval after; /* the routers are what they were */
+    smoe_eval after; /* the routers are unchanged */
     smoe_err err;
     assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &after, &err), 0);
     assert_true(after.loss == loss);
     inspect_fixture_free(&x);
 }
 
-/* ---- experts ------------------------------------------------------------------------------------ */
+/* ---- experts --------------------------------------------------------------------------------- */
 
-/* Exchanges the experts of a layer by hand, and back. own [size] is what they were. */
+/* Exchanges the experts of a layer by hand, and back. own [size] are the original ones. */
 static void exchange(inspect_fixture *x, const char *tensor, real *own, int rule) {
     size_t size, E = x->E;
     real *w = inspect_fixture_tensor(x, tensor, &size);
@@ -351,7 +354,7 @@ static void experts_are_exchanged(void **state) {
     x.exchange_experts = true;
     inspect_fixture_run(&x);
     const smoe_frame *frame = inspect_fixture_frame(&x, "expert_value");
-    assert_int_equal(frame->rows, 2 * 5); /* layers; own, two rules times this and up to */
+    assert_int_equal(frame->rows, 2 * 5); /* layers; own, two rules for one layer and all to it */
     smoe_err err;
     smoe_eval eval;
     for (size_t l = 0; l < 2; l++) {
@@ -373,7 +376,7 @@ static void experts_are_exchanged(void **state) {
             assert_string_equal(smoe_frame_text_at(frame, row, smoe_frame_find(frame, "experts")),
                                 rule == 2 ? "own" : name[rule]);
             assert_true(inspect_fixture_number(frame, row, "loss") == eval.loss);
-            if (rule < 2) /* the first layer up to itself is the same as alone */
+            if (rule < 2) /* for the first layer, "up to" is the same as alone */
                 assert_true((inspect_fixture_number(frame, row + 1, "loss") == eval.loss) == !l);
         }
         assert_true(inspect_fixture_number(frame, l * 5, "loss") !=
@@ -382,7 +385,7 @@ static void experts_are_exchanged(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- runs, and their past ----------------------------------------------------------------------- */
+/* ---- runs, and their history ----------------------------------------------------------------- */
 
 static void runs(void **state) {
     (void)state;
@@ -416,7 +419,7 @@ static void records_of_training(void **state) {
         "{\"step\": 10, \"test/loss\": 2.25, \"test/precision_at_1\": null, "
         "\"blocks.1/router/dropped\": 0.5,"
         " \"blocks.1/router/chosen\": [1, 2], \"other/router/x\": 3}\n"
-        "{\"step\": 11, \"train/lo"; /* being written */
+        "{\"step\": 11, \"train/lo"; /* unfinished line */
     static const struct {
         double step, block;
         const char *metric;
@@ -449,7 +452,8 @@ static void records_of_training(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* Evaluations of another split are told from those of test, and older runs say test of any. */
+/* Evaluations of another split are distinguished from those of test; older runs call any split
+ * test. */
 static void records_of_a_split(void **state) {
     char buf[SCRATCH_PATH];
     static const char text[] =
@@ -477,13 +481,13 @@ static void records_of_a_split(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* The numbers of a layer are the layer's metrics, all but the lists of evaluations. */
+/* The numbers of a layer are the layer's metrics, except the lists of evaluations. */
 static void means_are_metrics(void **state) {
     (void)state;
     inspect_fixture x;
     inspect_fixture_make(&x, "model.moe.router=soft", 4, 4);
     const smoe_frame *frame = inspect_fixture_frame(&x, "routing");
-    size_t c = 2; /* behind run and block */
+    size_t c = 2; /* after run and block */
     for (size_t m = 0; m < SMOE_METRICS; m++) {
         if (smoe_metrics[m].scope != SMOE_OF_LAYER) continue;
         if (m == SMOE_METRIC_CHOSEN || m == SMOE_METRIC_PLACED || m == SMOE_METRIC_LOST) continue;
@@ -494,7 +498,7 @@ static void means_are_metrics(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- what cannot be asked ------------------------------------------------------------------------ */
+/* ---- invalid requests ------------------------------------------------------------------------ */
 
 static void refused(const char *keys, size_t image, const char *message) {
     inspect_fixture x;

@@ -1,4 +1,4 @@
-"""safetensors by the book, with nothing but the standard library, for tests to compare smoe's files with.
+"""safetensors according to its specification, with only the standard library: a reference for smoe's files.
 
     layout.py write FOLDER      writes timm-style ViT state dicts: token_f32, gap_bf16, gap_f16 .safetensors
     layout.py check FILE STEP   checks the byte layout of a model.safetensors that smoe wrote, and its values

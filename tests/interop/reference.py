@@ -1,9 +1,9 @@
-"""smoe's models once more, in PyTorch and double precision, from METHODS' equations and autograd.
+"""A second implementation of smoe's models, in PyTorch and double precision, with the equations of METHODS and autograd.
 
-    reference.py > expected.def      logits and losses of every case, which tests/vit/test_interop.c holds smoe to
+    reference.py > expected.def      logits and losses of every case, with which tests/vit/test_interop.c compares smoe
 
-Needs torch; where timm is installed the dense cases are compared with its VisionTransformer as well. Weights and
-pixels are formulas (below, and again in test_interop.c), so that nothing but numbers passes between the two.
+Needs torch; if timm is installed, the dense cases are compared with its VisionTransformer as well. Weights and
+pixels are formulas (below, and again in test_interop.c), so the two share only numbers.
 """
 import math
 import sys
@@ -123,7 +123,7 @@ def shapes(spec):
 
 def weights(spec):
     """Element i of a tensor: ((3 i^2 + 7 i + sum of the name's bytes) mod 251 - 125)/n, exact in single precision;
-    n 128 for kernels, 512 for the rest; norms' weights that plus one, the scale of a router 4 more."""
+    n is 128 for kernels and 512 for the rest; weights of norms are larger by 1, the scale of a router by 4."""
     out = {}
     for name, shape in shapes(spec).items():
         i = torch.arange(math.prod(shape))
@@ -183,7 +183,7 @@ def attention(x, w, name, spec):
 
 
 def soft(X, w, name, spec):
-    """Soft MoE, algorithm 2, of one image [T,d]; its ablations."""
+    """Soft MoE, algorithm 2, for one image [T,d], and its ablations."""
     T, E = X.shape[0], spec["experts"]
     P = spec["total_slots"] // E or spec["slots_per_expert"]
     logits = torch.zeros(T, E * P)
@@ -212,7 +212,7 @@ def soft(X, w, name, spec):
 
 
 def sinkhorn(z, steps):
-    """log of the plan's row factors, up to what is the same for all experts."""
+    """Logarithm of the plan's row factors, up to a term that is the same for all experts."""
     n, E = z.shape
     u, v = torch.zeros(n, 1), torch.zeros(1, E)
     for _ in range(steps):
@@ -235,7 +235,7 @@ def sparse(z, k, steps):
 
 
 def choose(score, g, spec):
-    """The (token, expert) pairs that are placed, of a group's scores and g [tokens, E]; and the K choices."""
+    """From a group's scores and g [tokens, E]: the placed (token, expert) pairs, and the K choices."""
     n, E = g.shape
     if spec["router"].startswith("experts-choice"):
         room = min(n, max(1, round(n * spec["capacity"] / E)))
@@ -293,7 +293,7 @@ def choice(X, w, name, spec):
 
 
 def remoe(X, w, name, spec):
-    """Of one image [T, d]: the output and the L1 term times lambda."""
+    """For one image [T, d]: the output and the L1 term times lambda."""
     (T, d), E = X.shape, spec["experts"]
     g = torch.relu(X @ w[name + "router.weight"].T)
     f = E / (spec["k"] * T) * (g > 0).sum(0) if spec["balance"] == "loss" else torch.ones(E)
@@ -357,7 +357,7 @@ def forward(images, w, spec):
 # ---- training
 
 def decay(name):
-    """Of Phi too: the spec of the test has a group for it."""
+    """Phi decays too: the spec of the test has a group for it."""
     if name == "head.weight":
         return HEAD_DECAY
     return DECAY if name.endswith((".weight", ".phi")) and "norm" not in name else 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes text_expected.def: what open_clip's text tower and similarities give for weights that are a formula, so that
-tests/vit/test_text.c can compare its own without Python. Needs torch and open_clip_torch; run by hand when the formula changes.
+"""Writes text_expected.def: the results of open_clip's text tower and similarities for weights given by a formula, so that
+tests/vit/test_text.c can compare its results without Python. Needs torch and open_clip_torch; run by hand when the formula changes.
     python3 tests/interop/text_reference.py > tests/interop/text_expected.def
 """
 import math
@@ -13,7 +13,7 @@ TOKENS = [[256, 7, 3, 9, 1, 257], [256, 7, 257, 0, 0, 0], [256, 2, 2, 257, 0, 0]
 
 
 def value(name, shape):
-    """Element i of the tensor: sin(1.3 i + letters) / 3, letters the sum of the bytes of its name; norms are 1 more."""
+    """Element i of the tensor: sin(1.3 i + letters) / 3, where letters is the sum of the bytes of its name; norms are larger by 1."""
     count = math.prod(shape)
     letters = sum(name.encode())
     one = 1.0 if name.endswith(("ln_1.weight", "ln_2.weight", "ln_final.weight")) else 0.0

@@ -1,8 +1,8 @@
 /*
- * Both layers in one go against two products with GELU between them, to the last bit, and against
- * plain loops in double: any number of rows, hidden units on both sides of a part, widths that fill
- * no vector, weights in BF16, residuals, experts without rows. Runs again for every instruction
- * set.
+ * The fused MLP against two products with GELU between them, to the last bit, and against plain
+ * loops in double: any number of rows, hidden units on both sides of a part, widths that are not
+ * multiples of a vector, weights in BF16, residuals, experts without rows. Runs again for every
+ * instruction set.
  */
 #include "base/rng.h"
 #include "base/threads.h"
@@ -17,12 +17,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const real HOLE = 1e30f; /* what lies where a fused MLP has no business */
+static const real HOLE = 1e30f; /* fills memory that a fused MLP must not touch */
 
 enum { MOST = 5, THREADS = 3 };
 enum { NO_RESIDUAL, OTHER, ITSELF, RESIDUALS };
 
-/* Some fused MLPs with all that they need. */
+/* Fused MLPs, one per expert, with all their operands. */
 typedef struct fixture {
     size_t count, d, h, first[MOST + 1], most, room;
     real *x, *y, *start, *residual, *w1, *w2, *b1, *b2, *scratch;
@@ -40,7 +40,7 @@ static real *numbers(size_t n, real scale, smoe_rng *rng) {
     return x;
 }
 
-/* The same numbers in BF16, and x becomes what those are. */
+/* The same numbers in BF16; x is replaced by these values. */
 static smoe_bf16 *narrowed(real *x, size_t n) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     smoe_bf16 *y = malloc((n ? n : 1) * sizeof *y);
@@ -74,7 +74,7 @@ static fixture fixture_of(size_t count, const size_t *rows, size_t d, size_t h, 
     f.room = THREADS * smoe_fused_mlp_scratch(f.most, d, h);
     f.scratch = aligned_alloc(64, (f.room + 16) * sizeof(real));
     assert_non_null(f.scratch);
-    for (size_t i = 0; i < f.room; i++) f.scratch[i] = (real)NAN; /* never read before written */
+    for (size_t i = 0; i < f.room; i++) f.scratch[i] = (real)NAN; /* written before it is read */
     f.scratch[f.room] = HOLE;
     return f;
 }
@@ -118,7 +118,7 @@ static void compute(fixture *f, int threads) {
     assert_true(f->scratch[f->room] == HOLE);
 }
 
-/* By two products. */
+/* The reference: two products. */
 static void assert_bits(const fixture *f) {
     for (size_t e = 0; e < f->count; e++) {
         size_t m = f->first[e + 1] - f->first[e], at = f->first[e] * f->d, size = f->h * f->d;
@@ -148,8 +148,8 @@ static double gelu_of(double x, smoe_gelu kind) {
     return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 }
 
-/* Each of h + d roundings is half an ulp of a sum of at most `size`; GELU's own error and its slope
- * of at most 1.13 are within twice that. */
+/* Each of h + d roundings is half an ulp of a sum of at most `size`. GELU's own error, and its
+ * slope of at most 1.13, are covered by a factor of two. */
 static void assert_near(const fixture *f) {
     const double ulp = 0x1p-24;
     double *hidden = malloc(f->h * sizeof *hidden), *sizes = malloc(f->h * sizeof *sizes);
@@ -197,7 +197,7 @@ static void each_number_of_rows(void **state) {
     }
 }
 
-/* Widths on both sides of a vector, and of 384, after which sums of the first layer are cut; hidden
+/* Widths on both sides of a vector, and of 384, where sums of the first layer are split; hidden
  * units on both sides of a block of 24 or 48 and of a part of 384. */
 static void shapes(void **state) {
     (void)state;
@@ -235,14 +235,15 @@ static void same_bits_for_any_threads(void **state) {
     }
 }
 
-/* Four blocks a thread, of 128 rows or fewer; one product's rows are shared evenly. */
+/* At least four blocks per thread, of 128 rows or fewer; the rows of one product are shared
+ * evenly. */
 static void pays(void **state) {
     (void)state;
     assert_true(smoe_fused_mlp_pays(8, 100, 2));
     assert_false(smoe_fused_mlp_pays(7, 100, 2));
     assert_true(smoe_fused_mlp_pays(4, 129, 2));
     assert_true(smoe_fused_mlp_pays(1, 8 * 128 - 127, 2));
-    assert_true(smoe_fused_mlp_pays(1, 6 * 128 + 1, 2)); /* seven blocks, made eight */
+    assert_true(smoe_fused_mlp_pays(1, 6 * 128 + 1, 2)); /* seven blocks, rounded up to eight */
     assert_false(smoe_fused_mlp_pays(1, 6 * 128, 2));
     assert_false(smoe_fused_mlp_pays(1000, 1, 1)); /* memory is the limit */
     assert_false(smoe_fused_mlp_pays(1000, 0, 1));

@@ -1,7 +1,7 @@
 /*
  * Matrix products against a plain loop in double: odd shapes on both sides of every block size,
- * transposes, gaps between rows, alpha, add, bias, k = 0; the bits of a row whatever is around it;
- * NaN and infinity where they belong. Runs again for every instruction set.
+ * transposes, gaps between rows, alpha, add, bias, k = 0; the bits of a row whatever the other rows
+ * are; NaN and infinity where they belong. Runs again for every instruction set.
  */
 #include "approx.h"
 #include "base/rng.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const real HOLE = 1e30f; /* what lies where a product has no business */
+static const real HOLE = 1e30f; /* fills memory that a product must not touch */
 
 static real *filled(size_t n, real value) {
     real *x = malloc((n + 1) * sizeof *x);
@@ -25,7 +25,7 @@ static real *filled(size_t n, real value) {
     return x;
 }
 
-/* A matrix with `gap` unused elements after each row, NaN in the gaps; as such or transposed. */
+/* A matrix with `gap` unused elements after each row, NaN in the gaps; plain or transposed. */
 typedef struct matrix {
     real *at;
     size_t row, col, ld;
@@ -43,7 +43,7 @@ static matrix matrix_of(size_t m, size_t n, size_t gap, bool transposed, smoe_rn
     return x;
 }
 
-/* A product with all that it needs; start: C before, for those that accumulate. */
+/* A product with all its operands; start: C before the product, for those that accumulate. */
 typedef struct fixture {
     smoe_product p;
     matrix a, b, add;
@@ -92,7 +92,7 @@ static void fixture_free(fixture *f) {
 }
 
 /*
- * Each of k roundings is half an ulp of a partial sum of at most sum |a b|; a few more for the end.
+ * Each of k roundings is half an ulp of a partial sum of at most sum |a b|; a few more at the end.
  * Nothing outside C changes.
  */
 static void assert_product(const fixture *f) {
@@ -140,8 +140,9 @@ static void against_loops(void **state) {
     }
 }
 
-/* On both sides of the blocks of k (384), of n (512), of rows (8 panels of 6 or 14), of few rows (128) and few terms (128), of
- * few rows whose terms fit a block, and of what is worth sharing. */
+/* On both sides of the blocks of k (384), of n (512) and of rows (8 panels of 6 or 14); of
+ * skinny products (128 rows) and small k (128); of skinny products whose terms fit a block; and
+ * of the sizes that are shared between threads. */
 static void across_blocks(void **state) {
     (void)state;
     static const size_t sizes[][3] = {
@@ -209,12 +210,12 @@ static void same_bits_for_any_threads(void **state) {
     smoe_threads_set(2);
 }
 
-/* Any rectangle of C, computed alone from its rows of A and columns of B, has the bits it has in the
- * whole: with other neighbours, at other places of a tile and a vector. */
+/* Any rectangle of C, computed alone from its rows of A and columns of B, has the same bits as
+ * in the whole product: with other neighbours, at other places of a tile and a vector. */
 static void same_bits_in_any_company(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
-    enum { ALL = 167 }; /* more than are few rows anywhere */
+    enum { ALL = 167 }; /* more than any limit for skinny products */
     for (uint64_t seed = 0; seed < 16; seed++) {
         fixture f = fixture_of(ALL, 75, seed < 12 ? 300 : 2100, seed);
         real *whole = filled(f.p.m * f.p.ldc, 0), *part = filled(f.p.m * f.p.ldc, 0);
@@ -223,7 +224,7 @@ static void same_bits_in_any_company(void **state) {
             size_t i0 = smoe_rng_below(&rng, ALL), j0 = smoe_rng_below(&rng, 75);
             smoe_product p = f.p;
             p.m = 1 + smoe_rng_below(&rng, ALL - i0);
-            if (round % 2 && p.m > 8) p.m = 1 + p.m % 8; /* the fewest go ways of their own */
+            if (round % 2 && p.m > 8) p.m = 1 + p.m % 8; /* the smallest have their own code */
             p.n = 1 + smoe_rng_below(&rng, 75 - j0);
             memcpy(part, f.start, f.p.m * f.p.ldc * sizeof *part);
             if (p.add) p.add = (p.add == f.c ? part : p.add) + i0 * p.ldadd + j0;
@@ -242,8 +243,9 @@ static void same_bits_in_any_company(void **state) {
     }
 }
 
-/* Few rows, and weights without a gap, which are read in their order while sums wait: the bits of
- * the same weights with gaps, which go the way of all products. */
+/* Skinny products with weights without gaps, which are read in their order in memory while the
+ * sums are stored: the bits equal those of the same weights with gaps, which take the usual
+ * path. */
 static void in_one_piece(void **state) {
     (void)state;
     static const size_t rows[] = {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33},
@@ -280,7 +282,7 @@ static void in_one_piece(void **state) {
     smoe_threads_set(2);
 }
 
-/* Past the caches or not: the same bits, at addresses that allow it and at others. */
+/* Stores that bypass the caches give the same bits, at addresses that allow them and at others. */
 static void streamed(void **state) {
     (void)state;
     static const size_t sizes[][3] = {{70, 96, 8},  {33, 64, 200}, {29, 50, 31},  {20, 64, 900},
@@ -311,14 +313,14 @@ static void streamed(void **state) {
     free(past);
 }
 
-/* The same bits, but for which NaN it is: that depends on the order of factors. */
+/* The same bits, except which NaN it is: that depends on the order of the factors. */
 static void assert_same_numbers(const real *a, const real *b, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!isnan(a[i]) || !isnan(b[i])) assert_memory_equal(a + i, b + i, sizeof *a);
 }
 
-/* B in BF16: the bits of the product with the same values in `real`, for any place in the blocks.
- * The copy ends with the last element used, so that a sanitizer sees what is read beyond. */
+/* B in BF16: the bits of the product with the same values in `real`, at any place in the blocks.
+ * The copy ends with the last element used, so that a sanitizer detects reads beyond it. */
 static void narrow_b(void **state) {
     (void)state;
     static const size_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {2, 33, 17},   {13, 65, 31},
@@ -333,7 +335,7 @@ static void narrow_b(void **state) {
             smoe_bf16 *b = malloc((used + !used) * sizeof *b);
             real *wide = filled(f.p.m * f.p.ldc, 0), *narrow = filled(f.p.m * f.p.ldc, 0);
             for (size_t j = 0; j < used; j++) {
-                b[j] = (smoe_bf16)smoe_rng_below(&rng, 1 << 16); /* any pattern, NaN included */
+                b[j] = (smoe_bf16)smoe_rng_below(&rng, 1 << 16); /* any pattern, NaN too */
                 f.b.at[j] = smoe_bf16_widen(b[j]);
             }
             with_threads(&f, wide, 2);
@@ -351,13 +353,13 @@ static void narrow_b(void **state) {
     smoe_threads_set(2);
 }
 
-/* ---- many products, the common ones ----------------------------------------------------------- */
+/* ---- several products at once, simple examples ----------------------------------------------- */
 
 static smoe_product ith(size_t i, const void *context) {
     return ((const fixture *)context)[i].p;
 }
 
-/* Of different shapes, empty ones among them: more and fewer than there are threads. */
+/* Products of different shapes, empty ones too: more and fewer than there are threads. */
 static void each(void **state) {
     (void)state;
     for (size_t count = 0; count <= 24; count += 3)
@@ -399,7 +401,7 @@ static void linear_by_hand(void **state) {
     for (size_t i = 0; i < 6; i++) assert_close(dw[i], right_dw[i], 0);
 }
 
-/* ---- numbers that are none -------------------------------------------------------------------- */
+/* ---- NaN and infinity ------------------------------------------------------------------------ */
 
 static void not_finite(void **state) {
     (void)state;
@@ -432,7 +434,7 @@ static void not_finite(void **state) {
                 if (!hit) assert_close(c[i], K, 0);
                 if (hit) assert_true(v ? c[i] == bad[v] : isnan(c[i]));
             }
-            a[17 * K + 7] = 0; /* 0 times infinity is no number */
+            a[17 * K + 7] = 0; /* 0 times infinity is NaN */
             b[7 * N + 33] = bad[v];
             smoe_gemm(&p);
             assert_true(isnan(c[17 * N + 33]));
@@ -445,7 +447,7 @@ static void negate(real *c, size_t m, size_t n, const void *context) {
         for (size_t j = 0; j < n; j++) c[i * ldc + j] = -c[i * ldc + j];
 }
 
-/* What follows a product meets every element once, and none before it is final. */
+/* The callback after a product sees every element once, and only when it is final. */
 static void followed(void **state) {
     (void)state;
     static const size_t shape[][3] = {{7, 13, 3},    {64, 100, 200},  {8, 700, 384},
@@ -474,7 +476,7 @@ static void followed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(isas_run_again), /* first: threads and fork do not go together */
+        cmocka_unit_test(isas_run_again), /* first: threads and fork do not mix */
         cmocka_unit_test(against_loops),
         cmocka_unit_test(across_blocks),
         cmocka_unit_test(empty_products),

@@ -1,7 +1,8 @@
 /*
- * The row kernels of every instruction set that this processor has, against the C library and plain
- * loops in double: exp, the normal distribution and GELU over a dense sweep of all floats, the rest
- * over widths on both sides of a vector's. NaN stays NaN; a value's bits do not depend on its place.
+ * The row kernels of every instruction set of this processor, against the C library and plain loops
+ * in double: exp, the normal distribution and GELU over a dense sweep of all floats, the rest over
+ * widths on both sides of a vector's. NaN stays NaN; the bits of a value do not depend on its
+ * place.
  */
 #include "approx.h"
 #include "base/rng.h"
@@ -21,7 +22,7 @@
         for (const smoe_kernels *isa_k_ = smoe_kernels_of(isas_all[isa_]); isa_k_; isa_k_ = NULL) \
             for (const smoe_row_kernels *k = isa_k_->row; k; k = NULL)
 
-/* ---- functions over all floats ----------------------------------------------------------------- */
+/* ---- functions over all floats --------------------------------------------------------------- */
 
 enum { STRIDE = 6007, BLOCK = 4096 }; /* 715 000 of the 2^32 floats; prime */
 
@@ -39,8 +40,8 @@ static double normal(double x) {
     return erfc(-x * M_SQRT1_2) / 2;
 }
 
-/* exp: relative error, 8.8e-8 at most seen (an ulp is up to 1.2e-7); 0 below -87.3, overflow where
- * single precision ends; the same bits from the shorter way where x <= 0. */
+/* exp: relative error of 8.8e-8 at most measured (an ulp is up to 1.2e-7); 0 below -87.3,
+ * overflow where single precision ends; the variant for x <= 0 gives the same bits. */
 static void exp_over_all_floats(void **state) {
     (void)state;
     real x[BLOCK], y[BLOCK], falling[BLOCK];
@@ -68,8 +69,8 @@ static void exp_over_all_floats(void **state) {
     assert_true(worst < 1.2e-7);
 }
 
-/* Phi: seen at most 2.1e-7 off, and 3.4e-6 of itself where it is above 1e-30: there x^2/2, near 60,
- * is known to 4e-6 only. */
+/* Phi: absolute error of at most 2.1e-7 measured; relative error of 3.4e-6 above 1e-30: there
+ * x^2/2, near 60, is known only to 4e-6. */
 static void normal_over_all_floats(void **state) {
     (void)state;
     real x[BLOCK], y[BLOCK];
@@ -94,8 +95,8 @@ static void normal_over_all_floats(void **state) {
 }
 
 /*
- * GELU and its slope, in both forms. Seen at most: 2.3e-7 |x| and 2.3e-7 (erf), 1.2e-7 |x| and 2.0e-6
- * (tanh, near |x| = 4, where x s (1 - s) 2z' takes 1 - s from an s that is nearly 1).
+ * GELU and its slope, in both forms. Largest errors measured: 2.3e-7 |x| and 2.3e-7 (erf), 1.2e-7
+ * |x| and 2.0e-6 (tanh, near |x| = 4, where x s (1 - s) 2z' computes 1 - s from an s close to 1).
  */
 typedef struct errors {
     double y, slope;
@@ -107,12 +108,12 @@ static void gelu_errors(const smoe_row_kernels *k, smoe_gelu kind, errors *worst
     for (uint64_t bits = 0; sweep(x, &bits);) {
         k->gelu(y, x, BLOCK, kind);
         k->gelu_backward(dx, a, ones, x, BLOCK, kind);
-        assert_memory_equal(a, y, sizeof y); /* the activation that is not kept is the same */
+        assert_memory_equal(a, y, sizeof y); /* the activation is the same if not kept */
         for (size_t i = 0; i < BLOCK; i++) {
             double v = (double)x[i], right, slope;
             if (isnan(v)) assert_true(isnan(y[i]) && isnan(dx[i]));
             if (v == HUGE_VAL) assert_true(y[i] == x[i]);
-            if (!isfinite(v) || fabs(v) > 1e18) continue; /* x^2 is no float */
+            if (!isfinite(v) || fabs(v) > 1e18) continue; /* x^2 overflows */
             if (kind == SMOE_GELU_ERF) {
                 right = v * normal(v);
                 slope = normal(v) + v * exp(-v * v / 2) / sqrt(2 * M_PI);
@@ -143,13 +144,13 @@ static void gelu_over_all_floats(void **state) {
     }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 5, WIDEST = 70, LD = WIDEST + 3, SIZE = ROWS * LD + 1 };
 
-/* What a few operations on sums of 70 numbers near 1 may be off by, in single precision. */
+/* Error of a few operations on sums of 70 numbers near 1, in single precision. */
 static const double CLOSE = 4e-6;
-static const real HOLE = 1e30f; /* what lies where a kernel has no business */
+static const real HOLE = 1e30f; /* fills memory that a kernel must not touch */
 
 static void numbers(real *x, size_t n, uint64_t seed) {
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
@@ -202,7 +203,8 @@ static void norms(void **state) {
     }
 }
 
-/* dx = r (u - mean u - xh mean(u xh)), dw = sum dy xh, db = sum dy, all added to what is there. */
+/* dx = r (u - mean u - xh mean(u xh)), dw = sum dy xh, db = sum dy, all added to the present
+ * values. */
 static void norm_backwards(void **state) {
     (void)state;
     real x[SIZE], y[SIZE], w[WIDEST], dy[SIZE], stats[2 * ROWS], dx[SIZE], dw[WIDEST], db[WIDEST];
@@ -272,8 +274,8 @@ static void softmaxes(void **state) {
     }
 }
 
-/* Logits that would overflow without the maximum taken off; -inf is no weight; NaN and +inf spoil
- * their row and no other. */
+/* Logits that would overflow unless the maximum is subtracted; -inf gives weight 0; NaN and +inf
+ * make only their own row NaN. */
 static void softmax_of_extremes(void **state) {
     (void)state;
     EACH_ISA(k) {
@@ -332,14 +334,14 @@ static void column_softmaxes(void **state) {
                     assert_close(dx[r * n + j], 2 + p * ((double)dy[r * n + j] - along), CLOSE);
                 }
             }
-            k->column_softmax(one, x, 1, n); /* of one row: exactly one */
+            k->column_softmax(one, x, 1, n); /* of a single row: exactly one */
             for (size_t j = 0; j < n; j++) assert_true(one[j] == 1);
         }
     }
 }
 
-/* What comes of a row or of a column does not depend on what is beside it: how many there are, and
- * which of them it is. */
+/* The result for a row or column does not depend on its neighbours: neither on their number, nor
+ * on its own position. */
 static void softmaxes_alone(void **state) {
     (void)state;
     enum { R = 6, N = 600 };
@@ -374,7 +376,7 @@ static void softmaxes_alone(void **state) {
     }
 }
 
-/* Sums of the products of every two of R rows; nothing is written behind the last. */
+/* Sums of the products of every two of R rows; nothing is written beyond the last. */
 static void grams(void **state) {
     (void)state;
     enum { MOST = 9, LENGTH = 37 };
@@ -441,7 +443,7 @@ static void sums(void **state) {
     }
 }
 
-/* By the formula of kernels.h, with gradients cleared, or left. */
+/* By the formula of kernels.h, with gradients cleared or kept. */
 static void adam(void **state) {
     (void)state;
     smoe_adam_constants c = {.clip = 0.5f,
@@ -478,7 +480,7 @@ static void adam(void **state) {
     }
 }
 
-/* GELU of a value has the same bits wherever in a vector or at the end of a row it lies. */
+/* GELU of a value has the same bits at any place in a vector or at the end of a row. */
 static void place_does_not_matter(void **state) {
     (void)state;
     real x[WIDEST], y[WIDEST], one;
@@ -494,7 +496,7 @@ static void place_does_not_matter(void **state) {
     }
 }
 
-/* ---- over threads ------------------------------------------------------------------------------ */
+/* ---- over threads ---------------------------------------------------------------------------- */
 
 enum { MANY = 700, BROAD = 96 }; /* several tasks of each of rows.c's loops */
 
@@ -529,7 +531,7 @@ static void same_bits_for_any_threads(void **state) {
         all_of_them(more, x, dy, w, parts);
         assert_memory_equal(one, more, sizeof *one);
     }
-    for (size_t j = 0; j < BROAD; j++) { /* and they are the sums: 700 numbers near 1 */
+    for (size_t j = 0; j < BROAD; j++) { /* the sums are right too: 700 numbers near 1 */
         double db = 0, dw = 0;
         for (size_t r = 0; r < MANY; r++) {
             double mean = (double)one->stats[2 * r], inverse = (double)one->stats[2 * r + 1];
@@ -574,9 +576,10 @@ static void narrow_and_widen(void **state) {
 }
 
 /*
- * Rounding by chance: to one of the two neighbours; up as often as the number is far from the lower
- * one; a number of BF16 stays. Of K = 2^18 draws with chance p the count has a deviation of
- * sqrt(K p (1 - p)) <= 256; six of them, which happen to be exceeded once in 10^9.
+ * Stochastic rounding gives one of the two neighbours; it rounds up with a probability equal to the
+ * distance from the lower one; numbers of BF16 stay. With K = 2^18 draws of probability p the count
+ * has a standard deviation of sqrt(K p (1 - p)) <= 256; six of them are exceeded by chance once in
+ * 10^9.
  */
 static void narrow_by_chance(void **state) {
     (void)state;
@@ -597,13 +600,14 @@ static void narrow_by_chance(void **state) {
         }
         double p = parts[c] / 65536.0;
         assert_true(fabs((double)up - K * p) <= 6 * 256 * 2 * sqrt(p * (1 - p)));
-        /* Neighbours know nothing of each other: both up with p^2, counted with deviation <= K/2. */
+        /* Neighbours are independent: both round up with p^2, counted with a standard deviation
+         * <= K/2. */
         assert_true(fabs((double)runs - K * p * p) <= 6 * 512);
         kern->narrow_random(z, x, K, 78, 0);
         size_t same = 0;
         for (size_t i = 0; i < K; i++) same += y[i] == z[i];
         assert_true(fabs((double)same - K * (1 - 2 * p * (1 - p))) <= 6 * 256);
-        /* what a number becomes is its place's and the key's */
+        /* the result depends on the place and the key only */
         kern->narrow_random(z, x, 1000, 77, 300);
         assert_memory_equal(y + 300, z, 1000 * sizeof *y);
     }

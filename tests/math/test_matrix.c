@@ -1,8 +1,8 @@
 /*
- * Products with operands in BF16. Panels element by element; blocks of this processor's matrix unit
- * bit by bit against a model in C, and all models, which run anywhere, against sums in double;
- * products of every class of shape against double, with bounds from the unit roundoff; the bits of
- * a row whatever is around it. Runs again for every instruction set.
+ * Products with operands in BF16. Panels element by element. Blocks of this processor's matrix unit
+ * bit by bit against a model in C. All models, which run anywhere, against sums in double. Products
+ * of every class of shape against double, with bounds from the unit roundoff. The bits of a row
+ * whatever the other rows are. Runs again for every instruction set.
  */
 #include "base/rng.h"
 #include "base/threads.h"
@@ -20,7 +20,7 @@
 enum { SIDE = SMOE_MATRIX_SIDE, DEEP = SMOE_MATRIX_DEEP, TILE = SMOE_MATRIX_TILE };
 
 static const double F32 = 0x1p-24, BF16 = 0x1p-8; /* unit roundoffs */
-static const double TINY = 0x1p-126;              /* below this units see 0 */
+static const double TINY = 0x1p-126;              /* below this, matrix units see 0 */
 
 static smoe_rng stream(uint64_t seed) {
     return smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
@@ -34,7 +34,7 @@ static smoe_bf16 operand_of(real x) {
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* What rounding has to do with: ties, carries, overflow, denormals, infinities, NaN. */
+/* Cases that rounding must handle: ties, carries, overflow, denormals, infinities, NaN. */
 static real special(smoe_rng *rng) {
     static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f7fffff, 0x7f7fffff, 0x7f7f7fff,
                                     0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffc12345,
@@ -94,7 +94,7 @@ static void panels(void **state) {
 
 enum { STEPS = 4, PANEL = STEPS * SMOE_MATRIX_PARTS * 2 * TILE, SUMS = SIDE * SIDE };
 
-/* Numbers of many sizes, every tenth of them special, or so small that sums are denormal. */
+/* Numbers of many magnitudes, every tenth of them special, or so small that sums are denormal. */
 static void fill_panels(smoe_bf16 *a, smoe_bf16 *b, uint64_t seed) {
     smoe_rng rng = stream(seed);
     float scale = seed % 3 == 1 ? 0x1p-63f : 1;
@@ -122,7 +122,7 @@ static bool same_number(real x, real y) {
     return isnan(x) ? isnan(y) : !memcmp(&x, &y, sizeof x);
 }
 
-/* The unit in force does what its model says: to the bit, but for the payload of a NaN. */
+/* The unit in use does what its model says: to the bit, except for the payload of a NaN. */
 static void blocks_like_the_model(void **state) {
     (void)state;
     const smoe_kernels *kernels = smoe_kernels_get();
@@ -150,9 +150,9 @@ static void blocks_like_the_model(void **state) {
     }
 }
 
-/* All models, on any processor: panels as the kernels pack them, sums against double. A rounding is
- * half a unit in the last place of a partial sum, of at most the sum of all sizes, and as many as
- * there are multiply-adds and sums of them. */
+/* All models, on any processor: panels as the kernels pack them, sums against double. A rounding
+ * is half a unit in the last place of a partial sum, which is at most the sum of all absolute
+ * values; there are as many roundings as multiply-adds and additions of sums. */
 static void models_against_double(void **state) {
     (void)state;
     static tiles_block *const models[] = {tiles_amx, tiles_pairs, tiles_fused, tiles_unfused};
@@ -193,7 +193,7 @@ static void models_against_double(void **state) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* A matrix [m,n] in `real`, and rounded; by rows or by columns, with a gap; NaN in the gaps. */
+/* A matrix [m,n] in `real` and in BF16; by rows or by columns, with a gap; NaN in the gaps. */
 typedef struct matrix {
     real *at;
     smoe_bf16 *bf16;
@@ -281,10 +281,11 @@ static void fixture_free(fixture *f) {
     free(f->bias);
 }
 
-/* Against the operands as they were. Each product of rounded operands is off by two roundings to
- * BF16; of split ones by three times the square of one: of each operand what two parts cannot hold,
- * and the product left out. Sums in F32: one rounding for each term and four at the end, twice
- * where there are two sums. What is denormal may be 0 (TINY). C in BF16: another rounding. */
+/* Against the original operands. Each product of rounded operands has an error of two roundings
+ * to BF16. Each product of split operands has three times the square of one: from each operand
+ * the part that two BF16 numbers cannot hold, and the product left out. Sums in F32: one
+ * rounding for each term and four at the end, twice that if there are two sums. Denormal results
+ * may be 0 (TINY). C in BF16: one more rounding. */
 static void assert_product(const fixture *f) {
     const smoe_product *p = &f->p;
     bool split = p->precision == SMOE_PRECISION_BF16X3;
@@ -329,7 +330,7 @@ static void check(size_t m, size_t n, size_t k, uint64_t seed) {
     fixture_free(&f);
 }
 
-/* All tails: both sides of a tile, a block and a step, in every dimension. */
+/* All remainders: both sides of a tile, a block and a step, in every dimension. */
 static void tails(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97};
@@ -341,9 +342,9 @@ static void tails(void **state) {
     }
 }
 
-/* On both sides of the blocks of k (512), of the columns of a block of B (1152 of 384 terms, 576
- * split), of the panels of A packed together (4), and of the terms from which a result in BF16 goes
- * block by block (4096); and nothing to sum. */
+/* On both sides of the blocks of k (512), of the columns of a block of B (1152 for 384 terms,
+ * 576 if split), of the panels of A packed together (4), and of the number of terms from which a
+ * result in BF16 is computed block by block (4096); and an empty sum. */
 static void across_blocks(void **state) {
     (void)state;
     static const size_t sizes[][3] = {
@@ -358,7 +359,7 @@ static void across_blocks(void **state) {
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-/* Runs a fixture anew, on a copy of C that goes into *c or *narrow; threads 0: serially. */
+/* Runs a fixture again, on a copy of C in *c or *narrow; threads 0: serially. */
 static void again(const fixture *f, real *c, smoe_bf16 *narrow, int threads) {
     smoe_product p = f->p;
     memcpy(c, f->start, f->room * sizeof *c);
@@ -399,7 +400,7 @@ static void same_bits_for_any_threads(void **state) {
     smoe_threads_set(2);
 }
 
-/* Any rectangle of C, computed alone, has the bits it has in the whole. */
+/* Any rectangle of C, computed alone, has the same bits as in the whole product. */
 static void same_bits_in_any_company(void **state) {
     (void)state;
     smoe_rng rng = stream(5);
@@ -442,7 +443,7 @@ static void same_bits_in_any_company(void **state) {
     }
 }
 
-/* Rounded before or while they are packed: the same bits. */
+/* Operands rounded before packing and while packing give the same bits. */
 static void rounded_before(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 40; seed += 2) {
@@ -485,9 +486,9 @@ static double gelu_of(double x, smoe_gelu kind, double *slope) {
     return x * (1 + t) / 2;
 }
 
-/* Every number in BF16 from 2^-10 to 2^7, of both signs, through products of one term: the result
- * is rounded to BF16, and off by what its pieces (math/gelu_table.h) are: 4e-7 of Phi, and of its
- * derivative a step's share of the cubic's last term, 4e-5. */
+/* Every number in BF16 from 2^-10 to 2^7, of both signs, through products of one term: the
+ * result is rounded to BF16, and has the error of the piecewise polynomials (math/gelu_table.h):
+ * 4e-7 for Phi, and for its derivative one step of the cubic's last term, 4e-5. */
 static void gelus(void **state) {
     (void)state;
     enum { FROM = (127 - 10) << 7, COUNT = 17 << 7, N = 7 };
@@ -537,7 +538,7 @@ static void gelus(void **state) {
     }
 }
 
-/* ---- what is no number, or too large or too small -------------------------------------------- */
+/* ---- NaN, infinity, overflow and underflow --------------------------------------------------- */
 
 static void not_finite(void **state) {
     (void)state;
@@ -566,9 +567,9 @@ static void not_finite(void **state) {
         }
 }
 
-/* A number just below the largest becomes infinite when it is rounded, in one part or in two; one
- * below the smallest is 0 to all units, since packing makes it so; a denormal in BF16 is 0 to
- * matrix units and itself to multiply-adds. */
+/* A number just below the largest becomes infinite when it is rounded, in one part or in two.
+ * One below the smallest is 0 for all units, since packing makes it so. A denormal in BF16 is 0
+ * for matrix units and kept by multiply-adds. */
 static void large_and_small(void **state) {
     (void)state;
     const bool unit = strcmp(smoe_kernels_get()->matrix->unit, "multiply-adds") != 0;

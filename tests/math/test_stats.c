@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-/* Printed tables: three decimals, so half of the last one. */
+/* Printed tables have three decimals: half of the last one. */
 static void quantiles_are_those_of_the_tables(void **state) {
     (void)state;
     static const struct {
@@ -58,8 +58,8 @@ static void mean_and_deviation(void **state) {
     assert_true(s.n == 0 && isnan(s.mean));
 }
 
-/* Differences 1, 2, 3: mean 2, sd 1, half 4.303 / sqrt(3) = 2.484: includes 0.
- * Differences 4, 5, 6: mean 5, the same half: does not. */
+/* Differences 1, 2, 3: mean 2, sd 1, half-width 4.303 / sqrt(3) = 2.484: includes 0.
+ * Differences 4, 5, 6: mean 5, the same half-width: excludes 0. */
 static void seeds_by_hand(void **state) {
     (void)state;
     const double near[] = {1, 2, 3, NAN}, far[] = {4, 5, 6};
@@ -111,7 +111,7 @@ static void seeds_and_images_by_hand(void **state) {
     assert_close(smoe_stats_p(&p, half), 0.05, 1e-7);
 }
 
-/* Images that agree less than chance would have them add nothing, and take nothing away. */
+/* Images that agree less than chance would have them add nothing and subtract nothing. */
 static void images_never_narrow(void **state) {
     (void)state;
     const double d[] = {1, -1, 2, -2, -1, 1, -2, 2}, seeds[] = {0, 0};
@@ -120,8 +120,8 @@ static void images_never_narrow(void **state) {
     assert_true(p.images == 4 && p.images_var == 0 && p.half == p.seeds_half);
 }
 
-/* Mean 2, deviation of it 1/sqrt(3), two degrees; margins 3 and 1. P(T > 1 sqrt 3): t^2 = 3, so 1/2 - sqrt(3/5)/2;
- * outside the margin the same from the other side. */
+/* Mean 2, its standard error 1/sqrt(3), two degrees; margins 3 and 1. P(T > 1 sqrt 3): t^2 = 3,
+ * so 1/2 - sqrt(3/5)/2; outside the margin the same from the other side. */
 static void equivalence_by_hand(void **state) {
     (void)state;
     const double value[] = {1, 2, 3};
@@ -129,11 +129,12 @@ static void equivalence_by_hand(void **state) {
     double beyond = 0.5 - sqrt(3.0 / 5) / 2;
     assert_close(smoe_stats_p_equivalent(&p, 3), beyond, 1e-12);
     assert_close(smoe_stats_p_equivalent(&p, 1), 1 - beyond, 1e-12);
-    /* at 5% where the 90% interval just fits: t of 2.919986 */
+    /* 5% where the 90% interval just fits: t of 2.919986 */
     assert_close(smoe_stats_p_equivalent(&p, 2 + 2.919986 / sqrt(3)), 0.05, 1e-7);
 }
 
-/* Of four: 4 x 0.01, 3 x 0.02, the larger of that and 2 x 0.025, 0.9. Among six: 6, 5, 4 and 3 times. */
+/* Of four: 4 x 0.01, 3 x 0.02, the larger of that and 2 x 0.025, 0.9. Of six: times 6, 5, 4 and
+ * 3. */
 static void holm_by_hand(void **state) {
     (void)state;
     const double p[] = {0.025, 0.01, 0.9, 0.02}, two[] = {0.6, NAN};
@@ -147,7 +148,7 @@ static void holm_by_hand(void **state) {
     assert_true(adjusted[0] == 1 && adjusted[1] == 1);
 }
 
-/* ---- simulations: the truth is known, and how often an interval has it ------------------------ */
+/* ---- simulations: the truth is known, and how often an interval contains it ------------------ */
 
 enum { MOST_SEEDS = 12, IMAGES = 60 };
 
@@ -174,11 +175,12 @@ static smoe_paired draw(smoe_rng *rng, const truth *t, size_t S) {
 }
 
 /*
- * Deviations of the mean that are the seeds', the images' and the rest's, in many mixtures, two to
- * twelve seeds. Of ROUNDS intervals at least 95% have the truth: below 0.95 - 4 sqrt(.95 .05 / 2000)
- * = 0.9305 chance is less than one in 30,000 (and seeds are fixed, so that the test does not depend
- * on chance). False alarms are therefore at most 7%, by what is measured here; the method's own
- * bound is 5.2%. Nor is the interval wasteful: at most 99.6% (with two seeds; 97.5% from eight on).
+ * Standard deviations of the mean due to seeds, to images and to the rest, in many mixtures, with
+ * two to twelve seeds. At least 95% of ROUNDS intervals contain the true value: below 0.95 - 4
+ * sqrt(.95 .05 / 2000) = 0.9305 chance is less than one in 30,000 (and seeds are fixed, so the test
+ * does not depend on chance). False alarms are therefore at most 7%, as measured here; the method's
+ * own bound is 5.2%. The intervals are not too wide either: at most 99.6% contain it (with two
+ * seeds; 97.5% from eight on).
  */
 static void intervals_have_the_truth(void **state) {
     (void)state;
@@ -206,7 +208,7 @@ static void intervals_have_the_truth(void **state) {
         }
 }
 
-/* What the interval over seeds alone leaves out: with images that decide, half of them miss. */
+/* The interval over seeds alone ignores images: if images dominate, half of the intervals miss. */
 static void seeds_alone_are_not_enough(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_TEST, 0, 0, 1);
@@ -220,12 +222,12 @@ static void seeds_alone_are_not_enough(void **state) {
 }
 
 /*
- * The check by resampling: seeds and images drawn with replacement, the mean over what was drawn.
- * Given d, its variance is that of the seeds' means over S, of the images' means over I and of the
- * rest over S I, all without the corrections for degrees of freedom: more than the analytic form by
- * the rest counted twice more and less by 1/S of the seeds' part. With twelve seeds and these
- * components that is (11/12 (1 + 1/9) + 1 + 2/9) / (1 + 1 + 1/9) = 1.06 of the variance; 3,000 draws
- * tell a deviation to 1.3%, so the two agree to 10%.
+ * Check by resampling: seeds and images drawn with replacement, and the mean over the draw. Given
+ * d, its variance is that of the seeds' means over S, plus that of the images' means over I, plus
+ * that of the rest over S I, all without corrections for degrees of freedom. Compared with the
+ * analytic form, the rest counts twice more, and the seeds' part is smaller by 1/S. With twelve
+ * seeds and these components the ratio is (11/12 (1 + 1/9) + 1 + 2/9) / (1 + 1 + 1/9) = 1.06 of the
+ * variance; 3,000 draws estimate a standard deviation to 1.3%, so the two agree to 10%.
  */
 static void a_bootstrap_agrees(void **state) {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * As much of cmocka as the numerical tests use, in one header: for processors that there is a
- * compiler for and no cmocka. The first failure ends the program.
+ * The part of cmocka that the numerical tests use, in one header, for processors that have a
+ * compiler but no cmocka. The first failure ends the program.
  */
 #ifndef PORTABLE_CMOCKA_H
 #define PORTABLE_CMOCKA_H

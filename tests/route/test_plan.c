@@ -1,7 +1,7 @@
 /*
  * Dispatch and combine, forward and backward, against plain loops in double, for dense and sparse
- * plans filled by the test itself; the statistics on plans whose numbers are known; and the whole
- * MoE layer: identity equals the experts alone, soft equals algorithm 1 of the paper written out.
+ * plans filled by the test; statistics of plans with known numbers; and the whole MoE layer:
+ * identity equals the experts alone, soft equals algorithm 1 of the paper written out.
  */
 #include "approx.h"
 #include "base/rng.h"
@@ -28,12 +28,12 @@ static real *numbers(size_t n, uint64_t seed) {
     return x;
 }
 
-/* A plan of its own, and everything that passes through it, with where it must come out. */
+/* A plan, its inputs and outputs, and the expected values. */
 typedef struct fixture {
     smoe_plan plan;
     smoe_arena arena;
     size_t d, R, rows;
-    double *disp, *comb; /* [tokens,rows] the weights between each token and each row */
+    double *disp, *comb; /* [tokens,rows] weight between each token and each row */
     real *x, *out, *residual, *dy, *dslots;
 } fixture;
 
@@ -66,8 +66,8 @@ static bool is_bf16(real x) {
     return x == y;
 }
 
-/* Weights of every (token, slot) of a dense plan; slots of a group are rows s*G + g. The products of
- * a rounded plan are those of its weights in BF16; the weights stay as they are. */
+/* Weights of every (token, slot) of a dense plan; slots of a group are rows s*G + g. The
+ * products of a rounded plan use its weights in BF16; the weights themselves do not change. */
 static void fill_dense(fixture *f) {
     smoe_plan *p = &f->plan;
     size_t n = p->tokens * p->S;
@@ -86,7 +86,8 @@ static void fill_dense(fixture *f) {
     }
 }
 
-/* Buffers filled to different heights with tokens of their group, some of them in several. */
+/* Buffers filled to different heights with tokens of their group, some tokens in several
+ * buffers. */
 static void fill_sparse(fixture *f) {
     smoe_plan *p = &f->plan;
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
@@ -189,7 +190,7 @@ static void dense_against_loops(void **state) {
         begin_as(&f, i % 2, false, s[0], s[1], s[2], s[3], s[0] * s[1]);
         fill_dense(&f);
         check(&f);
-        if (s[0] == 1) continue; /* fewer groups than were reserved */
+        if (s[0] == 1) continue; /* fewer groups than reserved */
         begin_as(&f, i % 2, false, s[0], s[1], s[2], s[3], (s[0] - 1) * s[1]);
         fill_dense(&f);
         check(&f);
@@ -212,7 +213,7 @@ static void sparse_against_loops(void **state) {
     }
 }
 
-/* Nobody is placed: every output is the residual, every gradient of the input zero. */
+/* No token is placed: every output is the residual, every gradient of the input is zero. */
 static void nobody_placed(void **state) {
     (void)state;
     fixture f;
@@ -229,9 +230,9 @@ static void nobody_placed(void **state) {
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /*
- * T = 2, S = 2, one group, or two that are alike. D columns (1, 0), (1/2, 1/2): largest 1, 1/2: mean 3/4; tokens a slot
- * e^0 = 1 and e^(ln 2) = 2: mean 3/2. C rows (3/4, 1/4), (1/2, 1/2): largest 3/4, 1/2: mean 5/8;
- * slots a token 4/3^(3/4) and 2.
+ * T = 2, S = 2, one group, or two equal ones. D columns (1, 0), (1/2, 1/2): largest 1, 1/2, mean
+ * 3/4; tokens per slot e^0 = 1 and e^(ln 2) = 2, mean 3/2. C rows (3/4, 1/4), (1/2, 1/2): largest
+ * 3/4, 1/2, mean 5/8; slots per token 4/3^(3/4) and 2.
  */
 static void dense_statistics(void **state) {
     (void)state;
@@ -254,8 +255,8 @@ static void dense_statistics(void **state) {
     }
 }
 
-/* Four tokens, two experts of two: token 0 with weights 1/2 and 1/2, token 1 with 1/4, 2 and 3
- * dropped. combine_max (1/2 + 1/4)/4, slots a token (2 + 1)/4, dropped 1/2. */
+/* Four tokens, two experts with two places: token 0 with weights 1/2 and 1/2, token 1 with 1/4,
+ * 2 and 3 dropped. combine_max (1/2 + 1/4)/4, slots per token (2 + 1)/4, dropped 1/2. */
 static void sparse_statistics(void **state) {
     (void)state;
     fixture f;
@@ -269,7 +270,7 @@ static void sparse_statistics(void **state) {
     assert_close(stats.dropped, 0.5, 0);
     assert_close(stats.combine_max, 0.1875, 1e-12);
     assert_close(stats.slots_per_token, 0.75, 1e-12);
-    smoe_plan_begin(&f.plan, 4); /* nobody is placed */
+    smoe_plan_begin(&f.plan, 4); /* no token is placed */
     memset(f.plan.used, 0, 2 * sizeof *f.plan.used);
     smoe_plan_seal(&f.plan);
     smoe_plan_measure(&f.plan, &stats);
@@ -279,10 +280,10 @@ static void sparse_statistics(void **state) {
     smoe_arena_free(&f.arena);
 }
 
-/* ---- weights in BF16 --------------------------------------------------------------------------- */
+/* ---- weights in BF16 ------------------------------------------------------------------------- */
 
-/* 1/3 = 1.0101 0101 0101... / 4 becomes 1.0101011 / 4 = 171/512; 1 + 2^-8 lies between two numbers
- * and goes to the even one, 1; 1 + 3 * 2^-8 to 1 + 2^-6; what BF16 holds stays. */
+/* 1/3 = 1.0101 0101 0101... / 4 becomes 1.0101011 / 4 = 171/512. 1 + 2^-8 lies between two
+ * numbers and becomes the even one, 1; 1 + 3 * 2^-8 becomes 1 + 2^-6. Numbers of BF16 stay. */
 static void rounding_by_hand(void **state) {
     (void)state;
     const real x[] = {1 / (real)3, 1 + (real)0x1p-8, 1 + (real)0x3p-8, -(real)0.75, 0};
@@ -343,7 +344,7 @@ static const real *tensor(const layer *l, const char *name) {
     return l->params.w + p->offset;
 }
 
-/* out [d] = expert e of x [d], straight from its definition. */
+/* out [d] = expert e of x [d], directly from its definition. */
 static void expert(const layer *l, size_t e, double *out, const double *x) {
     size_t d = l->d, h = l->spec.model.mlp;
     const real *w1 = tensor(l, "blocks.1.mlp.experts.fc1.weight") + e * h * d;
@@ -432,8 +433,8 @@ static void soft_is_the_papers_algorithm(void **state) {
 }
 
 /* With mix_precision bf16 the experts get the rounded tokens dispatched by rounded weights, and
- * what they make of them is rounded: with the identity, whose weights are 1, both are BF16 numbers.
- * The router sees the tokens as they are. */
+ * their outputs are rounded: with identity, whose weights are 1, both are BF16 numbers. The
+ * router sees the original tokens. */
 static void layers_mix_in_bf16(void **state) {
     (void)state;
     static const char *const keys[] = {"model.moe.slots_per_expert=2", "model.moe.router=identity",

@@ -1,9 +1,9 @@
 /*
  * Laws that every router of routers.def must keep, found by walking the table: weights that sum to
- * one, buffers that never overflow, seats that are taken once, tokens that are counted when they
- * are dropped, the same bits for the same seed and any number of threads, no noise in evaluation.
- * Then the choice routers against a plain recount of METHODS.md in double, noise included. Numbers
- * worked by hand are in test_routers_hand.c.
+ * one, buffers that never overflow, places that are taken at most once, dropped tokens that are
+ * counted, the same bits for the same seed and any number of threads, no noise in evaluation. Then
+ * the choice routers against a plain second implementation of METHODS.md in double, noise included.
+ * Numbers worked by hand are in test_routers_hand.c.
  */
 #include "approx.h"
 #include "base/rng.h"
@@ -21,8 +21,8 @@
 
 enum { TOKENS = 12, IMAGES = 5 };
 
-/* Sizes beside the router's name: S < T, S > T, E < S, E = 1, one token, short groups, tight and
- * wide buffers. */
+/* Sizes to combine with the router's name: S < T, S > T, E < S, E = 1, one token, short groups,
+ * small and large buffers. */
 static const struct size {
     const char *keys;
     size_t T;
@@ -40,7 +40,7 @@ static const struct size {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Calls law for every router and size it accepts, in training and in evaluation. */
+/* Calls law for every router and each size it accepts, in training and in evaluation. */
 static void for_all(void (*law)(router_fixture *r, bool train)) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         size_t accepted = 0;
@@ -88,7 +88,8 @@ static void dense_weights_sum_to_one(const smoe_plan *plan) {
     }
 }
 
-/* Buffers hold what fits, of their own group, nobody twice. `open`: weights have no bound above. */
+/* Buffers hold at most their capacity, only tokens of their own group, and no token twice.
+ * `open`: weights have no upper bound. */
 static void sparse_seats(const smoe_plan *plan, bool open) {
     char *seen = calloc(plan->tokens, 1), *in_expert = malloc(plan->tokens);
     size_t placed = 0, seated = 0;
@@ -120,7 +121,7 @@ static void sparse_seats(const smoe_plan *plan, bool open) {
     free(in_expert);
 }
 
-/* The placements by token: every one once, under its own token, in order of slots. */
+/* The placements by token: each one once, under its own token, in order of slots. */
 static void sparse_index(const smoe_plan *plan) {
     assert_int_equal(plan->first[0], 0);
     assert_int_equal(plan->first[plan->tokens], plan->placed);
@@ -136,7 +137,7 @@ static void sparse_index(const smoe_plan *plan) {
 }
 
 static void lawful(router_fixture *r, bool train) {
-    /* the whole, then fewer images than were reserved */
+    /* all images, then fewer than reserved */
     for (size_t images = IMAGES; images <= IMAGES; images -= 2) { /* 5, 3, 1 */
         router_fixture_pass(r, images, train);
         assert_int_equal(r->plan->tokens, images * r->router->image_tokens);
@@ -151,7 +152,7 @@ static void lawful(router_fixture *r, bool train) {
     }
 }
 
-/* What specs and costs believe of the router is what it does. */
+/* The properties that specs and costs assume of a router are those it has. */
 static void as_its_row_says(router_fixture *r, bool train) {
     const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
     bool soft = entry->family == SMOE_FAMILY_SOFT;
@@ -176,7 +177,7 @@ static void plans_are_lawful(void **state) {
     for_all(lawful);
 }
 
-/* What was decided follows from seed and step alone, not from earlier passes or threads. */
+/* Decisions depend on seed and step alone, not on earlier passes or threads. */
 static void repeatable(router_fixture *r, bool train) {
     router_fixture_pass(r, IMAGES, train);
     uint64_t bits = router_fixture_bits(r->plan);
@@ -218,7 +219,7 @@ static void no_noise_in_evaluation(void **state) {
     for_all(quiet);
 }
 
-/* ---- a plain recount of the choice routers --------------------------------------------------- */
+/* ---- a second implementation of the choice routers ------------------------------------------- */
 
 typedef struct ranked {
     double score;
@@ -237,7 +238,7 @@ typedef struct gates {
     size_t *order; /* [tokens,E] experts from the best to the worst */
 } gates;
 
-/* exp(z), of which the gate's weights are shares or, by themselves, sigmoids. */
+/* exp(z): the gate's weights are shares of these or, by themselves, sigmoids. */
 static double gate_of(const smoe_moe_spec *moe, double z) {
     return moe->gate == SMOE_GATE_SIGMOID ? 1 / (1 + exp(-z)) : exp(z);
 }
@@ -248,7 +249,7 @@ static void normalise(double *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] /= sum;
 }
 
-/* Experts by score, equal ones by number. */
+/* Experts by score; ties by index. */
 static void order_experts(size_t *order, const double *score, size_t E) {
     for (size_t e = 0; e < E; e++) {
         size_t place = e;
@@ -303,7 +304,8 @@ static size_t group_size(const router_fixture *r, size_t g) {
     return left < r->router->T ? left : r->router->T;
 }
 
-/* Tokens of a group as they queue, the skipped ones last; *kept: how many are not skipped. */
+/* Tokens of a group in their order of placement, skipped ones last; *kept: the number not
+ * skipped. */
 static ranked *queue_of(const router_fixture *r, const gates *a, size_t g, size_t *kept) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t n = group_size(r, g), E = r->router->E;
@@ -490,7 +492,7 @@ static void experts_choice_recounted(void **state) {
     }
 }
 
-/* A layer of a list is the layer that a single number makes. */
+/* A layer configured by a list equals the layer configured by a single number. */
 static void lists_are_for_layers(void **state) {
     (void)state;
 #define BOTH "model.moe.layers=[0,1] model.moe.group_images=2 model.moe.router="
@@ -513,14 +515,14 @@ static void lists_are_for_layers(void **state) {
     }
 }
 
-/* ---- random priority --------------------------------------------------------------------------- */
+/* ---- random priority ------------------------------------------------------------------------- */
 
 #define LOTS                                                                   \
     "model.moe.router=tokens-choice model.moe.capacity=0.4 model.moe.noise=0 " \
     "model.moe.priority=random "
 
-/* Training draws anew at every step; evaluation does not, and a group's order belongs to its first
- * image, whatever batch it comes in. */
+/* Training draws the order anew at every step. Evaluation does not: the order of a group depends
+ * on its first image, whatever batch it is in. */
 static void random_priority_repeats(void **state) {
     (void)state;
     router_fixture r;
@@ -549,9 +551,9 @@ static void random_priority_repeats(void **state) {
     router_fixture_free(&r);
 }
 
-/* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200 draws,
- * 500, deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places the first five in
- * all of them. */
+/* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200
+ * draws, 500, standard deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places
+ * the first five tokens in every draw. */
 static void random_priority_favours_nobody(void **state) {
     (void)state;
     router_fixture r;
@@ -566,9 +568,9 @@ static void random_priority_favours_nobody(void **state) {
     router_fixture_free(&r);
 }
 
-/* ---- noise of the soft routers ------------------------------------------------------------------ */
+/* ---- noise of the soft routers --------------------------------------------------------------- */
 
-/* L = X Phi + std times the normal numbers of (seed, block, step, token), in training alone. */
+/* L = X Phi + std times the normal numbers of (seed, block, step, token), only in training. */
 static void soft_noise_recounted(void **state) {
     (void)state;
     const double std = 1.5;
@@ -611,12 +613,12 @@ static void soft_noise_recounted(void **state) {
     router_fixture_free(&plain);
 }
 
-/* ---- random routers --------------------------------------------------------------------------- */
+/* ---- random routers -------------------------------------------------------------------------- */
 
 #define RANDOM "model.moe.router=tokens-choice model.moe.capacity=9 model.moe.group_images=1 "
 
-/* What the choice routers make of scores drawn by themselves: each token's expert is the one of its
- * largest number, weighted by softmax; W and x have no part in it. */
+/* Choice routers with random scores: each token's expert is that of its largest number, weighted
+ * by softmax; W and x are not used. */
 static void random_scores_recounted(void **state) {
     (void)state;
     router_fixture r;
@@ -624,7 +626,7 @@ static void random_scores_recounted(void **state) {
     for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
     r.pass.first = 30;
     router_fixture_pass(&r, IMAGES, false);
-    assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* room for everyone */
+    assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* places for all tokens */
     for (size_t t = 0; t < r.plan->tokens; t++) {
         double z[64], sum = 0;
         size_t E = r.plan->E, best = 0;
@@ -639,7 +641,7 @@ static void random_scores_recounted(void **state) {
     router_fixture_free(&r);
 }
 
-/* An image's scores are those of its number, whatever batch it comes in; those of a seed differ. */
+/* An image's scores depend on its number, whatever batch it is in; each seed has other scores. */
 static void random_scores_belong_to_images(void **state) {
     (void)state;
     router_fixture all, one;
@@ -666,7 +668,7 @@ static void random_scores_belong_to_images(void **state) {
     router_fixture_free(&one);
 }
 
-/* Training takes no notice; nor does evaluation of the blocks that are not named. */
+/* Training ignores the setting; so does evaluation for blocks that are not named. */
 static void only_named_layers_are_random(void **state) {
     (void)state;
     static const char *const keys[] = {"", "model.moe.random_layers=all",
@@ -688,8 +690,8 @@ static void only_named_layers_are_random(void **state) {
     assert_int_not_equal(bits[0][0], bits[1][0]);
 }
 
-/* 4 experts, 100 seeds of 60 tokens: 1500 each on average, deviation sqrt(6000 3/16) = 33.5; five of
- * them are 168. */
+/* 4 experts, 100 seeds of 60 tokens: 1500 each on average, standard deviation sqrt(6000 3/16) =
+ * 33.5; five of them are 168. */
 static void random_scores_favour_nobody(void **state) {
     (void)state;
     router_fixture r;

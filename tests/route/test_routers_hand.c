@@ -1,6 +1,6 @@
 /*
  * Routing worked by hand: small numbers whose result is in the comments. The laws that all routers
- * keep, and plain recounts of larger cases, are in test_routers.c.
+ * keep, and larger cases against a second implementation, are in test_routers.c.
  */
 #include "approx.h"
 #include "router_fixture.h"
@@ -57,9 +57,10 @@ static void soft_two_by_two(void **state) {
 
 /*
  * normalize: X = (3 4; 0 0), Phi columns (0 2) and (7 0), scale 5 ln 2. l2n: (0.6 0.8), (0 0)
- * exactly, (0 1), (1 0), each short of it by the 1e-6 of the norm. L = 5 ln 2 (0.8 0.6; 0 0) = (ln
- * 16, ln 8; 0 0). D: (16, 1)/17 and (8, 1)/9     C: (2, 1)/3 and (1, 1)/2 X~_1 = 16/17 (3 4): the
- * raw token, not the one of length one.
+ * exactly, (0 1), (1 0), each shorter by the 1e-6 of the norm.
+ * L = 5 ln 2 (0.8 0.6; 0 0) = (ln 16, ln 8; 0 0).
+ *   D: (16, 1)/17 and (8, 1)/9     C: (2, 1)/3 and (1, 1)/2
+ *   X~_1 = 16/17 (3 4): slots mix the raw tokens, not the normalised ones.
  */
 static void soft_normalised_mixes_raw_tokens(void **state) {
     (void)state;
@@ -71,7 +72,7 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
     router_fixture_pass(&r, 1, false);
     const double disp[] = {16. / 17, 8. / 9, 1. / 17, 1. / 9}, comb[] = {2. / 3, 1. / 3, 0.5, 0.5};
     for (size_t i = 0; i < 4; i++) {
-        assert_close(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 short */
+        assert_close(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 too small */
         assert_close(r.plan->comb[i], comb[i], 3e-6);
     }
     assert_true(r.plan->comb[2] == r.plan->comb[3]); /* the zero vector maps to zero exactly */
@@ -83,9 +84,9 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
 }
 
 /*
- * The two epsilons on a token of length 1e-3: paper 1e-3/(1e-3 + 1e-6) = 1/1.001, vmoe
- * 1e-3/sqrt(1e-6 + 1e-6) = 1/sqrt 2. With scale 1 and Phi's first column along it, second across:
- * C_11/C_12 = exp of that.
+ * The two epsilons for a token of length 1e-3: paper 1e-3/(1e-3 + 1e-6) = 1/1.001, vmoe
+ * 1e-3/sqrt(1e-6 + 1e-6) = 1/sqrt 2. With scale 1, Phi's first column parallel to the token and the
+ * second orthogonal: C_11/C_12 = exp of that.
  */
 static void two_epsilons(void **state) {
     (void)state;
@@ -106,7 +107,7 @@ static void two_epsilons(void **state) {
     }
 }
 
-/* The half-uniform routers share the learnt half with soft, the other is constant. */
+/* The half-uniform routers share the learnt half with soft; the other half is constant. */
 static void uniform_halves(void **state) {
     (void)state;
     const real x[] = {1, 0, 0, 2}, phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
@@ -133,7 +134,7 @@ static void uniform_halves(void **state) {
     router_fixture_free(&r);
 }
 
-/* Token t to expert t mod 2, slot t / 2: five tokens sit as 0 2 4 | 1 3 -. */
+/* Token t goes to expert t mod 2, slot t / 2: five tokens are placed as 0 2 4 | 1 3 -. */
 static void identity_places(void **state) {
     (void)state;
     const real x[10] = {0};
@@ -154,7 +155,7 @@ static void identity_places(void **state) {
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-/* W is the identity and x = ln g, so that the gate is g, exactly as written. */
+/* W is the identity and x = ln g, so the gate is g exactly. */
 static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const double *g) {
     assert_true(router_fixture_make(r, keys, T, 1));
     real *w = router_fixture_tensor(r, "weight");
@@ -192,7 +193,7 @@ static void choices_of_no_weight(void **state) {
 
 /*
  * Four tokens, three of which want expert 0 with g = 0.6, 0.9, 0.8. Be = 1*4*1/2 = 2.
- * vanilla: 0 and 1 sit, 2 is dropped. bpr: 1 and 2 sit, 0 is dropped.
+ * vanilla: 0 and 1 are placed, 2 is dropped. bpr: 1 and 2 are placed, 0 is dropped.
  */
 static void placement_order(void **state) {
     (void)state;
@@ -227,10 +228,11 @@ static void placement_order(void **state) {
 }
 
 /*
- * K = 2, three tokens, Be = 2*3*(1/3)/2 = 1. First choices: 0 and 1 want expert 0, 2 wants
- * expert 1. All first choices come before any second one: 0 sits with expert 0, 2 with expert 1;
- * the second choice of token 0, expert 1, comes too late although token 0 comes first. Of equal g
- * the lower expert is the first choice: g = (.5, .5) sits with expert 0, and leaves 1 to the next.
+ * K = 2, three tokens, Be = 2*3*(1/3)/2 = 1. First choices: tokens 0 and 1 want expert 0, token 2
+ * wants expert 1. All first choices are placed before any second one: token 0 with expert 0, token
+ * 2 with expert 1; the second choice of token 0, expert 1, is then full although token 0 comes
+ * first. With equal g the lower expert is the first choice: g = (.5, .5) goes to expert 0 and
+ * leaves expert 1 to the next.
  */
 static void first_choices_before_second(void **state) {
     (void)state;
@@ -257,8 +259,9 @@ static void first_choices_before_second(void **state) {
 
 /*
  * Three experts, K = 2, g = (.5 .4 .1), (.6 .2 .2), Be = 2*2*0.3/3 = 0.4, at least 1. bpr ranks by
- * the largest g: token 1 (.6) first; bpr-sum by the top two: token 0 (.9 against .8) first. Both
- * want expert 0 first; for the second choice of token 1 the tie goes to the lower index, expert 1.
+ * the largest g: token 1 (.6) first. bpr-sum ranks by the sum of the top two: token 0 (.9 against
+ * .8) first. Both want expert 0 first; for the second choice of token 1 the tie goes to the lower
+ * index, expert 1.
  */
 static void bpr_and_its_sum(void **state) {
     (void)state;
@@ -281,8 +284,8 @@ static void bpr_and_its_sum(void **state) {
 }
 
 /*
- * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert 1
- * has token 1 first, whose first choice it is, with 1/2, then token 0 with 3/8. K = 1: always 1.
+ * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert
+ * 1 takes token 1 first, as its first choice, with 1/2, then token 0 with 3/8. K = 1: always 1.
  */
 static void top_k_before_softmax(void **state) {
     (void)state;
@@ -307,8 +310,8 @@ static void top_k_before_softmax(void **state) {
 }
 
 /*
- * gate: sigmoid, logits ln g: sigmoid(ln 3) = 3/4, sigmoid(ln 1/3) = 1/4, sigmoid(0) = 1/2. K = 2 of
- * (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
+ * gate: sigmoid, logits ln g: sigmoid(ln 3) = 3/4, sigmoid(ln 1/3) = 1/4, sigmoid(0) = 1/2.
+ * K = 2 of (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
  */
 static void sigmoid_gate(void **state) {
     (void)state;
@@ -326,7 +329,7 @@ static void sigmoid_gate(void **state) {
     gated(&r, SIGMOID "model.moe.renormalize=true", 1, 3, g);
     router_fixture_pass(&r, 1, true);
     assert_all(r.plan->gate, (const double[]){3. / 5, 0, 2. / 5}, 3);
-    /* far below 0 every sigmoid is 0, and their shares are those of exp */
+    /* far below 0 every sigmoid is 0; their shares are those of exp */
     r.x[0] = -1000, r.x[1] = -3000, r.x[2] = -1000;
     router_fixture_pass(&r, 1, true);
     assert_all(r.plan->gate, (const double[]){1. / 2, 0, 1. / 2}, 3);
@@ -334,9 +337,9 @@ static void sigmoid_gate(void **state) {
 }
 
 /*
- * g = (.6 .4), (.7 .3), (.55 .45) with biases (0, .25): g + b = (.6 .65), (.7 .55), (.55 .7). Tokens
- * 0 and 2 go to expert 1, with their own .4 and .45. Chosen: 1 and 2, mean 3/2; a step of 0.1 makes
- * the biases (.1, .15), and equal numbers leave them.
+ * g = (.6 .4), (.7 .3), (.55 .45) with biases (0, .25): g + b = (.6 .65), (.7 .55), (.55 .7).
+ * Tokens 0 and 2 go to expert 1, with weights .4 and .45, without bias. The experts are chosen 1
+ * and 2 times, mean 3/2; a step of 0.1 makes the biases (.1, .15). Equal counts do not change them.
  */
 static void biases_move_choices_alone(void **state) {
     (void)state;
@@ -385,7 +388,7 @@ static void z_loss(void **state) {
     }
 }
 
-/* Equal scores keep the lower index first; equal experts likewise. */
+/* With equal scores the lower index comes first; likewise for equal experts. */
 static void ties(void **state) {
     (void)state;
     const double g[] = {.5, .5, .5, .5, .5, .5};
@@ -404,7 +407,8 @@ static void ties(void **state) {
     router_fixture_free(&r);
 }
 
-/* skip_patch 0.5 of four tokens leaves the two of highest g: 1 and 2; vanilla keeps their order. */
+/* skip_patch 0.5 of four tokens keeps the two with the highest g: 1 and 2; vanilla keeps their
+ * order. */
 static void skipped_patches(void **state) {
     (void)state;
     const double g[] = {.6, .4, .8, .2, .9, .1, .3, .7};
@@ -424,7 +428,7 @@ static void skipped_patches(void **state) {
 
 /*
  * Experts Choice, Be = 3*(2/3)/2 = 1: expert 0 takes token 1 (.9), expert 1 takes token 0 (.4 is
- * the largest of .4 .1 .2); token 2 is taken by none. The softmax is over experts.
+ * the largest of .4 .1 .2); no expert takes token 2. The softmax is over experts.
  */
 static void experts_choose(void **state) {
     (void)state;
@@ -462,9 +466,9 @@ static void importance(void **state) {
 }
 
 /*
- * Load with so much noise (sigma = 1e5) that logits no longer matter: one token, two experts, K
- * = 2. threshold = the smaller noisy logit = sigma n_min; load_e = Phi(-n_min) for both: CV^2 = 0
- * and aux = importance/2 = CV^2(.75, .25)/2 = (1/4)^2/(1/2)^2/2 = 1/8.
+ * Load with so much noise (sigma = 1e5) that logits no longer matter: one token, two experts, K =
+ * 2. The threshold is the smaller noisy logit = sigma n_min; load_e = Phi(-n_min) for both: CV^2 =
+ * 0 and aux = importance/2 = CV^2(.75, .25)/2 = (1/4)^2/(1/2)^2/2 = 1/8.
  */
 static void load_under_much_noise(void **state) {
     (void)state;
@@ -475,12 +479,13 @@ static void load_under_much_noise(void **state) {
           1, 2, g);
     r.spec.model.moe.noise = 2e5;
     router_fixture_pass(&r, 1, true);
-    /* the logits still tell: ln 3 of sigma = 1e5, 1e-5 of Phi, and the square of that in aux */
+    /* the logits still contribute: ln 3 over sigma = 1e5 is 1e-5 in Phi, and its square in aux */
     assert_close(r.plan->losses.aux, 1. / 8, CLOSE);
     router_fixture_free(&r);
 }
 
-/* Be = round(K tokens C / E), half to even, at least 1, raised to a multiple; or up. */
+/* Be = round(K tokens C / E), half to even, at least 1, rounded up to a multiple; or always
+ * rounded up. */
 static void capacities(void **state) {
     (void)state;
     smoe_moe_spec moe = {.experts = 4, .capacity = {.item = {1}}, .capacity_multiple_of = 1};

@@ -1,6 +1,6 @@
 /*
- * The routers since Soft MoE, worked by hand, and the laws of their transport plans. What all routers
- * keep is in test_routers.c.
+ * Routers published since Soft MoE, worked by hand, and the laws of their transport plans. The laws
+ * of all routers are in test_routers.c.
  */
 #include "approx.h"
 #include "gradcheck.h"
@@ -18,7 +18,7 @@
 /* Single precision, a handful of operations on numbers near 1. */
 static const double CLOSE = 1e-6;
 
-/* W is the identity; x [T,E] is the logits. */
+/* W is the identity; x [T,E] are the logits. */
 static void logits(router_fixture *r, const char *keys, size_t T, size_t B, size_t E,
                    const double *x) {
     assert_true(router_fixture_make(r, keys, T, B));
@@ -37,7 +37,7 @@ static void assert_buffer(const router_fixture *r, size_t e, const char *tokens)
 
 /* ---- hash ------------------------------------------------------------------------------------ */
 
-/* 12 tokens on 5 experts: 3, 3, 2, 2, 2 of each image, the same of every image, seed and step. */
+/* 12 tokens on 5 experts: 3, 3, 2, 2, 2 of each image, the same for every image, seed and step. */
 static void hash_deals_positions_out(void **state) {
     (void)state;
     router_fixture r;
@@ -55,7 +55,7 @@ static void hash_deals_positions_out(void **state) {
             assert_int_equal(r.plan->slot_token[15 + e * 3 + p], token + 12);
         }
     }
-    assert_true(in_order < 6); /* those of identity */
+    assert_true(in_order < 6); /* as in identity */
     uint64_t bits = router_fixture_bits(r.plan);
     r.pass.seed++, r.pass.step++;
     router_fixture_pass(&r, 2, false);
@@ -71,9 +71,10 @@ static void hash_deals_positions_out(void **state) {
 #define REMOE "model.moe.router=remoe model.moe.experts=2 "
 
 /*
- * Two tokens with logits (2, -1) and (1, 3): open are expert 0 for both, with 2 and 1, and expert 1 for
- * token 1, with 3. f = E/(K T) (2, 1) = (2, 1); L1 = (2 (2 + 1) + 1 * 3)/2 = 9/2; without f 6/2. Three
- * gates of four are open, more than K T = 2: lambda rises by a factor; with one it falls.
+ * Two tokens with logits (2, -1) and (1, 3). Open gates: expert 0 for both tokens, with 2 and 1,
+ * and expert 1 for token 1, with 3. f = E/(K T) (2, 1) = (2, 1); L1 = (2 (2 + 1) + 1 * 3)/2 = 9/2;
+ * without f 6/2. Three of four gates are open, more than K T = 2: lambda rises by a factor; with
+ * one open gate it falls.
  */
 static void remoe_by_hand(void **state) {
     (void)state;
@@ -107,7 +108,7 @@ static void remoe_by_hand(void **state) {
     router_fixture_free(&r);
 }
 
-/* Where a loss draws open gates towards 1, lambda finds the weight that leaves K of E open. */
+/* If a loss draws open gates towards 1, lambda finds the weight that leaves K of E open. */
 static void sparsity_arrives(void **state) {
     (void)state;
     enum { STEPS = 600, LAST = 200, TOKENS = 16, IMAGES = 8, K = 2 };
@@ -118,7 +119,7 @@ static void sparsity_arrives(void **state) {
     const smoe_param *p = smoe_params_find(&r.params, "blocks.1.mlp.router.weight");
     real *g = r.params.g + p->offset, *dx = calloc(IMAGES * TOKENS * r.d, sizeof *dx);
     *l1 = (real)1e-8;
-    /* Without something that tokens share, a gate that is linear is open for half of them. */
+    /* If tokens share nothing, a linear gate is open for half of them. */
     for (size_t t = 0; t < (size_t)IMAGES * TOKENS; t++) r.x[t * r.d] = 3;
     double open = 0;
     for (size_t step = 0; step < STEPS; step++) {
@@ -134,7 +135,7 @@ static void sparsity_arrives(void **state) {
         r.router->type->settle(r.router, r.router->counts, &r.pass);
     }
     assert_in_range((uintmax_t)(100 * open), 100 * K * 3 / 4, 100 * K * 5 / 4);
-    assert_true(*l1 > (real)1e-3); /* it came from 1e-8 */
+    assert_true(*l1 > (real)1e-3); /* it started at 1e-8 */
     free(dx);
     router_fixture_free(&r);
 }
@@ -143,7 +144,7 @@ static void sparsity_arrives(void **state) {
 
 /*
  * Two images of two tokens; means of logits (ln 3, 0) and (ln 4, 0): g = (3/4, 1/4) and (4/5, 1/5).
- * Be = round(2 * 1/2) = 1 image. Both want expert 0; bpr lets the second image in, whole, and both
+ * Be = round(2 * 1/2) = 1 image. Both want expert 0; bpr places the second image, whole, and both
  * tokens of the first are dropped.
  */
 static void images_choose_whole(void **state) {
@@ -179,7 +180,7 @@ static void temperatures_by_hand(void **state) {
         "model.width=2 model.heads=1 model.moe.experts=2 model.moe.slots_per_expert=1 "
         "model.moe.router=soft-temperatures",
         2, 1));
-    const real x[] = {5, 0, 0, 7}, phi[] = {3, 0, 0, 2}; /* lengths do not count */
+    const real x[] = {5, 0, 0, 7}, phi[] = {3, 0, 0, 2}; /* lengths do not matter */
     memcpy(r.x, x, sizeof x);
     memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
     *router_fixture_tensor(&r, "log_dispatch_temperature") = (real)-log(log(2));
@@ -217,10 +218,11 @@ static double column_sum(const double *plan, size_t e) {
     return sum;
 }
 
-/* Marginals; and that log Pi - z is a sum of a number per token, which is given, and one per expert. */
+/* Marginals; and log Pi - z must be the sum of a number per token, which is given, and one per
+ * expert. */
 static void sinkhorn_marginals(void **state) {
     (void)state;
-    static const double sizes[] = {1, 5, 400}; /* the last: kernels that end at their floor */
+    static const double sizes[] = {1, 5, 400}; /* the last: kernels that reach their floor */
     for (size_t s = 0; s < 3; s++) {
         real *z = random_logits(sizes[s]);
         double plan[N * E], scratch[N + E];
@@ -236,8 +238,8 @@ static void sinkhorn_marginals(void **state) {
     }
 }
 
-/* 2 x 2 with rows and columns of 1: (a, 1-a; 1-a, a), and a^2/(1-a)^2 = exp(z11 + z22 - z12 - z21) =
- * 4: a = 2/3. */
+/* 2 x 2 with row and column sums of 1: (a, 1-a; 1-a, a), and a^2/(1-a)^2 = exp(z11 + z22 - z12 -
+ * z21) = 4: a = 2/3. */
 static void sinkhorn_by_hand(void **state) {
     (void)state;
     const real z[] = {(real)log(4), 0, 0, 0};
@@ -247,8 +249,8 @@ static void sinkhorn_by_hand(void **state) {
     for (size_t i = 0; i < 4; i++) assert_close(plan[i], want[i], 1e-7);
 }
 
-/* The projection of (1, 0) onto sum 2: (3/2, 1/2). Prices become (1/4, -1/4), and then it is that of
- * (3/4, 1/4): (5/4, 3/4). With one place for an entry: (2, 0). */
+/* The projection of (1, 0) onto sum 2: (3/2, 1/2). Prices become (1/4, -1/4); then the
+ * projection of (3/4, 1/4): (5/4, 3/4). With only one nonzero entry allowed: (2, 0). */
 static void sparse_by_hand(void **state) {
     (void)state;
     const real z[] = {1, 0};
@@ -265,7 +267,8 @@ static void sparse_by_hand(void **state) {
     assert_close(plan[1], 0, 0);
 }
 
-/* Columns: sum and number of entries, whatever the steps. Rows: nearer to 1 with more of them. */
+/* Columns: sum and number of entries, for any number of steps. Rows: closer to 1 with more
+ * steps. */
 static void sparse_marginals(void **state) {
     (void)state;
     static const size_t places[] = {5, 8, N};
@@ -291,7 +294,7 @@ static void sparse_marginals(void **state) {
     }
 }
 
-/* An expert's tokens have more of its column than those it leaves. */
+/* An expert's tokens have more of its column than the others. */
 static void experts_take_most_of_the_plan(void **state) {
     (void)state;
     static const char *const routers[] = {"experts-choice-sinkhorn", "experts-choice-sparse"};

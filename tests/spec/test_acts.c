@@ -1,4 +1,4 @@
-/* Values that have no effect: the rows of acts.def, who is told, and where. */
+/* Settings without effect: the rows of acts.def, and the remarks about them, with their places. */
 #include "specs.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -18,7 +18,7 @@ static void rows_name_keys(void **state) {
     if (!smoe_acts_names_known(unknown)) fail_msg("acts.def names %s, which is no key", unknown);
 }
 
-/* Whoever adds a key says when it acts. */
+/* Each key must state when it has an effect. */
 static void every_key_has_a_row(void **state) {
     (void)state;
     for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++)
@@ -26,7 +26,7 @@ static void every_key_has_a_row(void **state) {
             fail_msg("no row of acts.def, and no router, says when %s acts", smoe_schema[i].key);
 }
 
-/* A spec with which an override acts, and one with which it does not. */
+/* A spec with which an override has an effect, and one with which it has none. */
 static void each_condition_has_two_sides(void **state) {
     (void)state;
     static const struct {
@@ -79,7 +79,7 @@ static void each_condition_has_two_sides(void **state) {
     }
 }
 
-/* In a file it is no mistake; whoever asks hears of it, with its place. */
+/* In a file it is not an error; on request it is reported, with its place. */
 static void a_file_is_remarked_on(void **state) {
     (void)state;
     smoe_spec s =
@@ -96,7 +96,7 @@ static void a_file_is_remarked_on(void **state) {
     smoe_spec_free(&s);
 }
 
-/* A variant decides nothing beside all four sizes. */
+/* A variant has no effect if all four sizes are given. */
 static void a_variant_beside_all_sizes(void **state) {
     (void)state;
     smoe_idle idle;
@@ -110,7 +110,7 @@ static void a_variant_beside_all_sizes(void **state) {
     smoe_spec_free(&s);
 }
 
-/* A resolved spec states every key: it has no remarks. What is put beside it counts. */
+/* A resolved spec states every key, so it has no remarks. Settings added to it count. */
 static void a_resolved_spec_has_no_remarks(void **state) {
     (void)state;
     smoe_idle idle;
@@ -129,7 +129,7 @@ static void a_resolved_spec_has_no_remarks(void **state) {
     smoe_spec_free(&s);
 }
 
-/* Of the two numbers of slots the one closer to the user counts, and the other is remarked on. */
+/* Of the two numbers of slots the one set closer to the user counts; the other gets a remark. */
 static void the_closer_number_of_slots_counts(void **state) {
     (void)state;
     smoe_idle idle;
@@ -147,7 +147,7 @@ static void the_closer_number_of_slots_counts(void **state) {
     assert_int_equal(s.model.moe.total_slots, 0);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 2);
     smoe_spec_free(&s);
-    /* equally close they must agree: tests/spec/slots-disagree.yaml, overrides-clash.yaml */
+    /* equally close, they must agree: tests/spec/slots-disagree.yaml, overrides-clash.yaml */
     s = specs_good("model: {moe: {experts: 4, total_slots: 16, slots_per_expert: 4}}", NULL, NULL,
                    NULL);
     assert_int_equal(smoe_spec_idle(&s, 0, &idle), 0);

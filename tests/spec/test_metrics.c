@@ -1,4 +1,5 @@
-/* The table of metrics: its names there and back, its labels, and the man pages that repeat it. */
+/* The table of metrics: names and keys in both directions, labels, and the man pages that repeat
+ * it. */
 #include "scratch.h"
 #include "spec/metrics.h"
 
@@ -30,7 +31,8 @@ static void rows_are_whole(void **state) {
     }
 }
 
-/* Every key is read as what it was made of, and every column is its metric's. */
+/* Every key is read back as the metric, split and layer it was made of; every column belongs to
+ * its metric. */
 static void names_there_and_back(void **state) {
     (void)state;
     static const char *const splits[][2] = {
@@ -125,7 +127,7 @@ static void labels_name_the_split(void **state) {
                                           {"test/loss", "test loss"}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         assert_string_equal(smoe_metric_say(said[i][0], text, sizeof text), said[i][1]);
-    assert_null(smoe_metric_say("loss", text, sizeof text)); /* of what, nobody said */
+    assert_null(smoe_metric_say("loss", text, sizeof text)); /* the split is not given */
     assert_null(smoe_metric_say("block", text, sizeof text));
     const char *name, *words;
     size_t i = 0;
@@ -147,7 +149,7 @@ static void better_numbers(void **state) {
 
 /* ---- man pages ------------------------------------------------------------------------------- */
 
-/* The section METRICS of a page, without what groff reads. */
+/* The section METRICS of a page, without roff macros. */
 static char *section(const char *path) {
     char *page = scratch_read(path, NULL), *from = strstr(page, "\n.SH METRICS\n"), *to = page;
     assert_non_null(from);
@@ -165,7 +167,7 @@ static size_t entries(const char *text) {
     return count;
 }
 
-/* `statistic` NULL: the page has words of its own. */
+/* `statistic` NULL: the page uses its own words. */
 static void assert_entry(const char *text, const char *name, const char *statistic) {
     char entry[1000];
     snprintf(entry, sizeof entry, "\n.TP\n.B %s\n%s%s", name, statistic ? statistic : "",
@@ -185,7 +187,7 @@ static void the_man_pages_are_the_table(void **state) {
         recorded += entry->name != NULL;
         columns += entry->column != NULL;
     }
-    assert_int_equal(entries(run), recorded); /* the reverse: none beyond those of the table */
+    assert_int_equal(entries(run), recorded); /* conversely: no entry beyond those of the table */
     assert_int_equal(entries(sweep), columns);
     free(run);
     free(sweep);

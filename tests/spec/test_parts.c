@@ -1,5 +1,5 @@
-/* The table of parts and work: every number has a name of its own, and the words are those that
- * `smoe bench` and `smoe cost` have always used. */
+/* The table of parts and kinds of work: every number has its own name, and the names are those
+ * that `smoe bench` and `smoe cost` have always used. */
 #include "spec/parts.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static void parts(void **state) {
         assert_string_equal(smoe_part_name((smoe_part)p), names[p]);
     assert_string_equal(smoe_part_kind(SMOE_PART_embed), "embedding");
     assert_string_equal(smoe_part_kind(SMOE_PART_head), "head");
-    assert_null(smoe_part_kind(SMOE_PART_loss)); /* no layer */
+    assert_null(smoe_part_kind(SMOE_PART_loss)); /* not a layer */
 }
 
 static void work(void **state) {

@@ -1,6 +1,6 @@
 /*
- * Reading and writing specs: fixtures of bad ones with their exact messages, the meaning of every
- * kind of scalar, overrides, round trips, and the man page held against the schema table. What is
+ * Reading and writing specs: fixtures of invalid ones with their exact messages, the meaning of
+ * every kind of scalar, overrides, round trips, and the man page against the schema table. What is
  * resolved from the values is in test_spec_resolve.c. Runs from the root of the tree.
  */
 #include "approx.h"
@@ -22,8 +22,8 @@
 
 /* ---- fixtures -------------------------------------------------------------- */
 
-/* "# overrides: a=b|c=d" in the first line gives the overrides. Returns how many; they point into
- * `line`. */
+/* "# overrides: a=b|c=d" in the first line gives the overrides. Returns their number; they point
+ * into `line`. */
 static size_t fixture_overrides(char *line, char *overrides[32]) {
     static const char mark[] = "# overrides: ";
     if (strncmp(line, mark, sizeof mark - 1)) return 0;
@@ -76,8 +76,8 @@ static void bad_fixtures_say_exactly_this(void **state) {
     assert_true(each_fixture(FIXTURES, check_fixture) >= 40);
 }
 
-/* Written out and read again, a spec is the same to the byte, as YAML and as JSON, and across the
- * two. */
+/* A spec that is written and read again is the same to the byte, as YAML, as JSON, and between
+ * the two. */
 static void check_round_trip(const char *name) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, FIXTURES "/good/%s", name);
@@ -114,7 +114,7 @@ static void good_fixtures_round_trip(void **state) {
 
 /* ---- values ---------------------------------------------------------------- */
 
-/* The page of promises, typed in from it once more. */
+/* The documented defaults, typed in a second time. */
 static void the_contract_s_spec_reads_as_written(void **state) {
     (void)state;
     smoe_err err;
@@ -143,7 +143,7 @@ static void the_contract_s_spec_reads_as_written(void **state) {
     smoe_spec_free(&s);
 }
 
-/* Defaults and the contract's example are the same but for what the example is about. */
+/* The defaults and the example differ only in what the example is about. */
 static void defaults_are_those_of_the_contract(void **state) {
     (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
@@ -207,7 +207,7 @@ static void scalars_are_typed_by_the_schema(void **state) {
     smoe_spec_free(&s);
 }
 
-/* Text that YAML might take for something else survives both forms. */
+/* Text that YAML could take for another type is preserved in both forms. */
 static void names_and_paths_survive_writing(void **state) {
     (void)state;
     static const char *const names[] = {
@@ -302,7 +302,7 @@ static void overrides_apply_in_order(void **state) {
     smoe_spec_free(&s);
 }
 
-/* The mistake of a file stays one, even where an override says something better. */
+/* A mistake in a file remains one, even if an override replaces the value. */
 static void an_override_does_not_excuse_the_file(void **state) {
     (void)state;
     specs_wrong("train: {steps: ten}", "train.steps=10",
@@ -350,8 +350,8 @@ static void absurd_input_is_refused(void **state) {
 
 /* ---- the table ------------------------------------------------------------- */
 
-/* Writers open a section once: its rows must stand together, and a section's name is never a key as
- * well. */
+/* Writers open a section once, so its rows must stand together, and a section's name is never a
+ * key too. */
 static void rows_of_a_section_stand_together(void **state) {
     (void)state;
     for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
@@ -371,7 +371,7 @@ static void rows_of_a_section_stand_together(void **state) {
     }
 }
 
-/* Choices are in the order of the enum: the last one has the last number. */
+/* Choices are in the order of the enum: the last one has the highest number. */
 static void choices_follow_their_enums(void **state) {
     (void)state;
     smoe_spec s =
@@ -416,8 +416,8 @@ static void choices_follow_their_enums(void **state) {
 
 /* ---- the man page ---------------------------------------------------------- */
 
-/* An entry of the page: ".TP", then ".BR key " " [default] type" as one font-alternating line
- * without escapes of minus. */
+/* An entry of the page: ".TP", then ".BR key " " [default] type" as one line of alternating
+ * fonts, without escaped minus signs. */
 static void unescape(char *text) {
     char *to = text;
     for (const char *c = text; *c; c++)
@@ -445,7 +445,7 @@ static void the_man_page_is_the_table(void **state) {
     page_check check = {.page = scratch_read("man/smoe-spec.5", NULL)};
     unescape(check.page);
     smoe_spec_each_key(row_is_in_page, &check);
-    size_t entries = 0; /* the reverse: no entry beyond those of the table */
+    size_t entries = 0; /* conversely: no entry beyond those of the table */
     for (const char *c = check.page; (c = strstr(c, "\n.TP\n.BR ")); c++) entries++;
     assert_int_equal(entries, check.rows);
     assert_int_equal(check.rows, SMOE_SCHEMA_COUNT);

@@ -1,6 +1,7 @@
 /*
- * What follows from the values of a spec together: sizes of variants, blocks with experts, slots
- * and capacities, defaults that fit the run, the origins told, and where the data is looked for.
+ * What follows from several values of a spec together: sizes of variants, blocks with experts,
+ * slots and capacities, defaults that fit the run, the reported origins, and the search path of
+ * data.
  */
 #include "scratch.h"
 #include "spec/profiles.h"
@@ -47,15 +48,15 @@ static void sizes_override_the_variant_s(void **state) {
     assert_int_equal(s.model.depth, 4);
     assert_int_equal(s.model.width, 768);
     smoe_spec_free(&s);
-    /* ... where they are given as close to the user. A variant of the command line replaces those
-     * of the file, those of the command line stay. */
+    /* ... if they are set equally close to the user. A variant on the command line replaces
+     * sizes of the file; sizes on the command line stay. */
     s = specs_good("model: {variant: B, depth: 4, mlp: 8}", "model.variant=Ti", "model.mlp=16",
                    NULL);
     assert_int_equal(s.model.depth, 12);
     assert_int_equal(s.model.width, 192);
     assert_int_equal(s.model.mlp, 16);
     smoe_spec_free(&s);
-    /* A resolved spec, which states every size, does not pin them. */
+    /* A resolved spec, which states every size, does not fix them. */
     smoe_spec small = specs_good("model: {variant: Ti}", NULL, NULL, NULL);
     char *yaml = specs_yaml(&small, false);
     s = specs_good(yaml, "model.variant=L", NULL, NULL);
@@ -151,8 +152,8 @@ static void slots_come_from_one_of_three(void **state) {
                    NULL);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 4);
     smoe_spec_free(&s);
-    /* 196 tokens * 1 / 8 experts = 24.5, half to even: 24. 196 * 1.5 / 28 = 10.5: 10; 196 * 3 / 56
-     * = 10.5. */
+    /* 196 tokens * 1 / 8 experts = 24.5, half to even: 24. 196 * 1.5 / 28 = 10.5: 10; 196 * 3 /
+     * 56 = 10.5. */
     s = specs_good("model: {moe: {experts: 8, slots_per_expert: 0}}", NULL, NULL, NULL);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 196), 24);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 204), 26); /* 25.5 */
@@ -160,7 +161,7 @@ static void slots_come_from_one_of_three(void **state) {
     smoe_spec_free(&s);
 }
 
-/* 196 tokens among 64 experts, of which some get 4: round(196/64) = 3 would not do. */
+/* 196 tokens among 64 experts, some of which get 4: round(196/64) = 3 would be too few. */
 static void identity_without_slots_has_what_it_needs(void **state) {
     (void)state;
     smoe_spec s = specs_good("data: {image_size: 224}\n"
@@ -191,7 +192,7 @@ static void capacity_rounds_half_to_even(void **state) {
     assert_int_equal(smoe_moe_capacity(&moe, 0, 32 * 8, 1), 8); /* already a multiple */
 }
 
-/* 4x4 patches of two images and more; what a layer is, by the family of its router. */
+/* 4x4 patches of two images and more; the shape of a layer by the family of its router. */
 static void shapes_of_layers(void **state) {
     (void)state;
     static const char text[] = "data: {source: shapes, image_size: 32}\n"
@@ -224,7 +225,7 @@ static void shapes_of_layers(void **state) {
         assert_int_equal(smoe_moe_places(&s.model.moe, 0, 9, 3), want[i].rest);
         smoe_spec_free(&s);
     }
-    /* an expert that chooses takes no token twice, a buffer may be larger than its group */
+    /* an expert that chooses takes no token twice; a buffer may be larger than its group */
     smoe_spec s = specs_good(text, "model.moe.capacity=9", "model.moe.router=experts-choice", NULL);
     assert_int_equal(smoe_moe_shape_of(&s.model.moe, 0, 16).P, 64);
     smoe_spec_free(&s);
@@ -244,7 +245,7 @@ static void tokens_count_the_class_token(void **state) {
     smoe_spec_free(&s);
 }
 
-/* Defaults give way to short runs and small batches; what is given does not (fixtures warmup and
+/* Defaults adapt to short runs and small batches; given values do not (fixtures warmup and
  * groups). */
 static void defaults_fit_the_run(void **state) {
     (void)state;
@@ -256,13 +257,13 @@ static void defaults_fit_the_run(void **state) {
     s = specs_good("train: {steps: 1}", NULL, NULL, NULL);
     assert_int_equal(s.train.schedule.warmup.steps + s.train.schedule.cooldown.steps, 0);
     smoe_spec_free(&s);
-    /* A constant schedule has no use for them. */
+    /* A constant schedule does not use them. */
     s = specs_good("train: {steps: 5, schedule: {name: constant, warmup: 10}}", NULL, NULL, NULL);
     smoe_spec_free(&s);
 }
 
-/* Shares are of the steps in force; a number in the file gives way to an override of the steps, but
- * not one that the override itself gives. */
+/* Shares refer to the steps in use. A number in the file gives way to an override of the steps,
+ * but not one that is set by an override too. */
 static void spans_follow_the_steps(void **state) {
     (void)state;
     const char *shares = "train: {steps: 1000, schedule: {warmup: 0.05, cooldown: 2e-1}}";
@@ -276,7 +277,7 @@ static void spans_follow_the_steps(void **state) {
     assert_false(smoe_spec_shortened(&s, "train.schedule.warmup"));
     smoe_spec_free(&s);
     const char *numbers = "train: {steps: 1000, schedule: {warmup: 100, cooldown: 200}}";
-    s = specs_good(numbers, "train.steps=400", NULL, NULL); /* they fit, if barely */
+    s = specs_good(numbers, "train.steps=400", NULL, NULL); /* they just fit */
     assert_int_equal(s.train.schedule.warmup.steps, 100);
     assert_int_equal(s.train.schedule.cooldown.steps, 200);
     smoe_spec_free(&s);
@@ -301,8 +302,8 @@ static void spans_follow_the_steps(void **state) {
         "train.schedule.cooldown=200, or train longer");
 }
 
-/* What only training asks is no matter where the model is there; all else is. */
-/* The largest that fits, and what only choice routers ask for. */
+/* Keys that only training needs do not matter for an existing model; all others do. */
+/* The largest that fits, and keys that only choice routers use. */
 static void what_just_fits(void **state) {
     (void)state;
     static const char *const texts[] = {
@@ -342,8 +343,9 @@ static void trained_models_are_not_asked_about_training(void **state) {
                 "the batch of 16: use a divisor of it");
 }
 
-/* A list has a number for each MoE layer, here those of blocks 1 and 3; it is written back as given,
- * a number for all as a number. Be = round(2 * 8 * 4 * 0.5 / 4) = 8 and round(8 * 4 * 1.5 / 4) = 12. */
+/* A list has a number for each MoE layer, here those of blocks 1 and 3. It is written back as
+ * given, and a number for all layers as a number. Be = round(2 * 8 * 4 * 0.5 / 4) = 8 and
+ * round(8 * 4 * 1.5 / 4) = 12. */
 #define LISTED                                                                                 \
     "data: {image_size: 8}\nmodel: {depth: 4, moe: {layers: every-2, router: tokens-choice,\n" \
     "  experts: 4, k: [2, 1], capacity: [0.5, 1.5]}}"
@@ -371,7 +373,7 @@ static void numbers_for_each_layer(void **state) {
     free(json);
     free(twice);
 
-    /* one number takes the place of a list, and a list that of a number */
+    /* a number replaces a list, and a list a number */
     s = specs_good(LISTED, "model.moe.k=3", "model.moe.capacity=[2, 2]", NULL);
     assert_true(smoe_moe_k(&s.model.moe, 1) == 3 && smoe_moe_k(&s.model.moe, 3) == 3);
     assert_true(smoe_moe_ratio(&s.model.moe, 3) == 2);
@@ -410,7 +412,7 @@ static void origins_are_told(void **state) {
         if (!strstr(text, lines[i])) fail_msg("no line '%s' in\n%s", lines[i], text);
     free(text);
     smoe_spec_free(&s);
-    /* 2 images of 4 tokens: 8 * 2.5 / 2 = 10 places, but an expert takes each token once at most */
+    /* 2 images of 4 tokens: 8 * 2.5 / 2 = 10 places, but an expert takes each token at most once */
     s = specs_good("data: {image_size: 8}\n"
                    "model: {moe: {router: experts-choice, experts: 2, group_images: 2}}",
                    "model.moe.capacity=2.5", NULL, NULL);
@@ -463,7 +465,7 @@ static int remove_place(void **state) {
     return status;
 }
 
-/* The path that the spec DIR/specs/run.yaml with this override finds, relative to DIR; or the
+/* The path found for the spec DIR/specs/run.yaml with this override, relative to DIR; or the
  * message. */
 static void expect_path(const place *p, const char *override, const char *found,
                         const char *portable) {
@@ -497,7 +499,7 @@ static void data_is_looked_for_in_this_order(void **state) {
     expect_path(p, "data.path=far", NULL, "far");
     char *list = smoe_text_format("/nowhere::%s/store:%s/specs", p->scratch.dir, p->scratch.dir);
     setenv("SMOE_DATA", list, 1);
-    expect_path(p, "data.path=far", "store/far", "far"); /* a name stays a name */
+    expect_path(p, "data.path=far", "store/far", "far"); /* a name is kept */
     expect_path(p, "data.path=near", "specs/near", "near");
     free(list);
 }
@@ -531,7 +533,7 @@ static void a_missing_path_names_the_places(void **state) {
     free(folder);
 }
 
-/* A resolved spec put elsewhere still finds its data. */
+/* A resolved spec in another folder still finds its data. */
 static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     place *p = *state;
     char *file = at(p, "specs/run.yaml"), *expected = at(p, "specs/near"), *path;
@@ -550,11 +552,11 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     smoe_spec_free(&again);
 }
 
-/* ---- groups and profiles ------------------------------------------------------------------------ */
+/* ---- groups and profiles --------------------------------------------------------------------- */
 
 #define GROUPS "train: {optimizer: {groups: "
 
-/* Every way to write a list means the same; what is written reads back to itself, as YAML and JSON. */
+/* All spellings of a list mean the same; what is written is read back, as YAML and JSON. */
 static void groups_read_back(void **state) {
     (void)state;
     static const char right[] =
@@ -585,7 +587,7 @@ static void groups_read_back(void **state) {
     smoe_spec_free(&s);
 }
 
-/* All digits of a number in a list count for those of the whole. */
+/* All digits of a number in a list are kept. */
 static void groups_keep_their_digits(void **state) {
     (void)state;
     smoe_spec s = specs_good(GROUPS "[{match: a, decay: 0.12345678901234567}]}}", NULL, NULL, NULL);
@@ -642,7 +644,7 @@ static void a_profile_stands_before_the_file(void **state) {
     smoe_spec_free(&s);
     smoe_spec_free(&again);
     s = profiled("train: {optimizer: {groups: []}, batch_size: 12}", "paper", NULL);
-    assert_int_equal(s.model.moe.group_images, 6); /* fitted, as a default is */
+    assert_int_equal(s.model.moe.group_images, 6); /* adapted, as a default is */
     smoe_spec_free(&s);
     smoe_spec_text from = specs_text("{}");
     smoe_err err;
@@ -652,7 +654,7 @@ static void a_profile_stands_before_the_file(void **state) {
     smoe_spec_free(&s);
 }
 
-/* Every profile has every key, each once and good; the page has them as a table. */
+/* Every profile gives every key once, with a valid value; the page has them as a table. */
 static void profiles_are_whole(void **state) {
     (void)state;
     char *page = scratch_read("man/smoe-spec.5", NULL);

@@ -1,4 +1,4 @@
-/* Checkpoints: what is in them, which are kept, what is refused, and how models are found. */
+/* Checkpoints: their contents, which ones are kept, what is refused, and how models are found. */
 #include "run_folder.h"
 #include "tensors/safetensors.h"
 
@@ -28,7 +28,7 @@ static void test_checkpoint_round_trip(void **state) {
     smoe_checkpoint at = {0};
     assert_int_equal(run_folder_record(run, 0, 1, &r->err), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 0);
-    run_folder_assert_file(r, "metrics.jsonl", ""); /* from the start again */
+    run_folder_assert_file(r, "metrics.jsonl", ""); /* started again from the beginning */
     assert_int_equal(run_folder_checkpoint(r, run, 12, 0, 2), 0);
     assert_link(r, "latest", "step_00000012");
     assert_false(run_folder_has(r, "ckpt/best"));
@@ -47,7 +47,7 @@ static void test_checkpoint_round_trip(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* What others rely on: names, types and metadata of both files. */
+/* The format that others rely on: names, types and metadata of both files. */
 static void test_checkpoint_files(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -115,7 +115,7 @@ static void test_retention(void **state) {
     } rows[] = {
         {1, 1, 2, "1"},     {2, 1, 2, "1 2"},  {3, 1, 2, "1 2 3"}, /* the best stays */
         {4, 1, 2, "1 3 4"}, {5, 5, 2, "4 5"},  {6, 5, 2, "5 6"},
-        {7, 5, 1, "5 7"},   {8, 5, 0, "5 8"}, /* keep 0: the latest stays all the same */
+        {7, 5, 1, "5 7"},   {8, 5, 0, "5 8"}, /* keep 0: the latest is kept */
         {9, 0, 3, "5 8 9"}, {10, 10, 1, "10"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -130,7 +130,7 @@ static void test_retention(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* What is not finite is not saved, wherever it is; what was saved before stays. */
+/* Values that are not finite are not saved, wherever they are; earlier checkpoints stay. */
 static void test_nonfinite_is_not_saved(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -168,7 +168,8 @@ static void test_nonfinite_narrow_moments(void **state) {
     run_folder_closed(r, run, "failed");
 }
 
-/* Only what is spelt as a checkpoint is one: folders that look like a newer one drive none away. */
+/* Only folders with an exact checkpoint name are checkpoints: similar names that look newer
+ * delete none. */
 static void test_strangers_are_not_counted(void **state) {
     run_folder *r = *state;
     static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
@@ -189,7 +190,7 @@ static void test_strangers_are_not_counted(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* A resume from 2 does 3 again, which is there, and latest points at it or not. */
+/* A resume from 2 writes 3 again, which already exists; latest may point to it or not. */
 static void test_a_step_done_again(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -209,7 +210,7 @@ static void test_a_step_done_again(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* The states that a kill can leave, made by hand. */
+/* States that a kill can leave, made by hand. */
 static void test_recovery(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -221,7 +222,7 @@ static void test_recovery(void **state) {
     assert_int_equal(mkdir(a, 0777), 0);
     run_folder_write(r, "ckpt/.tmp-newstep_00000008/model.safetensors", "half");
     run_folder_write(r, "ckpt/latest.tmp-1-0", "");
-    /* step 6 stepped aside for a successor that never came */
+    /* step 6 was renamed for a successor that was never written */
     snprintf(a, sizeof a, "%s/ckpt/step_00000006", r->run);
     snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000006", r->run);
     assert_int_equal(rename(a, b), 0);
@@ -229,13 +230,13 @@ static void test_recovery(void **state) {
     assert_int_equal(run_folder_restored(r, run), 6);
     snprintf(a, sizeof a, "%s/ckpt", r->run);
     assert_int_equal(scratch_entries(a), 3);
-    /* ... and for one that did */
+    /* ... and for one that was */
     snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000004", r->run);
     assert_int_equal(mkdir(b, 0777), 0);
     run_folder_closed(r, run, NULL);
     run = run_folder_opened(r, SMOE_RUN_RESUME);
     assert_int_equal(scratch_entries(a), 3);
-    /* killed before the first link: the newest is whole, for it has its name */
+    /* killed before the first link: the newest is complete, since it has its final name */
     snprintf(a, sizeof a, "%s/ckpt/latest", r->run);
     assert_int_equal(unlink(a), 0);
     assert_int_equal(run_folder_restored(r, run), 6);
@@ -248,7 +249,7 @@ static void test_corrupt_checkpoints(void **state) {
     smoe_checkpoint at = {.step = 99};
     for (uint64_t step = 1; step <= 3; step++)
         assert_int_equal(run_folder_checkpoint(r, run, step, 0, 9), 0);
-    /* 3 is cut short, 2 has the state of 1: the suggestion must be 1 */
+    /* 3 is truncated, 2 has the state of 1: the suggestion must be 1 */
     char path[SCRATCH_PATH + 64], from[SCRATCH_PATH + 64];
     snprintf(path, sizeof path, "%s/ckpt/step_00000003/model.safetensors", r->run);
     assert_int_equal(truncate(path, 4000), 0);
@@ -265,8 +266,8 @@ static void test_corrupt_checkpoints(void **state) {
         strstr(r->err.text, "/ckpt/step_00000003/model.safetensors: tensor big.weight: offsets"));
     assert_non_null(strstr(r->err.text, "/ckpt/step_00000001: this older checkpoint is intact; to "
                                         "resume from it: ln -sfn step_00000001 "));
-    assert_true(run_folder_filled(&r->params, 50) && at.step == 99); /* untouched */
-    /* doing so works; the mixed one is refused by its step */
+    assert_true(run_folder_filled(&r->params, 50) && at.step == 99); /* unchanged */
+    /* following the suggestion works; the mixed checkpoint is refused by its step */
     char latest[SCRATCH_PATH + 16];
     snprintf(latest, sizeof latest, "%s/ckpt/latest", r->run);
     assert_int_equal(unlink(latest) | symlink("step_00000001", latest), 0);
@@ -348,7 +349,7 @@ static void test_state_metadata_is_checked(void **state) {
     run_folder_closed(r, run, "failed");
 }
 
-/* Puts one byte at a place from the end of a file. */
+/* Overwrites one byte at a distance from the end of a file. */
 static void spoil(const run_folder *r, const char *name, size_t from_end) {
     char path[SCRATCH_PATH + 64];
     size_t size;
@@ -366,7 +367,8 @@ static void not_restored(run_folder *r, smoe_run *run, const char *message) {
     if (!strstr(r->err.text, message)) fail_msg("\"%s\" is not in: %s", message, r->err.text);
 }
 
-/* A bit that has changed is found, in either file and in each tensor; the older one is suggested. */
+/* A flipped bit is detected, in either file and in each tensor; the older checkpoint is
+ * suggested. */
 static void test_checksums(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -391,8 +393,8 @@ static void test_checksums(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* The sum does not depend on the pieces that are summed in parallel, nor on the order of the tensors.
- */
+/* The checksum depends neither on the pieces that are summed in parallel, nor on the order of
+ * the tensors. */
 static void test_crc_of_large_tensors(void **state) {
     (void)state;
     enum { BYTES = (1 << 20) + 77 };
@@ -466,7 +468,7 @@ static void test_locate(void **state) {
                 "/no/such/place: neither a run, a checkpoint nor a file");
     not_located(r, "/dev/null", NULL, SMOE_DATA, "/dev/null: neither");
     run_folder_closed(r, run, "done");
-    /* a foreign file has no spec; one that is none is refused */
+    /* a foreign file has no spec; other files are refused */
     snprintf(folder, sizeof folder, "%s/foreign.safetensors", r->scratch.dir);
     assert_int_equal(smoe_safetensors_write(folder, NULL, 0, NULL, 0, &r->err), 0);
     locate(r, folder, NULL, folder, false);

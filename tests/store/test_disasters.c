@@ -1,4 +1,4 @@
-/* Neither SIGKILL nor a full disk costs a run a checkpoint. */
+/* Neither SIGKILL nor a full disk destroys a checkpoint of a run. */
 #include "run_folder.h"
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void test_file_limit(void **state) {
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     low = limit;
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    /* within the model; within the state, which is twice as large; within a line of the metrics */
+    /* within the model; within the state, twice as large; within a line of the metrics */
     size_t model = RUN_FOLDER_BIG * sizeof(real);
     rlim_t limits[] = {4096, model / 2, model + 8192, 40};
     for (int i = 0; i < 4; i++) {
@@ -42,20 +42,20 @@ static void test_file_limit(void **state) {
                                             : i < 3 ? "state.safetensors"
                                                     : "metrics.jsonl"));
         run_folder_assert_file(r, "metrics.jsonl",
-                               "{\"step\":1,\"train/loss\":1.0}\n"); /* no half line */
+                               "{\"step\":1,\"train/loss\":1.0}\n"); /* no partial line */
         char ckpt[SCRATCH_PATH + 8];
         snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
         assert_int_equal(scratch_entries(ckpt), 3);
         assert_int_equal(run_folder_restored(r, run), 1);
     }
     signal(SIGXFSZ, before);
-    assert_int_equal(run_folder_checkpoint(r, run, 2, 2, 1), 0); /* space again: it goes on */
+    assert_int_equal(run_folder_checkpoint(r, run, 2, 2, 1), 0); /* space again: it continues */
     run_folder_assert_kept(r, "2");
     run_folder_closed(r, run, "done");
 }
 
-/* In a child with a 1 MB file system of its own; its exit status is the line that failed, 77 where
- * it may not mount. */
+/* In a child process with its own 1 MB file system; its exit status is the line that failed, or
+ * 77 if it is not allowed to mount. */
 #define NEED(condition) \
     if (!(condition)) _exit(__LINE__ % 200 + 1)
 
@@ -66,8 +66,8 @@ static bool write_text(const char *path, const char *text) {
     return !fclose(out) && good;
 }
 
-/* A mount that nobody else sees, as root of a user namespace, which any user may be where the
- * system lets them. */
+/* A mount that nobody else sees, as root of a user namespace, which any user can be if the
+ * system allows it. */
 static bool small_disk(const char *where) {
     char users[64], groups[64];
     snprintf(users, sizeof users, "0 %u 1", (unsigned)getuid());
@@ -110,10 +110,10 @@ static void test_full_disk(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Checkpoints and records without end, until killed. */
+/* Writes checkpoints and records until killed. */
 static void child_writes(run_folder *r, smoe_run_mode mode, uint64_t step) {
     smoe_run *run;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the test fail first */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails first */
     if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err)) _exit(1);
     for (step++;; step++) {
         if (run_folder_record(run, (int)step, 0.5, &r->err)) _exit(2);
@@ -133,8 +133,8 @@ static void assert_records(run_folder *r, uint64_t step) {
     free(text);
 }
 
-/* After a kill: the run opens, and goes on from a whole checkpoint. Returns its step, 0 for none.
- */
+/* After a kill: the run opens, and continues from a complete checkpoint. Returns its step, 0 for
+ * none. */
 static uint64_t survivor(run_folder *r) {
     smoe_run *run = run_folder_opened(r, SMOE_RUN_RESUME);
     smoe_checkpoint at = {0};
@@ -150,8 +150,8 @@ static uint64_t survivor(run_folder *r) {
     return at.step;
 }
 
-/* A kill may leave checkpoints that were to be deleted; the next one that is undisturbed takes all
- * of them away: the two links, the two kept and the best remain. */
+/* A kill may leave checkpoints that were about to be deleted; the next undisturbed checkpoint
+ * removes all of them: the two links, the two newest and the best remain. */
 static void assert_tidied(run_folder *r, uint64_t step) {
     char ckpt[SCRATCH_PATH + 8];
     snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
@@ -162,7 +162,7 @@ static void assert_tidied(run_folder *r, uint64_t step) {
     assert_true(scratch_entries(ckpt) <= 2 + 2 + 1);
 }
 
-/* Waits until a checkpoint beyond `step` is linked; a minute is for the busiest machine. */
+/* Waits until a checkpoint beyond `step` is linked; a minute is enough on the busiest machine. */
 static void await_progress(const run_folder *r, uint64_t step) {
     char path[SCRATCH_PATH + 16], target[64] = "";
     snprintf(path, sizeof path, "%s/ckpt/latest", r->run);
@@ -180,7 +180,7 @@ static void test_killed_at_any_moment(void **state) {
     enum { KILLS = 60 };
     for (int kills = 0; kills < KILLS; kills++) {
         smoe_run_mode mode = run_folder_has(r, "") ? SMOE_RUN_RESUME : SMOE_RUN_NEW;
-        bool late = kills % 2; /* every other one before it has got anywhere */
+        bool late = kills % 2; /* every second one is killed right after its start */
         pid_t child = fork();
         assert_true(child >= 0);
         if (!child) child_writes(r, mode, step);
@@ -206,7 +206,7 @@ static void test_killed_at_any_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        /* First those that fork: OpenMP's threads do not come along. */
+        /* Tests that fork come first: OpenMP's threads are not inherited. */
         TEST(test_full_disk),
         TEST(test_killed_at_any_moment),
         TEST(test_file_limit),

@@ -1,6 +1,6 @@
-/* Model files that need no model: initial values equal to those of a table in memory, conversions
- * element by element, what is refused, and that a refusal leaves nothing behind. And models that
- * need no memory: weights used from the file. */
+/* Model files without a model in memory: initial values equal to those of a table in memory,
+ * conversions element by element, refused files, and that a refusal leaves no file behind. And
+ * models whose weights are used from the file. */
 #include "base/bf16.h"
 #include "models.h"
 #include "scratch.h"
@@ -20,7 +20,7 @@ static smoe_safetensors *opened(const char *path) {
     return file;
 }
 
-/* Wider than a piece of the writer (2^20) and than a stream of initial values (2^16). */
+/* Longer than a piece of the writer (2^20) and a stream of initial values (2^16). */
 static const char keys[] = "model.moe.experts=1100 model.width=16 model.mlp=64";
 
 static void test_initial(void **state) {
@@ -47,7 +47,7 @@ static void test_initial(void **state) {
     assert_true(largest > SMOE_TENSOR_PIECE);
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.step"), "0");
 
-    /* In BF16: each value rounded; the others named by `only` alone. */
+    /* In BF16: each value is rounded; with `only`, just the named tensors. */
     smoe_storage some = {.type = SMOE_DTYPE_BF16, .only = ".experts."};
     scratch_path(*state, narrow, "narrow");
     assert_int_equal(smoe_model_file_initial(narrow, r.params, &r.spec, &some, &result, &err), 0);
@@ -62,7 +62,7 @@ static void test_initial(void **state) {
             assert_true(((const smoe_bf16 *)t->data)[j] == smoe_bf16_round(w[j]));
     }
 
-    /* The same by conversion of the wide file, metadata included: the same bytes. */
+    /* The same by conversion of the F32 file, metadata included: the same bytes. */
     char again[SCRATCH_PATH];
     scratch_path(*state, again, "again");
     assert_int_equal(smoe_model_file_convert(again, file, &some, &result, &err), 0);
@@ -73,7 +73,7 @@ static void test_initial(void **state) {
     models_free(&r);
 }
 
-/* Every type to every type and back where nothing is lost. */
+/* Every type to every type and back, where this loses nothing. */
 static void test_there_and_back(void **state) {
     static const float values[] = {0, -0.0f, 1, -1.5f, 0.125f, 3, INFINITY, NAN};
     enum { N = sizeof values / sizeof *values };
@@ -144,9 +144,9 @@ static void test_refusals(void **state) {
     free(x);
 }
 
-/* ---- weights used from the file --------------------------------------------------------------- */
+/* ---- weights used from the file -------------------------------------------------------------- */
 
-/* The weights of r as a file in this storage, its data moved `shift` bytes from its place. */
+/* The weights of r as a file of this storage type, with the data shifted by `shift` bytes. */
 static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype type,
                                 const char *only, size_t shift) {
     char wide[SCRATCH_PATH], path[SCRATCH_PATH];
@@ -171,12 +171,13 @@ static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype ty
     scratch_write(path, moved, size + shift);
     free(bytes);
     free(moved);
-    /* The digest knows nothing of the blanks. */
+    /* The digest does not include the blanks. */
     if (smoe_safetensors_peek(&file, path, &err)) fail_msg("%s", err.text);
     return file;
 }
 
-/* A model over a file gives the bits of one that loaded it; which rows stay in the file. */
+/* A model that uses a file gives the bits of one that loaded it; also which tensors stay in the
+ * file. */
 static void same_logits(const models_rig *r, const smoe_safetensors *file, size_t in_file) {
     smoe_model *loaded, *mapped;
     smoe_err err = {0};
@@ -226,14 +227,14 @@ static void test_mapped(void **state) {
             const char *only;
             size_t shift, in_file;
         } rows[] = {
-            {SMOE_DTYPE_F32, NULL, 0, r.params->count},     /* all of it as it is */
-            {SMOE_DTYPE_F32, NULL, 4, r.params->count},     /* data at a multiple of 4 alone */
+            {SMOE_DTYPE_F32, NULL, 0, r.params->count},     /* all of it unchanged */
+            {SMOE_DTYPE_F32, NULL, 4, r.params->count},     /* data at a multiple of 4 only */
             {SMOE_DTYPE_F32, NULL, 1, 0},                   /* not aligned: copies */
             {SMOE_DTYPE_F16, NULL, 0, 0},                   /* converted */
             {SMOE_DTYPE_BF16, NULL, 0, 2},                  /* the two kernels of the experts */
-            {SMOE_DTYPE_BF16, NULL, 1, 0},                  /* not those either */
-            {SMOE_DTYPE_BF16, ".experts.fc1.weight", 2, 1}, /* the others fell out of line */
-            {SMOE_DTYPE_BF16, ".experts.fc1.weight", 0, r.params->count}, /* none did */
+            {SMOE_DTYPE_BF16, NULL, 1, 0},                  /* not these either */
+            {SMOE_DTYPE_BF16, ".experts.fc1.weight", 2, 1}, /* the others are not aligned */
+            {SMOE_DTYPE_BF16, ".experts.fc1.weight", 0, r.params->count}, /* all are */
         };
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
             smoe_safetensors *file = stored(state, &r, rows[k].type, rows[k].only, rows[k].shift);
@@ -244,7 +245,7 @@ static void test_mapped(void **state) {
     }
 }
 
-/* What smoe_params_load refuses is refused, and leaves the table without places. */
+/* Files that smoe_params_load refuses are refused here too, and the table then has no memory. */
 static void test_mapped_refusals(void **state) {
     models_rig r;
     smoe_err load = {0}, map = {0};

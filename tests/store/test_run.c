@@ -1,4 +1,5 @@
-/* Run directories: what is in them, who may have them, what a resume refuses, and the records. */
+/* Run directories: their contents, who may write to them, what a resume refuses, and the
+ * records. */
 #include "run_folder.h"
 #include "specs.h"
 #include "base/file.h"
@@ -14,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Opening fails with this code and a message that has this in it. */
+/* Opening fails with this code and a message that contains this text. */
 static void refused(run_folder *r, smoe_run_mode mode, smoe_code code, const char *message) {
     smoe_run *run;
     assert_int_equal(smoe_run_open(&run, r->run, mode, &r->spec, json_object(), &r->err), -1);
@@ -68,7 +69,7 @@ static void test_new_run(void **state) {
     snprintf(status, sizeof status, "done %ld %s\n", (long)getpid(), host);
     run_folder_assert_file(r, "STATUS", status);
     assert_int_equal(scratch_entries(r->run),
-                     7); /* spec env metrics log STATUS ckpt MANIFEST, nothing temporary */
+                     7); /* spec env metrics log STATUS ckpt MANIFEST, no temporary file */
 }
 
 static void test_new_is_exclusive(void **state) {
@@ -89,7 +90,7 @@ static void test_unwritable(void **state) {
     run_folder *r = *state;
     char path[SCRATCH_PATH];
     scratch_write(scratch_path(&r->scratch, path, "a"), "",
-                  0); /* a file where a folder should be */
+                  0); /* a file in the place of a folder */
     refused(r, SMOE_RUN_NEW, SMOE_RUNTIME, "Not a directory");
 }
 
@@ -102,10 +103,10 @@ static void test_one_process_at_a_time(void **state) {
     run_folder_closed(r, run, "stopped");
     run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), NULL);
     char *status = run_folder_read(r, "STATUS");
-    assert_int_equal(strncmp(status, "running ", 8), 0); /* closed without a word: as if killed */
+    assert_int_equal(strncmp(status, "running ", 8), 0); /* closed without a status: as if killed */
     free(status);
     run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME),
-                      "failed"); /* the lock counts, not the word */
+                      "failed"); /* the lock counts, not STATUS */
 }
 
 static void test_force(void **state) {
@@ -130,7 +131,7 @@ static void test_force(void **state) {
     char *log = run_folder_read(r, "log.txt");
     assert_null(strstr(log, "the old log"));
     free(log);
-    /* what is no run is left alone */
+    /* a folder that is not a run is left alone */
     char path[SCRATCH_PATH + 16];
     snprintf(path, sizeof path, "%s/STATUS", r->run);
     assert_int_equal(unlink(path), 0);
@@ -139,7 +140,8 @@ static void test_force(void **state) {
     run_folder_assert_file(r, "notes.txt", "mine");
 }
 
-/* Fewer steps than are done: nothing to go on with, and spec.yaml would be that of another run. */
+/* Fewer steps than are done: there is nothing to resume, and spec.yaml would be that of another
+ * run. */
 static void test_fewer_steps(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -179,7 +181,7 @@ static void loses(run_folder *r, const char *name) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* A run that has lost its STATUS is no half-made one: it goes on, and is not replaced. */
+/* A run that has lost its STATUS is not half-made: it can be resumed, and is not replaced. */
 static void test_without_status(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -192,7 +194,7 @@ static void test_without_status(void **state) {
     assert_int_equal(run_folder_restored(r, run), 3);
     run_folder_assert_file(r, "metrics.jsonl", "{\"step\":3,\"train/loss\":1.0}\n");
     run_folder_closed(r, run, "done");
-    /* checkpoints, records, a log or a spec by themselves are somebody else's */
+    /* checkpoints, records, a log or a spec alone do not make a run directory */
     loses(r, "STATUS");
     loses(r, "spec.yaml");
     for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
@@ -200,7 +202,7 @@ static void test_without_status(void **state) {
     assert_true(run_folder_has(r, "ckpt/step_00000003/model.safetensors"));
 }
 
-/* Folders that hold names of a run and are none: nothing in them is touched. */
+/* Folders with file names of a run that are not runs: nothing in them is changed. */
 static void test_folders_of_others(void **state) {
     run_folder *r = *state;
     static const char *const names[] = {"log.txt",  "metrics.jsonl", "spec.yaml",
@@ -210,7 +212,7 @@ static void test_folders_of_others(void **state) {
         snprintf(name, sizeof name, "other%zu", i);
         strcpy(r->run, scratch_path(&r->scratch, path, name));
         assert_int_equal(mkdir(r->run, 0777), 0);
-        run_folder_write(r, names[i], "mine\n"); /* also where ckpt is no folder */
+        run_folder_write(r, names[i], "mine\n"); /* also where ckpt is not a folder */
         for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
             refused(r, (smoe_run_mode)mode, SMOE_USAGE, "not a run directory");
         assert_int_equal(scratch_entries(r->run), 1);
@@ -232,7 +234,7 @@ static void test_resume_names_what_differs(void **state) {
     respecify(r, "name: one\nseed: 5\ndata: {source: shapes}\n"
                  "train: {steps: 2000, optimizer: {lr: 0.25}}\n");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 5");
-    assert_int_equal(r->err.lines, 2); /* both, and not train.steps */
+    assert_int_equal(r->err.lines, 2); /* both, but not train.steps */
     assert_non_null(strstr(r->err.text, "cannot resume: train.optimizer.lr was 0.001"));
     assert_null(strstr(r->err.text, "train.steps"));
     run_folder_assert_file(r, "spec.yaml", before);
@@ -263,7 +265,7 @@ static void test_resume_lets_some_keys_differ(void **state) {
 
 /* ---- every key ---- */
 
-/* Specs with which, taken together, every key has an effect. */
+/* Specs chosen so that every key has an effect in at least one of them. */
 static const char *const plains[] = {
     "data: {image_size: 12, classes: 9, augment: {randaugment: {n: 1}}}\n"
     "model: {qk_norm: true, moe: {experts: 2, slots_per_expert: 0}}\n"
@@ -288,11 +290,11 @@ static const char *const plains[] = {
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
 enum { PLAINS = sizeof plains / sizeof *plains };
 static const char *plain; /* one of them */
-static bool tried[200];   /* keys of the table that had an effect with one of them */
+static bool tried[200];   /* keys that had an effect in one of them */
 static size_t key_number;
 
-/* The first value of a key, of its choices or a few others, with which the spec is valid and has another resolved form;
- * false where there is none. */
+/* The first value of a key, from its choices or a few others, with which the spec is valid and
+ * resolves differently; false if there is none. */
 static bool changed(smoe_spec *spec, const char *key, const char *type) {
     char choices[400], *rest = choices;
     snprintf(choices, sizeof choices,
@@ -320,7 +322,7 @@ static bool changed(smoe_spec *spec, const char *key, const char *type) {
     return found;
 }
 
-/* Is it a word of the list? */
+/* Whether the list contains the word. */
 static bool listed(const char *key, const char *list) {
     char words[300], *rest = words;
     snprintf(words, sizeof words, "%s", list);
@@ -329,7 +331,7 @@ static bool listed(const char *key, const char *list) {
     return false;
 }
 
-/* What does not change the weights of a step may differ; any other key may not. */
+/* Keys that do not change the weights of a step may differ; any other key may not. */
 static void resume_with(void *user, const char *key, const char *type, const char *preset,
                         const char *help) {
     (void)preset, (void)help;
@@ -374,8 +376,8 @@ static void test_every_key_is_free_or_not(void **state) {
         if (!tried[i]) fail_msg("key number %zu of the table was not tried", i);
 }
 
-/* What has no effect in either spec may differ: the warm-up that fits the steps, of a schedule
- * without one. With an effect in one of them it may not. */
+/* A key without effect in either spec may differ, e.g. a warm-up that was fitted to the steps,
+ * if the schedule has none. If it has an effect in one of them, it may not. */
 static void test_idle_keys_may_differ(void **state) {
     run_folder *r = *state;
     respecify(r, "train: {steps: 40, schedule: {name: constant}}\n");
@@ -405,7 +407,7 @@ static void test_resume_keeps_the_earlier_env(void **state) {
     free(text);
 }
 
-/* What was computed is in the checkpoint: a spec.yaml that was edited does not change it. */
+/* The settings that were used are in the checkpoint: editing spec.yaml does not change them. */
 static void test_resume_knows_the_checkpoints_spec(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -421,7 +423,7 @@ static void test_resume_knows_the_checkpoints_spec(void **state) {
     free(original);
 }
 
-/* A run that was moved, and another that has taken its name: neither gets what was meant for both. */
+/* A run that was moved, and another one with its old name: neither gets files of the other. */
 static void test_moved_while_written(void **state) {
     run_folder *r = *state;
     char away[SCRATCH_PATH + 8];
@@ -441,7 +443,7 @@ static void test_moved_while_written(void **state) {
         if (taken) run_folder_assert_file(r, "metrics.jsonl", "");
         if (taken) assert_false(run_folder_has(r, "ckpt/latest"));
         if (taken) run_folder_closed(r, other, "done");
-        strcat(r->run, ".away"); /* where it is, it can be resumed */
+        strcat(r->run, ".away"); /* in its new place, it can be resumed */
         run = run_folder_opened(r, SMOE_RUN_RESUME);
         assert_int_equal(run_folder_restored(r, run), 1);
         run_folder_closed(r, run, "done");
@@ -450,7 +452,7 @@ static void test_moved_while_written(void **state) {
     }
 }
 
-/* A pipe in the place of a file is refused, and not waited for. */
+/* A pipe in place of a file is refused; the program does not wait for it. */
 static void test_pipes(void **state) {
     run_folder *r = *state;
     static const char *const names[] = {"log.txt", "metrics.jsonl", "spec.yaml", "env.json",
@@ -478,7 +480,7 @@ static void test_metrics_lines(void **state) {
     assert_int_equal(run_folder_record(run, 2, NAN, &r->err), 0);
     assert_int_equal(run_folder_record(run, 3, -INFINITY, &r->err), 0);
     assert_int_equal(run_folder_record(run, 3, 2, &r->err), 0);
-    /* 17 digits bring every double back; a real stays one */
+    /* 17 digits restore every double; a real stays one */
     static const char *const want = "{\"step\":1,\"train/loss\":0.1}\n"
                                     "{\"step\":2,\"train/loss\":null}\n"
                                     "{\"step\":3,\"train/loss\":null}\n"
@@ -491,7 +493,7 @@ static void test_metrics_lines(void **state) {
                      0);
     run_folder_assert_file(r, "metrics.jsonl", "{\"step\":1,\"train/loss\":0.1}\n");
     assert_int_equal(run_folder_record(run, 4, 1, &r->err),
-                     0); /* appended where the file now ends */
+                     0); /* appended at the present end of the file */
     run_folder_assert_file(r, "metrics.jsonl",
                            "{\"step\":1,\"train/loss\":0.1}\n"
                            "{\"step\":4,\"train/loss\":1.0}\n");
@@ -520,7 +522,7 @@ static void test_metrics_half_and_bad_lines(void **state) {
     run_folder_closed(r, run, "done");
 }
 
-/* Records that were there when the checkpoint was written must still be. */
+/* Records that existed when the checkpoint was written must still exist. */
 static void test_metrics_missing(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);

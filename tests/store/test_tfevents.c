@@ -1,4 +1,4 @@
-/* Event files, read back by a reader of its own: lengths, checksums, fields. */
+/* Event files, read by a separate reader in this test: lengths, checksums, fields. */
 #include "store/tfevents.h"
 #include "scratch.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* The check value that is published with the polynomial, and zeros of RFC 3720. */
+/* The check value published with the polynomial, and the zeros of RFC 3720. */
 static void crc(void **state) {
     (void)state;
     static const uint8_t zeros[32];
@@ -32,7 +32,7 @@ static uint32_t unmasked(uint32_t x) {
     return x << 15 | x >> 17;
 }
 
-/* A field of a message: number, kind, and its bytes or number; *p is moved behind it. */
+/* A field of a message: number, kind, and its bytes or value; *p is moved past it. */
 typedef struct field {
     unsigned number, kind;
     uint64_t value;
@@ -63,7 +63,7 @@ static field next(const uint8_t **p) {
     return f;
 }
 
-/* The field with that number of a message. */
+/* The field of a message with that number. */
 static field find(const uint8_t *bytes, uint64_t size, unsigned number) {
     for (const uint8_t *p = bytes; p < bytes + size;) {
         field f = next(&p);
@@ -79,7 +79,7 @@ static double real_of(field f) {
     return x;
 }
 
-/* All records of the only file of a folder; *count of them. */
+/* All records of the only file in a folder; their number in *count. */
 static char *read_file(scratch *dir, const char *folder, const uint8_t *record[8],
                        uint64_t length[8], size_t *count) {
     char path[SCRATCH_PATH], file[2 * SCRATCH_PATH] = "";
@@ -148,8 +148,8 @@ static void events(void **state) {
     assert_int_equal(find(value.bytes, value.value, 2).value & 0x7f800000, 0x7f800000);
     assert_ptr_equal(p, summary.bytes + summary.value);
 
-    /* buckets 0..1, 1..2 and 2..3 with 3, 0 and 5 in their middles: the sum is 3*0.5 + 5*2.5 = 14,
-     * that of squares 3*0.25 + 5*6.25 = 32 */
+    /* buckets 0..1, 1..2 and 2..3 with 3, 0 and 5 values at their centres: the sum is 3*0.5 +
+     * 5*2.5 = 14, the sum of squares 3*0.25 + 5*6.25 = 32 */
     summary = find(record[3], length[3], 5);
     p = summary.bytes;
     value = next(&p);
@@ -176,7 +176,7 @@ static void events(void **state) {
     scratch_remove(&dir);
 }
 
-/* Two writers in one second have a file each. */
+/* Two writers in the same second have separate files. */
 static void files_of_their_own(void **state) {
     (void)state;
     scratch dir;

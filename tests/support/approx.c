@@ -1,4 +1,4 @@
-/* See close.h. */
+/* See approx.h. */
 #include "approx.h"
 
 #include <math.h>

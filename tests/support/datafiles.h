@@ -1,44 +1,45 @@
-/* Data files for tests, made by the libraries of the formats: images, trees, archives. Every
- * failure fails the test that asked. */
+/* Data files for tests, made with the libraries of the formats: images, trees, archives. Every
+ * failure fails the calling test. */
 #ifndef DATAFILES_H
 #define DATAFILES_H
 
 #include "data/data.h"
 
 typedef struct datafile {
-    const char *name; /* inside the tree, "train/cat/a.png"; one ending in '/' is a folder */
+    const char *name; /* inside the tree, "train/cat/a.png"; a name ending in '/' is a folder */
     const void *bytes;
     size_t size;
 } datafile;
 
-/* A spec with what the data room reads; path is lent. 64 MiB of cache, no augmentation,
- * the shapes of the defaults, and few facts, alike frequent. */
+/* A spec with the keys that lib/data reads; path is borrowed. 64 MiB of cache, no augmentation,
+ * shapes as by default, and a small number of facts, all equally frequent. */
 smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size, size_t channels);
 
-/* pixel [height, width, channels] encoded into fresh memory. Grey for 1 channel, RGB for 3; for 4
- * RGBA, or in a JPEG the inks as they are stored. */
+/* pixel [height, width, channels] encoded into newly allocated memory. Grey for 1 channel, RGB
+ * for 3; for 4 RGBA, or in a JPEG the inks as stored. */
 uint8_t *datafiles_png(const uint8_t *pixel, size_t width, size_t height, size_t channels,
                        size_t *size);
 uint8_t *datafiles_jpeg(const uint8_t *pixel, size_t width, size_t height, size_t channels,
                         size_t *size);
 
-/* The same as WebP, without loss; 3 channels or 4. */
+/* The same as lossless WebP; 3 channels or 4. */
 uint8_t *datafiles_webp(const uint8_t *pixel, size_t width, size_t height, size_t channels,
                         size_t *size);
 
-/* Smooth but not symmetric pictures, different for every seed. */
+/* Smooth but asymmetric pictures, different for every seed. */
 void datafiles_picture(uint8_t *pixel, size_t width, size_t height, size_t channels, unsigned seed);
 
-/* The files below a folder that exists. */
+/* Writes the files below an existing folder. */
 void datafiles_tree(const char *folder, const datafile *file, size_t count);
 
-/* The same as an archive; its ending says which: .tar, .tar.gz, .tgz or .zip. */
+/* The same as an archive; its suffix gives the kind: .tar, .tar.gz, .tgz or .zip. */
 void datafiles_archive(const char *path, const datafile *file, size_t count);
 
-/* Bytes as gzip, in fresh memory. */
+/* Bytes as gzip, in newly allocated memory. */
 uint8_t *datafiles_gzip(const void *bytes, size_t n, size_t *size);
 
-/* Opening must fail with that code and a message that contains each of the words, ended by NULL. */
+/* Opening must fail with that code and a message that contains each of the words; NULL ends the
+ * list. */
 void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code, ...);
 
 #endif

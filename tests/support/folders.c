@@ -1,4 +1,4 @@
-/* Sample folders of images; see folders.h. */
+/* Sample image folders; see folders.h. */
 #include "folders.h"
 
 #include <setjmp.h>

@@ -9,13 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The ends of each pair of processes: fd[i][j] is that of i. */
+/* The sockets between processes: fd[i][j] is the one that process i uses for j. */
 typedef struct wires {
     int fd[FORKED_MOST][FORKED_MOST];
     int rank;
 } wires;
 
-/* Both directions at once, so that neither waits for the other. */
+/* Sends and receives at the same time, so that neither process waits for the other. */
 static void wire_exchange(void *self, int other, const void *out, size_t out_bytes, void *in,
                           size_t in_bytes) {
     const wires *w = self;
@@ -24,7 +24,7 @@ static void wire_exchange(void *self, int other, const void *out, size_t out_byt
     char *to = in;
     while (out_bytes || in_bytes) {
         struct pollfd p = {.fd = fd, .events = (out_bytes ? POLLOUT : 0) | (in_bytes ? POLLIN : 0)};
-        if (poll(&p, 1, 20000) <= 0) _exit(3); /* nobody is there */
+        if (poll(&p, 1, 20000) <= 0) _exit(3); /* the other process is gone */
         if (!in_bytes && p.revents & (POLLERR | POLLHUP)) _exit(4);
         if (out_bytes && p.revents & POLLOUT) {
             ssize_t n = send(fd, from, out_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);

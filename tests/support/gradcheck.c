@@ -24,7 +24,7 @@ void gradcheck_begin(gradcheck *c) {
     c->mark = mark_of(c);
 }
 
-/* The difference quotient along v; false when either step flips a choice. */
+/* The difference quotient along v; false if either step changes a discrete choice. */
 static bool quotient(gradcheck *c, double *slope, real *x, const double *v, size_t n, double h) {
     real *kept = malloc(n * sizeof *kept);
     double side[2];
@@ -53,7 +53,7 @@ static bool wrong(gradcheck *c, const char *fmt, ...) {
     return false;
 }
 
-/* One quotient against the claim. Written so that NaN on either side is a fault. */
+/* Compares one quotient with the gradient. Written so that NaN on either side is a fault. */
 static bool agree(gradcheck *c, const char *name, const char *where, double claimed, double slope,
                   double scale) {
     c->checked++;
@@ -77,7 +77,7 @@ static bool elements(gradcheck *c, const char *name, real *x, const real *g, siz
     return good;
 }
 
-/* A direction of length one: the slope along it is of the size of |g| / sqrt(n). */
+/* A direction of length one: the slope along it is about |g| / sqrt(n). */
 static bool direction(gradcheck *c, const char *name, real *x, const real *g, size_t n,
                       double scale) {
     double *v = malloc(n * sizeof *v), claimed = 0, length = 0, slope;
@@ -108,8 +108,8 @@ bool gradcheck_array(gradcheck *c, const char *name, real *x, const real *g, siz
     if (largest < least) {
         if (!c->may_vanish || !strstr(name, c->may_vanish))
             return wrong(c, "%s: vacuous, no gradient above %g", name, largest);
-        /* Differences that are only rounding, four of the loss's last bits: 1e-9 by the defaults
-         * for a loss of 10, and more for a larger one. */
+        /* Differences that are only rounding, four of the loss's last bits: by default 1e-9 for
+         * a loss of 10, and more for a larger one. */
         largest = 100 * least * fmax(1, fabs(c->loss(c->user)) / 10);
     }
     good &= elements(c, name, x, g, n, largest);

@@ -1,4 +1,4 @@
-/* See inspected.h. */
+/* See inspect_fixture.h. */
 #include "inspect_fixture.h"
 #include "gradcheck.h"
 #include "models.h"

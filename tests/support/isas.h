@@ -4,11 +4,12 @@
 
 #include "math/kernels.h"
 
-/* From the narrowest to the widest, NULL at the end; smoe_kernels_of says which are there. */
+/* From the narrowest to the widest, with NULL at the end; smoe_kernels_of says which are
+ * available. */
 extern const char *const isas_all[];
 
-/* A cmocka test: this program again, with SMOE_ISA set to each instruction set that is not the one
- * in force; whatever fails there fails here. Does nothing in such a child. */
+/* A cmocka test: runs this program again with SMOE_ISA set to each other instruction set; a
+ * failure there is a failure here. Does nothing in such a child process. */
 void isas_run_again(void **state);
 
 #endif

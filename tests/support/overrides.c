@@ -23,7 +23,7 @@ void overrides_parse(smoe_spec *spec, const char *text, const overrides *list) {
     smoe_spec_text from = {.text = (char *)text,
                            .length = strlen(text),
                            .label = (char *)"row",
-                           .of_cells = true}; /* lists serve several routers */
+                           .of_cells = true}; /* lists are used with several routers */
     if (smoe_spec_parse_text(spec, &from, pointers, list->count, &err)) fail_msg("%s", err.text);
 }
 

@@ -1,5 +1,5 @@
-/* Specs for tests as users write them: a YAML text and key=value overrides; failures fail the test.
- */
+/* Specs for tests as users write them: a YAML text and key=value overrides. Every failure fails
+ * the calling test. */
 #ifndef SMOE_TEST_OVERRIDES_H
 #define SMOE_TEST_OVERRIDES_H
 
@@ -12,10 +12,10 @@ typedef struct overrides {
     size_t count;
 } overrides;
 
-/* Adds one, as printf. */
+/* Adds an override, formatted as by printf. */
 void overrides_set(overrides *list, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
-/* text with the overrides applied; free spec with smoe_spec_free. */
+/* The text with the overrides applied; free spec with smoe_spec_free. */
 void overrides_parse(smoe_spec *spec, const char *text, const overrides *list);
 
 /* The cost of that spec; free it with smoe_cost_free. options may be NULL. */

@@ -1,4 +1,4 @@
-/* See handmade.h. */
+/* See raw_safetensors.h. */
 #include "raw_safetensors.h"
 
 #include <stdint.h>

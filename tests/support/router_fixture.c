@@ -1,4 +1,4 @@
-/* See routed.h. */
+/* See router_fixture.h. */
 #include "router_fixture.h"
 #include "gradcheck.h"
 #include "models.h"
@@ -16,7 +16,7 @@ void router_fixture_reserve(router_fixture *r) {
     r->router->type->reserve(r->router, r->B, true, &r->keep);
     if (smoe_arena_bind(&r->keep, &err)) fail_msg("%s", err.text);
     r->router->type->reserve(r->router, r->B, true, &r->keep);
-    memset(r->keep.base, 0xff, r->keep.size); /* NaN as numbers, huge as counts */
+    memset(r->keep.base, 0xff, r->keep.size); /* NaN as real, huge as counts */
 }
 
 bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B) {

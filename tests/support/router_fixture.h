@@ -1,5 +1,5 @@
-/* One router by itself, with tokens of its own: for tests of what it decides. Not to be copied: the
- * router points into it. Every failure fails the test that asked. */
+/* A single router with its own tokens: for tests of its decisions. Must not be copied, since the
+ * router points into it. Every failure fails the calling test. */
 #ifndef SMOE_TEST_ROUTED_H
 #define SMOE_TEST_ROUTED_H
 
@@ -12,25 +12,25 @@ typedef struct router_fixture {
     smoe_plan *plan; /* the router's */
     smoe_arena keep;
     size_t B, d;
-    real *x; /* [B*T,d] normal numbers, T of an image */
+    real *x; /* [B*T,d] normal numbers, T per image */
     smoe_pass pass;
 } router_fixture;
 
-/* models_base with `keys` (see models.h), T tokens an image, B images, reserved for training and
- * evaluation; weights scattered. False when the spec is refused. */
+/* models_base with `keys` (see models.h), T tokens per image, B images, reserved for training
+ * and evaluation; weights scattered. False if the spec is refused. */
 bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B) SMOE_MUST_CHECK;
 void router_fixture_free(router_fixture *r);
 
-/* Binds the buffers anew, for the number of threads now set, full of rubbish. */
+/* Binds the buffers again, for the current number of threads, filled with garbage. */
 void router_fixture_reserve(router_fixture *r);
 
-/* One pass over the first `images` images. */
+/* A forward pass over the first `images` images. */
 void router_fixture_pass(router_fixture *r, size_t images, bool train);
 
 /* The tensor `name` of the router, as blocks.1.mlp.router.NAME. */
 real *router_fixture_tensor(router_fixture *r, const char *name);
 
-/* Everything a plan says, in one number that any changed bit changes. */
+/* A hash of everything in a plan: any changed bit changes it. */
 uint64_t router_fixture_bits(const smoe_plan *plan);
 
 #endif

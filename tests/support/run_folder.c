@@ -1,4 +1,4 @@
-/* See room.h. */
+/* See run_folder.h. */
 #include "run_folder.h"
 #include "specs.h"
 
@@ -42,7 +42,7 @@ static const char *in_run(char path[SCRATCH_PATH], const run_folder *r, const ch
     return path;
 }
 
-/* Records without their running checksums, which have tests of their own. */
+/* Records without their running checksums, which are tested separately. */
 static void drop_chains(char *text) {
     static const char key[] = ",\"chain\":\"";
     for (char *at = text; (at = strstr(at, key));) {
@@ -92,7 +92,7 @@ int run_folder_record(smoe_run *run, int step, double loss, smoe_err *err) {
     return smoe_run_metrics(run, o, err);
 }
 
-/* Every element of every slab a function of (slab, place, step). */
+/* Every element of every slab is a function of (slab, place, step). */
 static real element(int slab, size_t i, uint64_t step) {
     return (real)((double)((i * 31 + (size_t)slab * 7 + step * 1009) % 4099) / 4096);
 }

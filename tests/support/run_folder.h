@@ -1,7 +1,7 @@
-/* What tests of run directories work in: a temporary folder, a run in it that is not there yet, and
- * parameters whose every value says of which step it is. Setup and teardown are cmocka's; *state is
- * the fixture. Every failure fails the test that asked, except in functions that return a
- * status. */
+/* Fixture for tests of run directories: a temporary folder, the path of a run in it that does
+ * not exist yet, and parameters whose values depend on the step. Setup and teardown are
+ * cmocka's; *state is the fixture. Every failure fails the calling test, except in functions
+ * that return a status. */
 #ifndef SMOE_TEST_RUN_FOLDER_H
 #define SMOE_TEST_RUN_FOLDER_H
 
@@ -14,7 +14,7 @@ enum {
 
 typedef struct run_folder {
     scratch scratch;
-    char run[SCRATCH_PATH]; /* SCRATCH/a/run, which is not there */
+    char run[SCRATCH_PATH]; /* SCRATCH/a/run, which does not exist */
     smoe_spec spec;
     smoe_params params; /* big.weight and scale */
     smoe_err err;
@@ -25,7 +25,7 @@ int run_folder_teardown(void **state);
 
 /* ---- files of the run ---- */
 
-/* Its text, to be freed. */
+/* The text of a file, to be freed. */
 char *run_folder_read(const run_folder *r, const char *name);
 void run_folder_write(const run_folder *r, const char *name, const char *text);
 bool run_folder_has(const run_folder *r, const char *name);
@@ -40,17 +40,19 @@ int run_folder_record(smoe_run *run, int step, double loss, smoe_err *err);
 
 /* ---- checkpoints ---- */
 
-/* The parameters anew, with that many slabs: weights, gradients, and one or two moments. */
+/* Allocates the parameters again, with that many slabs: weights, gradients, and one or two
+ * moments. */
 void run_folder_params(smoe_params *params, int slabs);
-/* Every element of every slab a function of slab, place and step; and whether it is that of the step. */
+/* Sets every element of every slab to a function of slab, place and step; checks that it has the
+ * value of the step. */
 void run_folder_fill(const smoe_params *params, uint64_t step);
 bool run_folder_filled(const smoe_params *params, uint64_t step);
 /* Fills for the step and writes its checkpoint; best_step 0: there is no best one. */
 int run_folder_checkpoint(run_folder *r, smoe_run *run, uint64_t step, uint64_t best_step,
                           size_t keep);
-/* Clears the parameters, restores, and says which step it was; the values must be that step's. */
+/* Clears the parameters and restores. Returns the step; the values must be those of the step. */
 uint64_t run_folder_restored(run_folder *r, smoe_run *run);
-/* The steps that have a checkpoint, as "1 3 4". */
+/* The steps that have a checkpoint, e.g. "1 3 4". */
 void run_folder_assert_kept(const run_folder *r, const char *want);
 
 #endif

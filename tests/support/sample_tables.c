@@ -1,6 +1,6 @@
 /* Tables and samples for tests of drawing; see sample_tables.h. Images are 4 pixels wide with 2
- * patches along an edge, blocks 1 and 3 have 2 experts: of 2 slots each in the soft run; the choice
- * run has a class token, so 5 tokens. */
+ * x 2 patches; blocks 1 and 3 have 2 experts, in the soft run with 2 slots each. The choice run
+ * has a class token, hence 5 tokens. */
 #include "sample_tables.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* A row that begins with the run and the block. */
+/* A row that starts with the run and the block. */
 #define PUT(frame, who, where, ...) \
     smoe_frame_put(frame, {"run", .text = who}, {"block", .number = (double)(where)}, __VA_ARGS__)
 
@@ -103,7 +103,7 @@ static void fill_frames(smoe_frame *frame) {
     static const char *const names[SAMPLE_FRAMES] = {
         "runs",        "routing",      "combine_expert", "dispatch_bands", "slot_correlation",
         "expert_load", "class_expert", "over_steps"};
-    /* of the runs some columns are enough */
+    /* for the runs some of the columns suffice */
     static const smoe_column runs[] = {
         TEXT(run), TEXT(router), NUMBER(parameters), NUMBER(precision_at_1), {0}};
     smoe_frame_init(&frame[0], names[0], names[0], "What is measured", runs);
@@ -123,7 +123,8 @@ static void fill_frames(smoe_frame *frame) {
         if (smoe_frame_check(&frame[i], &err)) fail_msg("%s", err.text);
 }
 
-/* Pixels: channel c of pixel i is -1 + (c + i)/16 ... of the first image, 1/8 more in the second. */
+/* Pixels: channel c of pixel i is -1 + (c + i)/16 in the first image, and 1/8 more in the
+ * second. */
 static void fill_pixels(smoe_sample *s) {
     s->pixels = malloc(3 * 16 * sizeof *s->pixels);
     for (size_t c = 0; c < 3; c++)
@@ -131,8 +132,8 @@ static void fill_pixels(smoe_sample *s) {
             s->pixels[c * 16 + i] = -1 + (float)(c + i) / 16 + (float)s->image / 8;
 }
 
-/* Slot s takes half of its weight from token s and shares the rest among the others; slot 3 of block
- * 3 takes token 0 alone. Combine weights: token t gives slot s (1 + (s + t) mod 4)/10. */
+/* Slot s takes half of its weight from token s and the rest evenly from the others; slot 3 of
+ * block 3 takes only token 0. Combine weights: token t gives slot s (1 + (s + t) mod 4)/10. */
 static void fill_dense(smoe_sample_layer *l, size_t block) {
     *l = (smoe_sample_layer){.block = block, .E = 2, .P = 2, .S = 4};
     l->dispatch = malloc(16 * sizeof *l->dispatch);
@@ -145,8 +146,8 @@ static void fill_dense(smoe_sample_layer *l, size_t block) {
         }
 }
 
-/* Of the tokens 0 (class token) .. 4: 1 goes to expert 0, 2 to both, 4 to expert 1; 0 and 3 are
- * dropped. */
+/* Of the tokens 0 (class token) .. 4, token 1 goes to expert 0, 2 to both, 4 to expert 1; 0 and
+ * 3 are dropped. */
 static void fill_sparse(smoe_sample_layer *l, size_t block) {
     static const smoe_sample_place place[] = {
         {1, 0, 0, 0.75f}, {2, 0, 1, 0.25f}, {2, 1, 0, 0.5f}, {4, 1, 1, 0.125f}};

@@ -1,4 +1,4 @@
-/* Small tables and samples with known contents, for what draws them. */
+/* Small tables and samples with known contents, for tests of drawing. */
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
@@ -7,7 +7,7 @@
 
 enum { SAMPLE_FRAMES = 8, SAMPLE_SAMPLES = 3 };
 
-/* A name that would break out of HTML, of CSV and of gnuplot's strings. */
+/* A name that would break HTML, CSV and gnuplot strings if not escaped. */
 #define SAMPLE_RUN "a, <b>&\"c\"'d"
 
 typedef struct sample_tables {
@@ -17,14 +17,14 @@ typedef struct sample_tables {
     smoe_sample sample[SAMPLE_SAMPLES]; /* two of the soft run SAMPLE_RUN, then one of "choice" */
 } sample_tables;
 
-/* As a test's setup and teardown: *state is a sample_tables. */
+/* cmocka's setup and teardown: *state is a sample_tables. */
 int sample_tables_setup(void **state);
 int sample_tables_teardown(void **state);
 
-/* An empty table with the name and the columns of one of smoe inspect. */
+/* An empty table with this name and the columns of that table of smoe inspect. */
 void sample_tables_init(smoe_frame *frame, const char *name);
 
-/* The frame of a name, which must be there. */
+/* The frame with that name, which must exist. */
 const smoe_frame *sample_tables_frame(const sample_tables *d, const char *name);
 
 #endif

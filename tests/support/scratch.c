@@ -1,4 +1,4 @@
-/* See scratch.h. Uses nothing of the library, which it helps to test. */
+/* See scratch.h. Uses nothing from the library, since it helps to test it. */
 #include "scratch.h"
 
 #include <setjmp.h>

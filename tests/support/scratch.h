@@ -1,4 +1,4 @@
-/* A temporary folder a test works in, and files in it. Every failure fails the test that asked. */
+/* A temporary folder for a test, and files in it. Every failure fails the calling test. */
 #ifndef SCRATCH_H
 #define SCRATCH_H
 
@@ -13,21 +13,21 @@ typedef struct scratch {
 void scratch_make(scratch *s);
 void scratch_remove(scratch *s);
 
-/* The same as a test's setup and teardown: *state is the folder. */
+/* The same as cmocka's setup and teardown: *state is the folder. */
 int scratch_setup(void **state);
 int scratch_teardown(void **state);
 
-/* The path of a name in the folder, in buf, which it returns. */
+/* The path of a name in the folder, written to buf, which is returned. */
 const char *scratch_path(const scratch *s, char buf[SCRATCH_PATH], const char *name);
 
-/* The whole file in fresh memory with a NUL after it; size may be NULL. */
+/* The whole file in newly allocated memory, with a NUL after it; size may be NULL. */
 char *scratch_read(const char *path, size_t *size);
 void scratch_write(const char *path, const void *bytes, size_t size);
 
-/* The two files have the same bytes. */
+/* Whether the two files have the same bytes. */
 void scratch_assert_same(const char *a, const char *b);
 
-/* Entries of a folder, "." and ".." not counted. */
+/* Number of entries of a folder, without "." and "..". */
 size_t scratch_entries(const char *path);
 
 #endif

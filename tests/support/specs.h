@@ -1,21 +1,21 @@
-/* Specs that must be right, or wrong, for the tests of the spec room. Every failure fails the test
- * that asked. */
+/* Specs that must be valid, or invalid, for the tests of lib/spec. Every failure fails the
+ * calling test. */
 #ifndef SPECS_H
 #define SPECS_H
 
 #include "spec/spec.h"
 
-/* The spec of a text and up to three overrides (NULL: no more), which must be right. Free it with
- * smoe_spec_free. */
+/* The spec of a text and up to three overrides (NULL: no more), which must be valid. Free it
+ * with smoe_spec_free. */
 smoe_spec specs_good(const char *text, const char *a, const char *b, const char *c);
 
-/* Such a text, called "t", and override (or NULL) must be refused with exactly this message. */
+/* The text, called "t", with the override (or NULL) must be refused with exactly this message. */
 void specs_wrong(const char *text, const char *override, const char *message);
 
-/* The text, called "t", as it is handed to what reads it: nothing to free. */
+/* The text, called "t", in the form its reader takes: nothing to free. */
 smoe_spec_text specs_text(const char *text);
 
-/* The spec as YAML in fresh memory. */
+/* The spec as YAML in newly allocated memory. */
 char *specs_yaml(const smoe_spec *spec, bool origins);
 
 #endif

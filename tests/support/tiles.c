@@ -1,4 +1,4 @@
-/* See tiles.h; the rules are those of Intel's manual for TDPBF16PS and VDPBF16PS, which
+/* See tiles.h. The rules are those of Intel's manual for TDPBF16PS and VDPBF16PS, which
  * math/kernels.h repeats. */
 #include "tiles.h"
 
@@ -10,7 +10,7 @@ float tiles_flushed(float x) {
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x;
 }
 
-/* Term p of row i of A, or of column j of B, in a step of a panel. */
+/* Term p of row i of A, or of column j of B, in one step of a panel. */
 static float term_a(const smoe_bf16 *a, size_t i, size_t p) {
     return smoe_bf16_widen(a[i / ROWS * TILE + i % ROWS * DEEP + p]);
 }

@@ -1,4 +1,4 @@
-/* See jobs.h. */
+/* See training.h. */
 #include "training.h"
 #include "approx.h"
 #include "train/optim.h"

@@ -1,5 +1,5 @@
-/* A spec, where it is trained, and what came of it: for tests that look at training from the outside. Every failure
- * fails the test that asked, but of jobs_run. */
+/* A spec, the folder in which it is trained, and the result: for tests of training from outside.
+ * Every failure fails the calling test, except in training_run. */
 #ifndef SMOE_TEST_JOBS_H
 #define SMOE_TEST_JOBS_H
 
@@ -14,13 +14,13 @@
 
 typedef struct job {
     scratch folder;
-    char dir[SCRATCH_PATH]; /* of the run, in the folder */
+    char dir[SCRATCH_PATH]; /* of the run, inside the folder */
     smoe_spec spec;
     char init[SCRATCH_PATH]; /* a file to start from; empty: none */
-    uint64_t stop_at;        /* when to ask it to stop; 0: never */
+    uint64_t stop_at;        /* step at which to request a stop; 0: never */
     volatile sig_atomic_t stop;
-    double step_pause, eval_pause; /* seconds that the observer takes */
-    size_t steps, evals;           /* times it was called */
+    double step_pause, eval_pause; /* seconds that the observer waits */
+    size_t steps, evals;           /* number of calls */
     smoe_train_result result;
     smoe_err err;
 } job;
@@ -32,15 +32,15 @@ void training_end(job *j);
 /* 0, or the code of the failure. */
 int training_run(job *j, smoe_run_mode mode, uint64_t stop_at);
 void training_finish(job *j, smoe_run_mode mode);
-/* A new run of that name in the folder; its path in `dir`. */
+/* A new run of that name in the folder; its path is in `dir`. */
 void training_finish_in(job *j, char dir[SCRATCH_PATH], const char *name);
 
 /* ---- what is in a run directory ---- */
 
-/* A file in fresh memory; size may be NULL. */
+/* A file in newly allocated memory; size may be NULL. */
 char *training_read(const char *dir, const char *name, size_t *size);
 void training_assert_status(const char *dir, const char *word);
-/* metrics.jsonl as a fresh array; and a number of a record, which must have it. */
+/* metrics.jsonl as a newly allocated array; and a number of a record, which must have it. */
 json_t *training_records(const char *dir);
 double training_number(const json_t *record, const char *key);
 

@@ -1,4 +1,4 @@
-/* Zip files in memory, stored without compression, for tests and fuzz targets of what reads them. */
+/* Zip files in memory, stored without compression, for tests and fuzz targets of their readers. */
 #ifndef ZIPFILE_H
 #define ZIPFILE_H
 
@@ -10,7 +10,7 @@
 typedef struct zipfile {
     unsigned char *bytes;
     size_t size, room;
-    unsigned char *directory; /* of the members so far */
+    unsigned char *directory; /* entries of the members so far */
     size_t directory_size, directory_room;
     unsigned members;
 } zipfile;
@@ -49,7 +49,7 @@ static inline void zipfile_add(zipfile *z, const char *name, const void *data, s
     z->members++;
 }
 
-/* Afterwards bytes[size] is the whole file; zipfile_free frees it. */
+/* Completes the file in bytes[size]; zipfile_free frees it. */
 static inline void zipfile_end(zipfile *z) {
     unsigned char end[22] = {'P', 'K', 5, 6};
     zipfile_little(end + 8, z->members, 2);

@@ -1,4 +1,5 @@
-/* Claims: one holder at a time, also where many try at once; who is gone, and who only seems so. */
+/* Claims: one holder at a time, even if many processes try at once; which holders are gone, and
+ * which only appear so. */
 #include "base/clock.h"
 #include "sweep/claim.h"
 #include "scratch.h"
@@ -42,7 +43,7 @@ static void one_has_it(void **state) {
     smoe_claim_release(&second);
 }
 
-/* A worker that outlives the process that took the claim keeps it. */
+/* A worker that outlives the process that took the claim keeps the claim. */
 static void a_worker_counts(void **state) {
     char path[SCRATCH_PATH];
     smoe_claim claim;
@@ -74,7 +75,8 @@ static void write_foreign(const char *path, int beat) {
     scratch_write(path, text, (size_t)n);
 }
 
-/* Of another machine: it stands while it changes, whatever its clock says, and a lease longer. */
+/* The claim of another machine: it is valid as long as it changes, whatever its clock says, and
+ * for one lease after that. */
 static void another_machine_is_believed_for_a_lease(void **state) {
     const struct timespec moment = {.tv_nsec = 400000000};
     char path[SCRATCH_PATH];
@@ -95,18 +97,19 @@ static void another_machine_is_believed_for_a_lease(void **state) {
     }
     assert_int_equal(got, 1);
     assert_true(smoe_now() - begin > 0.5);
-    /* Now the other one finds that it has lost it. */
+    /* Now the other holder notices that it has lost the claim. */
     smoe_err err;
     smoe_claim late = {.path = strdup(path), .token = "t", .lease = 1};
     assert_int_equal(smoe_claim_renew(&late, 0, &err), -1);
     assert_non_null(strstr(err.text, "another process has taken it over"));
     smoe_claim_release(&late);
-    assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0); /* and has not removed this one */
+    assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0); /* and has not removed the new one */
     smoe_claim_release(&claim);
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* A claim that is gone, as somebody took it for another's and has not put it back, is made again. */
+/* A claim file that is missing, because another process took it by mistake and has not restored
+ * it, is created again. */
 static void a_lost_file_comes_back(void **state) {
     char path[SCRATCH_PATH];
     smoe_claim claim;
@@ -117,12 +120,12 @@ static void a_lost_file_comes_back(void **state) {
     assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0);
     assert_int_equal(access(path, F_OK), 0);
     smoe_claim_release(&claim);
-    /* What a process has created and not written yet is somebody's. */
+    /* A file that a process has created but not written yet counts as a claim. */
     scratch_write(path, "", 0);
     assert_int_equal(take(&claim, path, NULL), 0);
 }
 
-/* Processes that hold it in turn, and are killed while they do: never two at a time. */
+/* Processes that hold the claim in turn, and are killed while they hold it: never two at a time. */
 static void many_take_turns(void **state) {
     enum { PROCESSES = 6, TURNS = 40 };
     char path[SCRATCH_PATH], guard[SCRATCH_PATH];
@@ -137,10 +140,10 @@ static void many_take_turns(void **state) {
             int got = take(&claim, path, NULL);
             if (got < 0) _exit(2);
             if (!got) continue;
-            if (mkdir(guard, 0700)) _exit(3); /* another one is here */
+            if (mkdir(guard, 0700)) _exit(3); /* another holder is here */
             if (rmdir(guard)) _exit(4);
             turn++;
-            if (p % 2 && turn == TURNS / 2) _exit(0); /* with the claim */
+            if (p % 2 && turn == TURNS / 2) _exit(0); /* while holding the claim */
             smoe_claim_release(&claim);
         }
         _exit(0);

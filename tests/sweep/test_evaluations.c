@@ -1,7 +1,7 @@
 /*
  * Evaluations of a sweep without training or data: which points are made and refused, that the
- * manifest gives them back, and the tables and figures of results that the test wrote. What they come to
- * for trained trials is in tests/cli/case_evaluations.sh.
+ * manifest preserves them, and the tables and figures of results that the test wrote. Evaluations
+ * of trained trials are in tests/cli/case_evaluations.sh.
  */
 #include "approx.h"
 #include "sweep_folder.h"
@@ -23,7 +23,7 @@
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 
-/* The same of a file, which must be there. */
+/* The same for a file, which must exist. */
 static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
     smoe_spec_text from;
     if (smoe_spec_text_read(&from, file, err)) fail_msg("%s", err->text);
@@ -37,7 +37,7 @@ static const char good[] =
             "  grid: {model.moe.k: [1, 2, 4]},\n"
             "  zip: {model.moe.capacity: [0.5, 2], model.moe.random_layers: [none, [1]]}}}\n";
 
-/* Keys of grid first, the last axis fastest: 3 x 2 points. */
+/* Keys of the grid first, the last axis varies fastest: 3 x 2 points. */
 static void assert_points(const smoe_sweep *sweep) {
     static const char *const want[6][3] = {{"1", "0.5", "none"}, {"1", "2", "[1]"},
                                            {"2", "0.5", "none"}, {"2", "2", "[1]"},
@@ -63,7 +63,7 @@ static void points_are_every_combination(void **state) {
     assert_points(&read);
     smoe_sweep_free(&read);
     smoe_sweep_free(&sweep);
-    /* the same again takes part, one with other points does not */
+    /* the same sweep can be joined, one with other points cannot */
     assert_int_equal(sweep_folder_plan(&sweep, good, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), 0);
     smoe_sweep_free(&sweep);
@@ -79,7 +79,7 @@ static void points_are_every_combination(void **state) {
     smoe_sweep_free(&other);
 }
 
-/* Everything that is wrong is said before anything runs. */
+/* All mistakes are reported before anything runs. */
 static void impossible_points_are_named(void **state) {
     (void)state;
     smoe_sweep sweep;
@@ -111,7 +111,7 @@ static void impossible_points_are_named(void **state) {
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "router=soft: needs other parameters than the trained ones"));
     smoe_sweep_free(&sweep);
-    /* 3 does not divide the batch of 8, which is training's business */
+    /* 3 does not divide the batch of 8, which matters only in training */
     assert_int_equal(
         sweep_folder_plan(
             &sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n", &err),
@@ -119,7 +119,7 @@ static void impossible_points_are_named(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Results of `count` points of a trial: precision `p`, then a quarter more at each. */
+/* Results for `count` points of a trial: precision `p`, then a quarter more at each point. */
 static void wrote(const sweep_folder *w, const smoe_sweep *sweep, size_t trial, size_t count,
                   double p) {
     char path[2 * SCRATCH_PATH], text[1000] = "[";
@@ -139,7 +139,8 @@ static char *file(const sweep_folder *w, const char *name) {
     return scratch_read(path, NULL);
 }
 
-/* Two seeds with both points, one with the first alone: means of 0 and 0.5, 0.25 and 0.75, one value. */
+/* Two seeds with both points, one with only the first: means of 0 and 0.5, 0.25 and 0.75, one
+ * value. */
 static void results_are_tabled(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep;
@@ -174,11 +175,11 @@ static void results_are_tabled(void **state) {
     text = file(w, "summary.md");
     assert_non_null(strstr(text, "## Evaluations"));
     free(text);
-    text = file(w, "evaluations.gp"); /* against the evaluated key, a line for each trained k */
+    text = file(w, "evaluations.gp"); /* by the evaluated key, a line for each trained k */
     assert_non_null(strstr(text, "set xlabel 'evaluate.model.moe.capacity'\n"));
     assert_non_null(strstr(text, "$line0 << END\n0.5 0.25 3.176551184\n2 0.5 3.176551184\nEND\n"));
     free(text);
-    /* a damaged file is never taken for results */
+    /* a damaged file is never used as results */
     char path[2 * SCRATCH_PATH];
     json_t *list;
     snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.trial[3].name);
@@ -191,9 +192,9 @@ static void results_are_tabled(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* ---- what a figure shows ---------------------------------------------------------------------- */
+/* ---- what a figure shows --------------------------------------------------------------------- */
 
-/* Routers of two widths, by the time they take: a line a router, rising in time. */
+/* Routers of two widths against step time: a line per router, rising in time. */
 static void a_metric_on_the_x_axis(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep;
@@ -234,7 +235,7 @@ static void a_metric_on_the_x_axis(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Every spec of experiments/, the papers' scale included: all its trials and points are valid. */
+/* Every spec of experiments/, at the papers' scale too: all its trials and points are valid. */
 static void experiments_expand(void **state) {
     (void)state;
     glob_t files;
@@ -251,7 +252,8 @@ static void experiments_expand(void **state) {
         smoe_sweep_free(&sweep);
     }
     globfree(&files);
-    /* The twelve experiments have hundreds; without their sections there would be a trial a spec. */
+    /* The twelve experiments have hundreds; without these sections there would be one trial per
+     * spec. */
     assert_in_range(trials, 500, 5000);
     assert_in_range(points, 200, 5000);
 }

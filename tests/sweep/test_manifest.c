@@ -1,4 +1,5 @@
-/* The manifest of a sweep: what it gives back, whom it lets in, its damages, and claims between processes. */
+/* The manifest of a sweep: what it preserves, who may join, damage to it, and claims between
+ * processes. */
 #include "sweep_folder.h"
 
 #include <setjmp.h>
@@ -69,7 +70,8 @@ static void folders_are_made_exclusively(void **state) {
     assert_non_null(strstr(err.text, "no sweep there"));
 }
 
-/* A sweep that ended before its manifest was whole leaves a folder that is as good as not there, until something else is in it. */
+/* A sweep that ended before its manifest was complete leaves a folder that counts as empty,
+ * until it contains something else. */
 static void a_folder_without_a_manifest_is_not_begun(void **state) {
     sweep_folder *w = *state;
     char claims[SCRATCH_PATH + 16], half[SCRATCH_PATH + 32], note[SCRATCH_PATH + 32];
@@ -91,7 +93,8 @@ static void a_folder_without_a_manifest_is_not_begun(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* A sweep over a run is one over these of its weights. */
+/* A sweep that evaluates a run belongs to one checkpoint of it; one over another checkpoint cannot
+ * join. */
 static void another_checkpoint_is_another_sweep(void **state) {
     sweep_folder *w = *state;
     static const char *const checkpoint[] = {"r/a", "r/a", "r/b"};
@@ -112,7 +115,8 @@ static int claim(const smoe_sweep *sweep, size_t trial, smoe_claim *held) {
     return smoe_trial_claim(sweep, trial, held, SMOE_CLAIM_LEASE, NULL, &err);
 }
 
-/* A process that holds a claim until it is killed; it has it once this returns. */
+/* A process that holds a claim until it is killed; it holds the claim when this function
+ * returns. */
 static pid_t holder(const smoe_sweep *sweep, size_t trial) {
     int ready[2];
     assert_int_equal(pipe(ready), 0);
@@ -132,8 +136,8 @@ static pid_t holder(const smoe_sweep *sweep, size_t trial) {
     return pid;
 }
 
-/* What the sweep wrote goes, what somebody else put there stays; never while a trial runs, never anything
- * that is no sweep. */
+/* Files of the sweep are removed, files of others stay. Nothing is removed while a trial runs,
+ * or from a folder that is not a sweep. */
 static void a_sweep_can_be_removed(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(grid);
@@ -168,7 +172,8 @@ static void a_sweep_can_be_removed(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* One character of a spec in the manifest changed, a line cut, a line added: never a sweep. */
+/* A manifest in which a character of a spec is changed, a line is cut, or a line is added is
+ * refused. */
 static void a_damaged_manifest_is_refused(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(grid);
@@ -186,7 +191,7 @@ static void a_damaged_manifest_is_refused(void **state) {
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
     at[8] = '2';
-    static const char *const names[] = {"/00-", ".00-", "0/0-"}; /* would lead out of the folder */
+    static const char *const names[] = {"/00-", ".00-", "0/0-"}; /* would lead outside the folder */
     at = strstr(text, "000-experts");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         memcpy(at, names[i], 4);
@@ -200,7 +205,7 @@ static void a_damaged_manifest_is_refused(void **state) {
     scratch_write(path, text, (size_t)(last - text));
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
     assert_non_null(strstr(err.text, "cells.jsonl: has 7 cells, its first line says 8"));
-    at = strstr(text, "\"seed\":\"0\""); /* what is set is guarded as well */
+    at = strstr(text, "\"seed\":\"0\""); /* the settings are protected too */
     assert_non_null(at);
     at[8] = '7';
     scratch_write(path, text, size);
@@ -218,7 +223,7 @@ static void a_damaged_manifest_is_refused(void **state) {
     free(text);
 }
 
-/* ---- claims ----------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static void a_claim_dies_with_its_process(void **state) {
     sweep_folder *w = *state;

@@ -1,7 +1,7 @@
 /*
  * Sweeps without training: the section `sweep` and its mistakes, the trials of a grid, results and
- * figures of outcomes that the test wrote, and the rows of an ablation. Training is in
- * test_cell.c and tests/cli/case_sweep.sh.
+ * figures of outcomes that the test wrote, and the rows of an ablation. Training is in test_trial.c
+ * and tests/cli/case_sweep.sh.
  */
 #include "approx.h"
 #include "sweep_folder.h"
@@ -23,7 +23,7 @@
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {experts: 4}}\n"
 
-/* ---- the section ------------------------------------------------------------------------------ */
+/* ---- the section ----------------------------------------------------------------------------- */
 
 static void the_section_is_read(void **state) {
     (void)state;
@@ -45,7 +45,7 @@ static void the_section_is_read(void **state) {
     assert_string_equal(s.sweep.train.key[4].value[1], "7");
     assert_string_equal(s.sweep.reference, "model.moe.experts=2");
     assert_string_equal(s.name, "x");
-    /* and is no part of the resolved spec */
+    /* and it is not part of the resolved spec */
     char *yaml = specs_yaml(&s, false);
     assert_null(strstr(yaml, "sweep"));
     free(yaml);
@@ -64,7 +64,7 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
     specs_wrong("sweep: {grid: {train.steps: [1, 2, 1]}}", NULL,
                 "t:1:36: train.steps: a value is given twice");
-    /* in zip a value may come again, a combination may not */
+    /* in a zip values may repeat, combinations may not */
     smoe_spec s = specs_good("sweep: {zip: {train.steps: [1, 1, 2], train.keep: [3, 4, 3]}}", NULL,
                              NULL, NULL);
     smoe_spec_free(&s);
@@ -106,7 +106,7 @@ static void the_evaluations_are_read(void **state) {
     specs_wrong("sweep: {figure: {z: x}}", NULL, "t:1:18: sweep.figure: known here: x, y, line");
 }
 
-/* ---- axes ------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static void the_command_line_beats_the_section(void **state) {
     (void)state;
@@ -140,7 +140,7 @@ static void the_command_line_beats_the_section(void **state) {
     smoe_axes_free(&axes);
     smoe_spec_free(&s);
     s = specs_good("sweep: {grid: {model.moe.capacity: [1, 2]}}", NULL, NULL, NULL);
-    char *longer[] = {"model.moe.capacity_rounding=ceil"}; /* another key that begins alike */
+    char *longer[] = {"model.moe.capacity_rounding=ceil"}; /* another key with the same beginning */
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, longer, 1, plain, &plains, &err), 0);
     assert_int_equal(plains, 1);
     assert_int_equal(axes.count, 1);
@@ -154,9 +154,9 @@ static void the_command_line_beats_the_section(void **state) {
     smoe_spec_free(&s);
 }
 
-/* ---- trials ------------------------------------------------------------------------------------ */
+/* ---- trials ---------------------------------------------------------------------------------- */
 
-/* The trials of a text of a spec that sweeps. */
+/* The trials of the text of a spec with a sweep. */
 static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
     smoe_spec spec;
     smoe_spec_text from = specs_text(text);
@@ -208,7 +208,7 @@ static void seeds_may_be_zipped(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Every digit of a number counts; and no value makes a folder of its own. */
+/* Every digit of a number counts; no value creates a folder. */
 static void trials_are_told_apart(void **state) {
     (void)state;
     smoe_sweep sweep = sweep_folder_trials(
@@ -222,7 +222,7 @@ static void trials_are_told_apart(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* However its values are written, a trial is there once. */
+/* A trial occurs once, however its values are spelt. */
 static void the_same_trial_twice_is_refused(void **state) {
     (void)state;
     smoe_sweep sweep;
@@ -272,11 +272,11 @@ static void invalid_trials_are_all_named(void **state) {
     assert_int_equal(expand(&sweep, invalid, true, &skipped, &err), 0);
     assert_int_equal(skipped, 3);
     assert_int_equal(sweep.trials, 3);
-    assert_string_equal(sweep.trial[1].name, "002-experts=3,heads=1"); /* numbers stay */
+    assert_string_equal(sweep.trial[1].name, "002-experts=3,heads=1"); /* numbers are kept */
     smoe_sweep_free(&sweep);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
@@ -298,7 +298,7 @@ static void results_by_hand(void **state) {
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
     assert_int_equal(r.measured->groups, 3);
     assert_int_equal(smoe_results_done(&r, 0), 2);
-    assert_int_equal(smoe_results_done(&r, 2), 1); /* the other one has failed */
+    assert_int_equal(smoe_results_done(&r, 2), 1); /* the other one failed */
     size_t metric = smoe_measures_metric(r.measured, "precision_at_1");
     assert_int_equal(smoe_measures_metric(r.measured, "nothing"), SIZE_MAX);
     smoe_stats s = smoe_measures_stats(r.measured, 0, metric);
@@ -338,7 +338,7 @@ static void results_by_hand(void **state) {
     assert_int_equal(sample_tables, !access(path, F_OK));
 }
 
-/* The axis names the split that all trials are evaluated on. */
+/* The axis names the split on which all trials are evaluated. */
 static void axes_name_the_split(void **state) {
     static const char *const rows[][2] = {
         {"eval: {split: val}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "val precision@1"},
@@ -380,7 +380,8 @@ static void powers_are_recognised(void **state) {
     assert_true(smoe_results_powers(thirds, 3));
 }
 
-/* The last records count; the best precision is kept with its step; a half line is no record. */
+/* The last records count; the best precision is kept with its step; a partial line is not a
+ * record. */
 static void a_run_is_measured_from_its_metrics(void **state) {
     sweep_folder *w = *state;
     char path[SCRATCH_PATH];
@@ -392,7 +393,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
         "\"test/fewshot_5_sd\":0.125}\n"
         "{\"step\":3,\"train/loss\":1.0,\"train/images_per_s\":20,"
         "\"blocks.0/router/dispatch_max\":0.25,\"blocks.1/router/dispatch_max\":0.75,"
-        "\"blocks.10/router/dispatch_max\":0.5}\n" /* the largest over the layers, the latest record */
+        "\"blocks.10/router/dispatch_max\":0.5}\n" /* largest over layers, last record */
         "{\"step\":3,\"test/loss\":2.25,\"test/precision_at_1\":0.5,\"test/fewshot_5\":0.25}\n"
         "{\"step\":4,\"train/lo";
     scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);
@@ -407,7 +408,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     json_decref(want);
     assert_null(smoe_trial_measure("/nowhere/at/all", 3, 8, &err));
     assert_int_equal(err.code, SMOE_DATA);
-    assert_null(smoe_trial_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
+    assert_null(smoe_trial_measure(w->folder.dir, 4, 8, &err)); /* the last record is missing */
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "/metrics.jsonl: the records end at step 3 of 4: "
                                      "records are missing"));
@@ -419,8 +420,8 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     assert_non_null(strstr(err.text, "/metrics.jsonl:2: not a record with a step"));
 }
 
-/* Records of version 0.1.0 as it was before evaluations had the name of their split: eval.split was
- * val, and the run was resumed after step 8. */
+/* Records of version 0.1.0, before evaluations named their split: eval.split was val, and the
+ * run was resumed after step 8. */
 static void an_older_run_is_measured(void **state) {
     (void)state;
     smoe_err err;
@@ -444,7 +445,7 @@ static void an_older_run_is_measured(void **state) {
     json_decref(r);
 }
 
-/* ---- ablations -------------------------------------------------------------------------------- */
+/* ---- ablations ------------------------------------------------------------------------------- */
 
 static const char all_routers[] = "soft,soft-uniform,uniform-soft,uniform,identity,dense";
 
@@ -489,7 +490,7 @@ static void rows_of_an_ablation(void **state) {
     smoe_spec_free(&spec);
 }
 
-/* The tensors that two models share by name and shape, compared; how many there are. */
+/* Compares the tensors that two models share by name and shape; returns their number. */
 static size_t shared_weights(const smoe_spec *a, const smoe_spec *b) {
     const smoe_spec *spec[] = {a, b};
     smoe_model *model[2];
@@ -537,7 +538,8 @@ static void same_batches(const smoe_spec *a, const smoe_spec *b) {
     }
 }
 
-/* What makes the pairs pairs: one seed, one order of the data, one start outside the MoE layers. */
+/* What makes the rows comparable in pairs: the same seed, the same order of the data, the same
+ * initial values outside the MoE layers. */
 static void rows_of_one_seed_start_alike(void **state) {
     (void)state;
     static const char text[] =

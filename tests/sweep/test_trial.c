@@ -1,4 +1,5 @@
-/* A trial of a sweep, run: stopped it stays open, and goes on where it was; done it is measured. */
+/* Running one trial of a sweep: if it is stopped it stays open and can be resumed; when done it
+ * is measured. */
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
@@ -18,7 +19,8 @@ static const char two_steps[] =
     "train: {steps: 2, batch_size: 8, log_every: 1, eval_every: 1}\n"
     "sweep: {seeds: [0, 1]}\n";
 
-/* Their means are what the trial's table says: exactly for shares, to single precision for losses. */
+/* Their means equal the values in the trial's table: exactly for shares, to single precision for
+ * losses. */
 static void assert_outcomes(const smoe_sweep *sweep, size_t i) {
     const json_t *result = json_object_get(sweep->trial[i].outcome, "result");
     char *path = smoe_trial_outcomes(sweep, i);
@@ -54,7 +56,7 @@ static void stopped_then_done(void **state) {
     assert_int_equal(smoe_trial_look(&sweep, 1, &err), 0);
     assert_int_equal(sweep.trial[1].state, SMOE_TRIAL_OPEN);
     char *outcomes = smoe_trial_outcomes(&sweep, 1);
-    assert_int_equal(access(outcomes, F_OK), -1); /* only the last evaluation leaves some */
+    assert_int_equal(access(outcomes, F_OK), -1); /* only the last evaluation writes outcomes */
     free(outcomes);
     stop = 0;
     if (smoe_trial_run(&sweep, 1, &options, &err)) fail_msg("%s", err.text);

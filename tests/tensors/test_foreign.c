@@ -1,7 +1,8 @@
 /*
- * Model files of other programs, written here by the book: arrays of the ViT and big_vision code,
- * pickles of PyTorch, Hugging Face's names. Element i of tensor NAME of smoe-checkpoint(5) is
- * value(NAME, i), wherever the file has it; so every element of every layout is checked.
+ * Model files of other programs, written here according to their formats: arrays of the ViT and
+ * big_vision code, pickles of PyTorch, Hugging Face's names. Element i of tensor NAME of smoe-
+ * checkpoint(5) is value(NAME, i), wherever the file stores it; so every element of every layout is
+ * checked.
  */
 #include "scratch.h"
 #include "tensors/foreign.h"
@@ -23,7 +24,7 @@ static float value(const char *name, size_t i) {
     return ((float)((7 * i + sum) % 255) - 127) / 64;
 }
 
-/* ---- the tensors that must come out ---------------------------------------------------------- */
+/* ---- the expected tensors -------------------------------------------------------------------- */
 
 typedef struct expected {
     const char *name;
@@ -94,7 +95,7 @@ static void assert_model(const char *path, size_t more) {
 
 /* ---- npz ------------------------------------------------------------------------------------- */
 
-/* How the elements of an array of that code follow from those of the tensor. */
+/* How the elements of an array of that code are derived from those of the tensor. */
 typedef enum layout { SAME, CONV, MATRIX, QUERY, KEY, VALUE, OUT } layout;
 
 static const struct {
@@ -154,7 +155,7 @@ static const struct {
 };
 enum { ARRAYS = sizeof arrays / sizeof *arrays };
 
-/* Element i of array a, of a block. */
+/* Element i of array a of a block. */
 static float array_value(size_t a, size_t block, size_t i) {
     char name[96];
     const size_t *dim = arrays[a].dim;
@@ -170,7 +171,7 @@ static float array_value(size_t a, size_t block, size_t i) {
     return value(name, from);
 }
 
-/* How files differ: stacked blocks, names before the names, the order of elements, the format. */
+/* How files differ: stacked blocks, prefixes of names, the order of elements, the format. */
 typedef struct variant {
     const char *prefix;
     bool stacked, fortran, later, wide;
@@ -200,7 +201,7 @@ static void add_array(zipfile *zip, const char *name, int ndim, const size_t *di
     size_t n = header(bytes, v->wide ? "<f8" : "<f4", v->fortran, ndim, dim, v);
     for (size_t i = 0; i < count; i++) {
         size_t at = i, left = i, stride = 1;
-        for (int axis = 0; v->fortran && axis < ndim; axis++) { /* the first axis is the fastest */
+        for (int axis = 0; v->fortran && axis < ndim; axis++) { /* the first axis varies fastest */
             size_t below = 1;
             for (int k = axis + 1; k < ndim; k++) below *= dim[k];
             at = axis ? at : 0;
@@ -294,7 +295,7 @@ static void put_global(pickle *p, const char *module, const char *name) {
     put(p, "\n", 1);
 }
 
-/* A tensor of that shape and strides on storage `key` of `elements` floats. */
+/* A tensor with that shape and strides on storage `key` of `elements` floats. */
 static void put_tensor(pickle *p, const char *key, size_t elements, size_t offset, int ndim,
                        const size_t *dim, const size_t *stride) {
     put_global(p, "torch._utils", "_rebuild_tensor_v2");
@@ -321,8 +322,8 @@ static void add_storage(pickle *p, const char *key, const float *values, size_t 
     zipfile_add(&p->zip, member, values, count * sizeof *values);
 }
 
-/* A tensor whose element i is value(from, first + i), as `name`; stored the other way round where it
- * is a matrix and `turned`, with strides that say so. */
+/* A tensor called `name` whose element i is value(from, first + i). If `turned`, a matrix is
+ * stored transposed, with matching strides. */
 static void put_weights(pickle *p, const char *name, const char *from, size_t first, int ndim,
                         const size_t *dim, bool turned) {
     float values[1024] = {0};
@@ -357,7 +358,8 @@ static void put_model(pickle *p, const char *prefix) {
         }
 }
 
-/* A state dict, alone or beside other things; an OrderedDict with its state, as modules save it. */
+/* A state dict, alone or beside other objects; an OrderedDict with its state, as modules save
+ * it. */
 static void pickles_of_tensors(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -428,7 +430,7 @@ static const char *hf_name(char buf[128], size_t i, size_t block, const char *pr
     return buf;
 }
 
-/* In safetensors, with metadata that stay, and as a .pth file. */
+/* In safetensors, whose metadata are kept, and as a .pth file. */
 static void names_of_hugging_face(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH], names[NAMES * BLOCKS][128], tensor[96];
@@ -463,7 +465,7 @@ static void names_of_hugging_face(void **state) {
     smoe_safetensors_free(file);
 }
 
-/* What open_clip calls a tensor, and what it is called here. */
+/* open_clip's name of a tensor, and the name used here. */
 static const char *const open_clip[][2] = {
     {"token_embedding.weight", "text.token_embedding.weight"},
     {"positional_embedding", "text.positional_embedding"},
@@ -511,7 +513,7 @@ static void names_of_open_clip(void **state) {
     smoe_safetensors_free(file);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- files that are refused ------------------------------------------------------------------ */
 
 static void assert_refused(const char *path, const char *const *words) {
     smoe_safetensors *file;
@@ -564,7 +566,7 @@ static void hostile_arrays(void **state) {
     zipfile_add(&zip, "readme.txt", "hello", 5);
     assert_refused(write_zip(s, path, "bad.npz", &zip),
                    WORDS("bad.npz: a zip file, but neither of arrays"));
-    /* Layouts: an axis too few, a part that is not there, one that is there twice. */
+    /* Layouts: an axis too few, a missing part, a part that occurs twice. */
     const variant plain = {.prefix = ""};
     const float values[64] = {0};
     add_array(&zip, "head/kernel", 1, (size_t[]){8}, values, &plain);
@@ -576,7 +578,7 @@ static void hostile_arrays(void **state) {
     add_array(&zip, "head/bias", 1, (size_t[]){8}, values, &plain);
     add_array(&zip, "params/head/bias", 1, (size_t[]){8}, values, &plain);
     assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: present twice"));
-    /* A file that is cut off, and a damaged one. */
+    /* A truncated file, and a damaged one. */
     add_arrays(&zip, &plain);
     zipfile_end(&zip);
     scratch_path(s, path, "bad.npz");
@@ -588,7 +590,8 @@ static void hostile_arrays(void **state) {
     zipfile_free(&zip);
 }
 
-/* Pickles that ask for more than tensors: nothing of it happens, and the message says what to do. */
+/* Pickles that request more than tensors: nothing of it is executed, and the message says what
+ * to do. */
 static void hostile_pickles(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -642,7 +645,7 @@ static void hostile_pickles(void **state) {
                        WORDS("model.pth: archive/data.pkl: ", rows[i].word, "nothing is executed",
                              "torch.load(sys.argv[1]"));
     }
-    /* Views that leave their storage, or of none. */
+    /* Views beyond their storage, or of no storage. */
     static const struct {
         const char *key;
         size_t offset, dim[2], stride[2];
@@ -670,7 +673,7 @@ static void hostile_pickles(void **state) {
     assert_refused(path, WORDS("old.pth: a PyTorch file from before version 1.6", "torch.load"));
 }
 
-/* A thousand views of one storage are more elements than the file has. */
+/* A thousand views of one storage have more elements than the file. */
 static void small_files_stay_small(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH], name[16];

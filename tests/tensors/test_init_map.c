@@ -1,6 +1,6 @@
 /*
- * Starting from another model's file: positions of another grid against interpolation by hand and a law, experts as
- * copies of a dense MLP, and what is neither.
+ * Starting from another model's file: positions of another grid against interpolation by hand and
+ * against a law, experts as copies of a dense MLP, and files that are neither.
  */
 #include "approx.h"
 #include "scratch.h"
@@ -15,9 +15,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- positions ----------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
-/* Positions [1,to,d] filled from [1,from,d], in single precision as a file has them; before, each is 7. */
+/* Positions [1,to,d] filled from [1,from,d], in single precision as in a file; before that, each
+ * is 7. */
 static void resized(real *out, const float *values, size_t to, size_t from, size_t d) {
     smoe_params p = {0};
     smoe_param *param;
@@ -34,8 +35,8 @@ static void resized(real *out, const float *values, size_t to, size_t from, size
     smoe_params_free(&p);
 }
 
-/* Two by two patches of two numbers become three by three: corners stay, edges are means of two, the middle of four.
- * A class token's position is the first of all. */
+/* Two by two patches of two numbers become three by three: corners are kept, edges are means of
+ * two, the centre is the mean of four. A class token's position comes first. */
 static void by_hand(void **state) {
     (void)state;
     static const float two[] = {1, 10, 3, 20, 5, 40, 11, 90};
@@ -53,7 +54,8 @@ static void by_hand(void **state) {
     resized(out, two, 10, 4, 2);
     assert_true(out[0] == 7 && out[1] == 7);
     assert_memory_equal(out + 2, three, sizeof three);
-    /* back again: corners alone; and one patch is the middle, of an odd grid and of an even one */
+    /* in the other direction: only the corners; one patch becomes the centre, of an odd and of
+     * an even grid */
     float back[18];
     for (size_t i = 0; i < 18; i++) back[i] = (float)three[i];
     resized(out, back, 4, 9, 2);
@@ -64,8 +66,9 @@ static void by_hand(void **state) {
     assert_true(out[0] == 5 && out[1] == 40);
 }
 
-/* What is a + b row + c column, measured from corner to corner, is so on every grid. Rounding: of the four numbers, of
- * which the result is a mean, and of the result, half an ulp of floats below 8 each. */
+/* A linear function a + b row + c column, measured from corner to corner, stays the same on
+ * every grid. Rounding: of the four numbers whose mean is the result, and of the result, half an
+ * ulp of floats below 8 each. */
 static void planes_stay_planes(void **state) {
     (void)state;
     enum { MOST = 15, D = 300 };
@@ -89,11 +92,11 @@ static void planes_stay_planes(void **state) {
         }
 }
 
-/* ---- tables and files ---------------------------------------------------------------------------- */
+/* ---- tables and files ------------------------------------------------------------------------ */
 
 enum { W = 2, H = 3, T = 9 };
 
-/* A block, dense or of E experts, behind positions of T tokens. */
+/* A block, dense or with E experts, after positions of T tokens. */
 static void table(smoe_params *p, size_t tokens, size_t E) {
     smoe_err err = {0};
     size_t dim1[] = {E, H, W}, dim2[] = {E, W, H}, dense = E == 0;
@@ -166,14 +169,15 @@ static void copies(void **state) {
                 "; copied into each expert: blocks.3.mlp.experts.fc1.weight, "
                 "blocks.3.mlp.experts.fc1.bias, blocks.3.mlp.experts.fc2.weight, "
                 "blocks.3.mlp.experts.fc2.bias; initialised: blocks.3.mlp.router.phi");
-    /* only where that was asked for */
+    /* only on request */
     assert_text(&moe, file, SMOE_FIT_PARTIAL, "1 of 6 tensors",
                 "; initialised: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
                 "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias, "
                 "blocks.3.mlp.router.phi; not used: blocks.3.mlp.fc1.bias, "
                 "blocks.3.mlp.fc1.weight, blocks.3.mlp.fc2.bias, blocks.3.mlp.fc2.weight");
     smoe_safetensors_free(file);
-    /* experts that are there are taken as they are, and nothing is left to copy; nor is there in a dense model */
+    /* experts in the file are used as they are, and nothing is left to copy; nor is there in a
+     * dense model */
     fill(&moe, 5000);
     file = file_of(*state, &moe);
     smoe_params_init(&moe, 0);
@@ -195,7 +199,7 @@ static void refused(void **state) {
     smoe_err err = {0};
     table(&dense, T + 3, 0);
     table(&moe, T, 2);
-    /* the file's fc1.weight is one row longer, which lies in the padding behind */
+    /* the file's fc1.weight has one more row, which falls into the padding */
     dense.param[1].dim[0] = H + 1;
     dense.param[1].size = dense.param[1].whole += W;
     smoe_safetensors *file = file_of(*state, &dense);
@@ -212,7 +216,8 @@ static void refused(void **state) {
     smoe_params_free(&moe);
 }
 
-/* Another grid: resized where a file may differ, else refused; of another width it is no other grid. */
+/* Another grid: resized if the file may differ, otherwise refused; with another width it is
+ * never resized. */
 static void another_grid(void **state) {
     smoe_params small = {0}, large = {0};
     smoe_err err = {0};

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Writes and compares with: magic and version, length 118 (so 128 in all), dictionary, spaces,
- * newline, data. */
+/* Writes a file and compares it: magic and version, length 118 (so 128 in all), dictionary,
+ * spaces, newline, data. */
 static void check(const scratch *s, const char *dtype, const void *data, size_t bytes, int ndim,
                   const size_t *dim, const char *dictionary) {
     char path[SCRATCH_PATH];
@@ -63,7 +63,7 @@ static void test_scalar_and_empty_f8(void **state) {
           "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 7), }");
 }
 
-/* The longest header of the format's dimensions still ends on a multiple of 64. */
+/* The longest header of the supported dimensions still ends at a multiple of 64. */
 static void test_many_axes(void **state) {
     check(*state, "<f8", "", 0, 8,
           (size_t[]){0, 18446744073709551615u, 18446744073709551615u, 18446744073709551615u,
@@ -83,7 +83,8 @@ static void test_failures_keep_the_old_file(void **state) {
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, path));
     assert_non_null(strstr(err.text, "No such file or directory"));
-    /* /dev/full is no regular file: written directly, and every write to it is a full disk. */
+    /* /dev/full is not a regular file: it is written directly, and every write to it reports a
+     * full disk. */
     assert_int_equal(smoe_npy_write("/dev/full", "<f4", &x, 0, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_string_equal(err.text, "/dev/full: cannot write: No space left on device");
@@ -93,7 +94,7 @@ static void test_failures_keep_the_old_file(void **state) {
     assert_int_equal(smoe_npy_write("/dev/null", "<f4", &x, 0, NULL, &err), 0);
 }
 
-/* What is not a whole file of the type and the dimensions that are asked for is refused. */
+/* Anything but a complete file of the requested type and dimensions is refused. */
 static void test_refused(void **state) {
     char path[SCRATCH_PATH];
     const float x[] = {1, 2, 3, 4, 5, 6};

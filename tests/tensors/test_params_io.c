@@ -1,4 +1,5 @@
-/* The parameter table in and out of safetensors files; an independent script where there is a python3. */
+/* The parameter table in and out of safetensors files; against an independent script if python3
+ * is available. */
 #include "raw_safetensors.h"
 #include "scratch.h"
 #include "tensors/safetensors.h"
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* The table of the ViT that tests/interop/layout.py describes, here written out once more. */
+/* The table of the ViT that tests/interop/layout.py describes, written out here again. */
 static void vit(smoe_params *p, bool token) {
     enum { D = 8, H = 12, N = 5 };
     if (token) smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 1, D}, "cls_token");
@@ -91,7 +92,7 @@ static void test_params_round_trip(void **state) {
     smoe_params_free(&q);
 }
 
-/* A table of three and files that miss it in every way. */
+/* A table of three tensors, and files that fail to match it in every way. */
 static void small(smoe_params *p) {
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){2, 1}, "w");
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 0, NULL, "s");
@@ -131,7 +132,7 @@ static void test_params_faults_in_one_pass(void **state) {
                         "f: tensor s: dtype I64, expected F32, F16, BF16 or F64\n"
                         "f: tensor b [2]: missing\n"
                         "f: tensor fc_norm.weight [3]: unknown, the model has none of this name");
-    /* partial forgives what is missing or unknown, and nothing else */
+    /* partial allows missing and unknown tensors, and nothing else */
     size_t loaded = 99;
     assert_int_equal(load_small(&p, header, zeros, 28, SMOE_FIT_PARTIAL, &loaded, &err), -1);
     assert_int_equal(err.lines, 2);
@@ -162,7 +163,7 @@ static void test_params_partial_and_types(void **state) {
     smoe_params_free(&p);
 }
 
-/* Starting from another task: the classifier of three classes is left alone, the norm is taken. */
+/* Starting from another task: the classifier of three classes is not loaded, the norm is. */
 static void test_params_another_head(void **state) {
     (void)state;
     smoe_params p = {0};
@@ -187,7 +188,7 @@ static void test_params_another_head(void **state) {
     smoe_params_free(&p);
 }
 
-/* A head is taken as a whole or not at all; one of another width is a mistake. */
+/* A head is loaded as a whole or not at all; one with another width is an error. */
 static void test_params_whole_head(void **state) {
     (void)state;
     smoe_params p = {0};
@@ -230,7 +231,7 @@ static void test_params_whole_head(void **state) {
     smoe_params_free(&p);
 }
 
-/* What a partial load takes, in words: names that differ in their number stand together. */
+/* The summary of a partial load: names that differ only in their number are grouped. */
 static void test_params_partial_text(void **state) {
     smoe_params p = {0};
     smoe_err err = {0};
@@ -238,7 +239,8 @@ static void test_params_partial_text(void **state) {
     smoe_tensor *all;
     assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &all, &err),
                      0);
-    /* all but pos_embed and the norms of the blocks, and two tensors that the model has not */
+    /* all but pos_embed and the norms of the blocks, and two tensors that the model does not
+     * have */
     smoe_tensor some[40];
     size_t count = 0;
     for (size_t i = 0; i < p.count; i++)
@@ -262,7 +264,7 @@ static void test_params_partial_text(void **state) {
     assert_string_equal(text, want);
     free(text);
     smoe_safetensors_free(file);
-    /* a head of other classes is named on both sides; long lists are cut */
+    /* a head of other classes is named on both sides; long lists are shortened */
     some[0] = all[p.count - 1];
     some[0].dim[0] = some[0].size = 4;
     some[1] = all[p.count - 3];
@@ -278,8 +280,8 @@ static void test_params_partial_text(void **state) {
 
 /* ---- an independent implementation ---- */
 
-/* Runs tests/interop/layout.py; true when there is a python3 to run it. Its failure fails the test.
- */
+/* Runs tests/interop/layout.py; true if there is a python3 to run it. Its failure fails the
+ * test. */
 static bool layout(const char *verb, const char *a, const char *b) {
     char script[SCRATCH_PATH];
     snprintf(script, sizeof script, "%s", __FILE__);
@@ -323,7 +325,7 @@ static void test_reads_files_of_others(void **state) {
         assert_pattern(&p);
         assert_string_equal(smoe_safetensors_metadata(file, "format"), "pt");
         smoe_params_free(&p);
-        /* the other model does not fit, and says why */
+        /* the other model does not fit, and the message says why */
         vit(&p, !rows[i].token);
         assert_int_equal(smoe_params_load(&p, file, SMOE_FIT_EXACT, NULL, &err), -1);
         assert_int_equal(err.code, SMOE_DATA);

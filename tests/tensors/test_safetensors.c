@@ -1,6 +1,6 @@
 /*
- * safetensors files put together byte by byte, so that reader and writer are judged by the format and
- * not by each other; conversions by bit patterns.
+ * safetensors files assembled byte by byte, so that reader and writer are tested against the format
+ * and not against each other; conversions by bit patterns.
  */
 #include "raw_safetensors.h"
 #include "scratch.h"
@@ -23,7 +23,7 @@
 
 static void test_reads_by_hand(void **state) {
     (void)state;
-    /* The header has 169 bytes, so that the data starts at an odd place. b lies before a. */
+    /* The header has 169 bytes, so the data starts at an odd place. b lies before a. */
     static const char header[] =
         "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[3,11]},"
         "\"__metadata__\":{\"k\":\"v \\u00e9\"},"
@@ -105,7 +105,7 @@ static void test_refusals(void **state) {
     static const struct {
         const char *header;
         size_t data;
-        const char *message; /* all of it, without the file's name */
+        const char *message; /* the whole message, without the file's name */
     } rows[] = {
         {"", 0, "offset 8: the header does not start with '{'"},
         {" {}", 0, "offset 8: the header does not start with '{'"},
@@ -132,7 +132,8 @@ static void test_refusals(void **state) {
         {"{\"a\":" F32_AT("[1.0]", "0", "4") "}", 4, "tensor a: axis 0 of the shape is not a size"},
         {"{\"a\":" F32_AT("[4294967296,4294967296]", "0", "4") "}", 4,
          "tensor a: the shape overflows 64 bits"},
-        /* 2^60 elements of 32 bits: elements fit into 64 bits, their bits do not */
+        /* 2^60 elements of 32 bits: the number of elements fits 64 bits, the number of bits does
+         * not */
         {"{\"a\":" F32_AT("[1152921504606846976]", "0", "0") "}", 0,
          "tensor a: 1152921504606846976 elements of F32 do not make the 0 bytes of [0, 0]"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4,
@@ -235,7 +236,7 @@ static void test_what_is_no_file(void **state) {
     assert_non_null(strstr(err.text, "not a regular file"));
     assert_int_equal(mkfifo(scratch_path(*state, path, "pipe"), 0600), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err),
-                     -1); /* and does not wait for a writer */
+                     -1); /* and it does not wait for a writer */
     assert_non_null(strstr(err.text, "not a regular file"));
     scratch_write(scratch_path(*state, path, "empty"), "", 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), -1);
@@ -366,7 +367,7 @@ static void test_writer_bytes(void **state) {
     size_t size, length = 0, text = strlen(header);
     char *bytes = scratch_read(path, &size);
     for (int i = 0; i < 8; i++) length |= (size_t)(unsigned char)bytes[i] << 8 * i;
-    /* The digest of the whole, its own digits as zeros. */
+    /* The digest covers the whole file, with its own digits as zeros. */
     char *digits = memmem(bytes, size, "\"smoe.xxh3\":\"", 13), want[17];
     assert_non_null(digits);
     digits += 13;
@@ -409,7 +410,7 @@ static void test_write_then_read(void **state) {
     assert_int_equal((uintptr_t)r->data % 64, 0); /* the map starts on a page */
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.spec"), metadata[1].value);
     smoe_safetensors_free(file);
-    /* nothing at all is a file too */
+    /* an empty table is a file too */
     assert_int_equal(smoe_safetensors_write(path, NULL, 0, NULL, 0, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_int_equal(smoe_safetensors_count(file), 0);
@@ -436,7 +437,7 @@ static void test_write_failures(void **state) {
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_int_equal(scratch_entries(((scratch *)*state)->dir), 0);
 
-    /* A limit in the middle of the data: the old file stays, nothing else does. */
+    /* A limit in the middle of the data: the old file is kept, and nothing else is left. */
     scratch_write(path, "old", 3);
     t[0].name = "x";
     struct rlimit limit, small;
@@ -479,7 +480,7 @@ static void test_every_bit_is_covered(void **state) {
     smoe_pair *pairs;
     size_t count;
     assert_int_equal(smoe_safetensors_pairs(file, &pairs, &count, &err), 0);
-    assert_int_equal(count, 2); /* the digest is not for copies */
+    assert_int_equal(count, 2); /* copies do not keep the digest */
     free(pairs);
     smoe_safetensors_free(file);
     for (size_t bit = 0; bit < 8 * size; bit++) {
@@ -501,7 +502,7 @@ static void test_every_bit_is_covered(void **state) {
     free(bytes);
 }
 
-/* A foreign file has none, and is not refused. */
+/* A foreign file has no digest, and is accepted. */
 static void test_a_file_without_a_digest(void **state) {
     (void)state;
     size_t size;

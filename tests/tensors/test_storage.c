@@ -1,7 +1,7 @@
 /*
- * Storage types: every number of a narrow type comes back, and what lies between two of them goes
- * to the nearer one, at the middle to the even one, out of singles and out of doubles (rounded
- * once); NaN, infinities, what is out of range.
+ * Storage types: every number of a narrow type survives a round trip. A number between two of them
+ * becomes the nearer one, or the even one at the midpoint, from single and from double precision
+ * (rounded once). NaN, infinities, and values out of range.
  */
 #include "tensors/safetensors.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* The value of pattern i of a narrow type, by definition: sign, exponent, fraction. */
+/* The value of bit pattern i of a narrow type, by definition: sign, exponent, fraction. */
 static double value_of(smoe_dtype type, unsigned i) {
     int fraction_bits = type == SMOE_DTYPE_F16 ? 10 : 7,
         exponents = type == SMOE_DTYPE_F16 ? 31 : 255;
@@ -25,7 +25,7 @@ static double value_of(smoe_dtype type, unsigned i) {
     return i & 0x8000 ? -size : size;
 }
 
-/* One number stored; -1 when it was refused. */
+/* Stores one number; -1 if it was refused. */
 static int store_double(smoe_dtype type, double x) {
     uint16_t out;
     smoe_tensor t = {.dtype = SMOE_DTYPE_F64, .size = 1, .data = &x};
@@ -70,22 +70,22 @@ static void test_edges(void **state) {
     } rows[] = {
         {SMOE_DTYPE_F16, 65504, 0x7bff},        /* the largest */
         {SMOE_DTYPE_F16, 65519.99, 0x7bff},     /* nearer to it than to 65536 */
-        {SMOE_DTYPE_F16, 65520, -1},            /* rounds to 65536, which is none */
+        {SMOE_DTYPE_F16, 65520, -1},            /* rounds to 65536, out of range */
         {SMOE_DTYPE_F16, -1e30, -1},            /* far beyond */
         {SMOE_DTYPE_F16, 1e300, -1},            /* beyond a single too */
         {SMOE_DTYPE_F16, 0x1p-25, 0},           /* half of the smallest: a tie, to even */
         {SMOE_DTYPE_F16, 0x1.0001p-25, 1},      /* above it */
         {SMOE_DTYPE_F16, -0.0, 0x8000},         /* zeros have a sign */
-        {SMOE_DTYPE_F16, INFINITY, 0x7c00},     /* what is infinite may be so */
+        {SMOE_DTYPE_F16, INFINITY, 0x7c00},     /* infinite values are kept */
         {SMOE_DTYPE_F16, -INFINITY, 0xfc00},    /**/
         {SMOE_DTYPE_BF16, 0x1.fep127, 0x7f7f},  /* the largest */
         {SMOE_DTYPE_BF16, 0x1.fefp127, 0x7f7f}, /* nearer to it */
         {SMOE_DTYPE_BF16, 0x1.ffp127, -1},      /* a tie with 2^128 */
         {SMOE_DTYPE_BF16, 1e39, -1},            /* beyond a single */
-        {SMOE_DTYPE_BF16, 1e-300, 0},           /* nothing is too small */
+        {SMOE_DTYPE_BF16, 1e-300, 0},           /* small values are never refused */
         {SMOE_DTYPE_BF16, -INFINITY, 0xff80},   /**/
         {SMOE_DTYPE_BF16, 1 + 0x1p-8 + 0x1p-40,
-         0x3f81}, /* above a tie by what a single cannot tell */
+         0x3f81}, /* above a tie by less than a single can represent */
         {SMOE_DTYPE_BF16, 1 + 0x3p-8 - 0x1p-40, 0x3f81}, /* below one */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -94,7 +94,7 @@ static void test_edges(void **state) {
     assert_int_equal(store_double(SMOE_DTYPE_BF16, NAN) & 0x7fc0, 0x7fc0);
 }
 
-/* The same type is a copy, signalling NaN included; single from double rounds to nearest. */
+/* The same type is a copy, signalling NaN included; double to single rounds to nearest. */
 static void test_copies_and_singles(void **state) {
     (void)state;
     const uint32_t singles[] = {0x7f800001, 0xff800000, 0x00000001, 0x80000000};
@@ -118,19 +118,19 @@ static void test_copies_and_singles(void **state) {
     assert_true(wide[0] == 0xff800000);
 }
 
-/* The first bad element of many is the one that is named, wherever it lies. */
+/* The first invalid element is named, wherever it lies. */
 static void test_finds_the_first(void **state) {
     (void)state;
     enum { N = 5000 };
     float *x = calloc(N, sizeof *x);
     uint16_t *out = calloc(N, sizeof *out);
     smoe_tensor t = {.dtype = SMOE_DTYPE_F32, .size = N, .data = x};
-    x[10] = INFINITY; /* may be */
+    x[10] = INFINITY; /* allowed */
     assert_int_equal(smoe_tensor_store(out, SMOE_DTYPE_F16, &t, 0, N), N);
     x[4999] = x[3000] = 1e6f;
     assert_int_equal(smoe_tensor_store(out, SMOE_DTYPE_F16, &t, 0, N), 3000);
     assert_int_equal(smoe_tensor_store(out, SMOE_DTYPE_F16, &t, 3001, N - 3001), 4999);
-    assert_int_equal(smoe_tensor_store(out, SMOE_DTYPE_F16, &t, 100, 2900), 3000); /* = its end */
+    assert_int_equal(smoe_tensor_store(out, SMOE_DTYPE_F16, &t, 100, 2900), 3000); /* its end */
     free(x);
     free(out);
 }

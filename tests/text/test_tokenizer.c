@@ -1,4 +1,4 @@
-/* Tokenizers: ids by hand, cut texts, vocabularies. */
+/* Tokenizers: ids by hand, truncated texts, vocabularies. */
 #include "text/tokenizer.h"
 #include "scratch.h"
 
@@ -98,14 +98,14 @@ static void pairs_by_hand(void **state) {
     IDS(t, "abab", BPE_START, AB, AB_END, BPE_END);
     IDS(t, "ccc", BPE_START, CC, C + WORD_END, BPE_END); /* from the left */
     IDS(t, "\xc3\x89!", BPE_START, E_ACUTE, WORD_END,
-        BPE_END); /* lower case; ! is a word of its own */
+        BPE_END); /* lower case; ! is a separate word */
     IDS(t, "a1b", BPE_START, A + WORD_END, '1' - '!' + WORD_END, B + WORD_END, BPE_END);
     IDS(t, "a's", BPE_START, A + WORD_END, '\'' - '!', 's' - '!' + WORD_END, BPE_END);
     IDS(t, "a &amp;amp; &#x61;b", BPE_START, A + WORD_END, '&' - '!' + WORD_END, AB_END, BPE_END);
     IDS(t, "&#0; &nope", BPE_START, '&' - '!', '#' - '!' + WORD_END, '0' - '!' + WORD_END,
         ';' - '!' + WORD_END, '&' - '!' + WORD_END, 'n' - '!', 'o' - '!', 'p' - '!',
         'e' - '!' + WORD_END, BPE_END);
-    /* a byte that is no UTF-8 is the replacement character */
+    /* a byte that is not UTF-8 becomes the replacement character */
     IDS(t, "\xff", BPE_START, EF, BF, BD + WORD_END, BPE_END);
     uint32_t ids[3];
     assert_int_equal(smoe_tokenizer_encode(t, ids, 3, "ab ab ab"), 3);
@@ -113,8 +113,8 @@ static void pairs_by_hand(void **state) {
     smoe_tokenizer_free(t);
 }
 
-/* The longest text, as one word of bytes that are all replaced, and one that grows in lower case.
- */
+/* The longest text, as one word of bytes that are all replaced, and one that becomes longer in
+ * lower case. */
 static void pairs_of_long_texts(void **state) {
     char path[SCRATCH_PATH];
     static char text[2 * SMOE_CAPTION];
@@ -167,9 +167,9 @@ static void wrong_merges(void **state) {
     assert_int_equal(err.code, SMOE_DATA);
 }
 
-/* The models were made by the library's trainer from 400 lines of words of the kind "a photo of the
- * red circle", with the rule "identity" for characters and 60 pieces at most; the ids are those
- * that its Python package gives. */
+/* The models were made by the library's trainer from 400 lines such as "a photo of the red
+ * circle", with the rule "identity" for characters and at most 60 pieces; the ids are those of
+ * its Python package. */
 static void sentence_pieces(void **state) {
     smoe_spec spec = {.text = {.tokenizer = (char *)"tests/text/pieces/tiny.model"}};
     smoe_err err = {0};

@@ -1,6 +1,7 @@
 /*
- * Makes the seeds of tests/fuzz/corpus/{image,idx,cifar,archive}. They are in the tree; this says
- * how they came to be. From the top of the tree, after `make tests`: build/release/tests/tools/seeds
+ * Makes the seeds of tests/fuzz/corpus/{image,idx,cifar,archive}. They are in the tree; this
+ * program documents how they were made. From the top of the tree, after `make tests`:
+ * build/release/tests/tools/seeds
  */
 #include "datafiles.h"
 #include "scratch.h"

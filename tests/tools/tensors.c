@@ -1,8 +1,8 @@
 /*
  * Looks into safetensors files.
- *     tensors FILE        one line per tensor: name, type, shape, CRC-32 of its data, smallest and largest value
- *     tensors A B         names the first tensor and element in which two files differ; exit status 1 if they do
- *     tensors --sum FILE  one line: CRC-32 over the names and the data of all tensors, the metadata left out
+ *     tensors FILE        per tensor name, type, shape, CRC-32 of its data, least and largest value
+ *     tensors A B         names the first tensor and element that differ; exit status 1 if any does
+ *     tensors --sum FILE  CRC-32 over the names and the data of all tensors, without metadata
  */
 #include "tensors/safetensors.h"
 
@@ -80,7 +80,7 @@ static void print_difference(const smoe_tensor *a, const smoe_tensor *b) {
     }
 }
 
-/* 1 when the files differ. Tensors are compared in the order of the first file. */
+/* Returns 1 if the files differ. Tensors are compared in the order of the first file. */
 static int compare(const smoe_safetensors *first, const smoe_safetensors *second) {
     for (size_t i = 0; i < smoe_safetensors_count(first); i++) {
         const smoe_tensor *a = smoe_safetensors_at(first, i);

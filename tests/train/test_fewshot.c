@@ -1,7 +1,7 @@
 /*
  * Few-shot evaluation: the regression against cases worked by hand and against Gaussian elimination
- * on the normal equations, one strength at a time; the draws; the whole over a model whose features
- * the test knows from a pass of its own.
+ * on the normal equations, one regularisation strength at a time; the draws; the whole method with
+ * a model whose features the test computes separately.
  */
 #include "approx.h"
 #include "base/rng.h"
@@ -89,7 +89,7 @@ static void one_input_by_hand(void **state) {
     smoe_ridge_free(&ridge);
 }
 
-/* One row, two inputs: the dual. X = (3, 4), y = 2: W = X' y / (25 + l2). */
+/* One row, two inputs: the dual form. X = (3, 4), y = 2: W = X' y / (25 + l2). */
 static void one_row_by_hand(void **state) {
     (void)state;
     const double X[] = {3, 4}, Y[] = {2};
@@ -104,7 +104,8 @@ static void one_row_by_hand(void **state) {
     smoe_ridge_free(&ridge);
 }
 
-/* More rows than inputs, fewer, as many: the same as the normal equations at every strength. */
+/* More rows than inputs, fewer, equally many: the same as the normal equations at every
+ * strength. */
 static void agrees_with_the_normal_equations(void **state) {
     (void)state;
     static const size_t shape[][3] = {{30, 7, 4}, {6, 19, 3}, {11, 11, 2}, {2, 40, 5}};
@@ -123,7 +124,7 @@ static void agrees_with_the_normal_equations(void **state) {
             double scale = 0;
             for (size_t i = 0; i < D * N; i++) scale = fmax(scale, fabs(other[i]));
             assert_true(scale > 0);
-            /* condition at l2 = 2^-10: up to 1e5, times 1e-16, with room */
+            /* condition number at l2 = 2^-10: up to 1e5, times 1e-16, with a margin */
             for (size_t i = 0; i < D * N; i++)
                 assert_close(W[i / N * (N + 1) + i % N], other[i], 1e-9 * scale);
         }
@@ -135,7 +136,7 @@ static void agrees_with_the_normal_equations(void **state) {
     }
 }
 
-/* The whole of the method once more, by elimination: whitening, bias, targets, argmax. */
+/* The whole method again, by elimination: whitening, bias, targets, argmax. */
 static void reference(size_t *correct, const real *x, const int64_t *label, size_t n, const real *q,
                       const int64_t *asked, size_t queries, size_t d, size_t N) {
     size_t D = d + 1;
@@ -175,7 +176,7 @@ static void reference(size_t *correct, const real *x, const int64_t *label, size
     free(W);
 }
 
-/* Classes as clouds around their own centres, near enough to be confused now and then. */
+/* Classes as clouds around their centres, close enough that some images are misclassified. */
 static void clouds(real *x, int64_t *label, size_t n, size_t d, size_t N, uint64_t stream) {
     smoe_rng centres = smoe_rng_at(3, SMOE_RNG_TEST, 1, 0, 0);
     smoe_rng rng = smoe_rng_at(3, SMOE_RNG_TEST, 1, 1 + stream, 0);
@@ -214,7 +215,7 @@ static void solving_agrees_with_elimination(void **state) {
 }
 
 /* Two classes on a line at -1 and 1, one shot each: whitened to -1 and 1 (mean 0, std 1). The
- * bias's column is orthogonal to the feature's, targets are (1,-1) and (-1,1), so the sign of the
+ * bias column is orthogonal to the feature's, targets are (1,-1) and (-1,1), so the sign of the
  * feature decides at every strength. */
 static void two_points_by_hand(void **state) {
     (void)state;
@@ -229,7 +230,8 @@ static void two_points_by_hand(void **state) {
     for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 0);
 }
 
-/* Both classes at the same places: targets cancel, exactly, and all scores are 0. The lower index. */
+/* Both classes at the same points: targets cancel exactly, and all scores are 0. The lower index
+ * wins. */
 static void equal_scores(void **state) {
     (void)state;
     real x[] = {-1, -1, 1, 1}, query[] = {-1, 0, 3};
@@ -276,7 +278,7 @@ static void draws_are_balanced_seeded_and_nested(void **state) {
     assert_memory_not_equal(ten, other, count * sizeof *ten);
     assert_int_equal(smoe_fewshot_draw(other, &again, set, 10, 6, 0, &err), 0);
     assert_memory_not_equal(ten, other, count * sizeof *ten);
-    /* fewer shots are the first of more: what take_first relies on */
+    /* fewer shots are the first ones of more: take_first relies on this */
     assert_int_equal(smoe_fewshot_draw(three, &again, set, 3, 5, 0, &err), 0);
     for (size_t c = 0; c < N; c++)
         assert_memory_equal(three + 3 * c, ten + 10 * c, 3 * sizeof *ten);
@@ -284,7 +286,7 @@ static void draws_are_balanced_seeded_and_nested(void **state) {
     smoe_spec_free(&spec);
 }
 
-/* A class that has no image at all is left out. */
+/* A class without images is left out. */
 static void empty_classes_are_left_out(void **state) {
     (void)state;
     smoe_spec spec = specs_good("data: {image_size: 8, classes: 11}", NULL, NULL, NULL);
@@ -315,7 +317,7 @@ static void too_few_images_are_named(void **state) {
         strstr(err.text, "eval.fewshot.shots: 100000 images per class are needed, but class '"));
     assert_non_null(strstr(err.text, "\ndata.limit is 20: raise it, or give"));
     assert_null(fewshot);
-    spec.data.limit = 0; /* then it is the data that has too few */
+    spec.data.limit = 0; /* now the data has too few */
     assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_int_equal(err.lines, 1);
@@ -334,14 +336,15 @@ static void no_shots_no_evaluation(void **state) {
     smoe_spec_free(&spec);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole method ------------------------------------------------------------------------ */
 
 #define TINY                                                               \
     "model: {width: 8, depth: 1, mlp: 8, heads: 1, moe: {layers: none}}\n" \
     "eval: {fewshot: {shots: [1, 4], seeds: 3}}\n"
 static const char tiny[] = "data: {image_size: 8, limit: 60}\n" TINY;
 
-/* Pictures in five tints, twelve of each and split: features of any model tell most of them apart. */
+/* Pictures in five colour tones, twelve of each in each split: features of any model separate
+ * most of them. */
 static void tinted_pictures(const scratch *folder) {
     enum { TINTS = 5, EACH = 12, BYTES = 8 * 8 * 3 };
     datafile file[2 * TINTS * EACH];
@@ -366,7 +369,7 @@ typedef struct subject {
     smoe_dataset *train, *test;
 } subject;
 
-/* A model of that spec as it is initialised, with its data. */
+/* A model of that spec with its initial weights, and its data. */
 static subject subject_make(const char *text, const char *path) {
     subject s = {.spec = specs_good(text, path, NULL, NULL)};
     smoe_err err;
@@ -386,7 +389,7 @@ static void subject_free(subject *s) {
     smoe_spec_free(&s->spec);
 }
 
-/* Features of n images (NULL: the first n), in batches along the order of evaluations. */
+/* Features of n images (NULL: the first n), in batches in the order of evaluation. */
 static void features(subject *s, const smoe_dataset *set, const uint32_t *image, size_t n,
                      size_t batch, real *x, int64_t *label) {
     enum { PIXELS = 3 * 8 * 8 };
@@ -409,7 +412,8 @@ static void features(subject *s, const smoe_dataset *set, const uint32_t *image,
     free(order);
 }
 
-/* The best strength over the draws, by elimination: with `shots` of the `most` that are drawn. */
+/* The best strength over the draws, by elimination: with the first `shots` of the `most` images
+ * drawn. */
 static smoe_fewshot_score expected(subject *s, size_t shots, size_t most, size_t batch) {
     size_t N = smoe_dataset_classes(s->train), q = smoe_dataset_images(s->test), n, sum[30] = {0},
            correct[3][30], best = 0;
@@ -442,8 +446,8 @@ static smoe_fewshot_score expected(subject *s, size_t shots, size_t most, size_t
     return (smoe_fewshot_score){shots, mean, sqrt(squares / 2), ldexp(1, (int)best - 10)};
 }
 
-/* An image has the same features in any batch (test_model.c), or the batches are the same, so whole
- * numbers of images are compared: no tolerance but that of a mean's last bit. */
+/* An image has the same features in any batch (test_model.c), or the batches are the same, so
+ * whole numbers of images are compared: no tolerance except the last bit of a mean. */
 static void measured_as_defined(const char *text, size_t batch) {
     scratch folder;
     char path[SCRATCH_PATH];
@@ -482,8 +486,8 @@ static void a_model_is_measured_as_defined(void **state) {
     measured_as_defined(FOLDER TINY, 1);
 }
 
-/* Images that share a group are those that stand together in the order of evaluations, of the split
- * as of the shots, which are drawn class by class. */
+/* Images share a group if they are neighbours in the order of evaluation, both in the split and
+ * among the shots, which are drawn class by class. */
 static void groups_are_formed_along_the_order(void **state) {
     (void)state;
     static const char choice[] =
@@ -499,8 +503,8 @@ static void groups_are_formed_along_the_order(void **state) {
     }
 }
 
-/* Another data set than the one trained on: the same numbers as if it had been named in `data`, whose own
- * limit and classes count no more. */
+/* A data set other than that of training: the same numbers as if it had been named in `data`,
+ * whose own limit and classes are ignored. */
 static void other_data_is_what_data_would_be(void **state) {
     (void)state;
     subject s = subject_make(tiny, NULL);

@@ -1,5 +1,5 @@
-/* Schedules at points of their formulas, two steps of each optimiser by hand, decay groups, clipping,
- * and the norm of all gradients. */
+/* Schedules at some points, two steps of each optimiser by hand, decay groups, clipping, and the
+ * norm of all gradients. */
 #include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const double CLOSE = 2e-7; /* weights near 1 in single precision, an ulp or two */
+static const double CLOSE = 2e-7; /* weights near 1 in single precision: an ulp or two */
 
 static smoe_train_spec train(smoe_schedule name, size_t steps, size_t warmup, size_t cooldown) {
     smoe_train_spec t = {.steps = steps};
@@ -37,7 +37,8 @@ static void constant(void **state) {
     assert_rate(&t, 99, 1);
 }
 
-/* Warm-up to the peak at the fourth step, then from (steps - 4)/(steps - 4) down, 1/8 at the last. */
+/* Warm-up to the peak at the fourth step, then down linearly from (steps - 4)/(steps - 4), 1/8
+ * at the last. */
 static void linear(void **state) {
     (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
@@ -64,8 +65,8 @@ static void cosine(void **state) {
 }
 
 /*
- * W = 4, timescale 12, 60 steps, cooldown 20: at t = 4 the peak, at t = 4 + 36 = 40, the last before
- * the cooldown, 1/sqrt(1 + 3) = 1/2; then 1/2 times 20/20, 10/20, 1/20.
+ * W = 4, timescale 12, 60 steps, cooldown 20: at t = 4 the peak; at t = 4 + 36 = 40, the last step
+ * before the cooldown, 1/sqrt(1 + 3) = 1/2; then 1/2 times 20/20, 10/20, 1/20.
  */
 static void rsqrt(void **state) {
     (void)state;
@@ -81,7 +82,7 @@ static void rsqrt(void **state) {
     assert_rate(&t, 51, 1 / sqrt(5));
 }
 
-/* Warm-up and cooldown may fill the run, each alone or together. */
+/* Warm-up and cooldown may take the whole run, each alone or together. */
 static void nothing_between(void **state) {
     (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_RSQRT, 10, 5, 5);
@@ -100,9 +101,9 @@ static void nothing_between(void **state) {
     }
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A table of one tensor of each decay group, two numbers each: (plain, kernel, head). */
+/* A table of one tensor per decay group, two numbers each: (plain, kernel, head). */
 static void table(smoe_params *params, const smoe_train_spec *t) {
     const size_t two = 2;
     smoe_err err;
@@ -142,7 +143,7 @@ static smoe_train_spec constant_rate(smoe_optimizer name) {
 
 /*
  * Adam, rate 0.1, betas 1/2 and 3/4, eps 1, w = 1.
- *   g = 4:  m = 2, m^ = 2/(1/2) = 4;  v = 4, v^ = 4/(1/4) = 16;  step 4/(4 + 1): w = 1 - 0.08 = 0.92
+ *   g = 4:  m = 2, m^ = 2/(1/2) = 4;  v = 4, v^ = 4/(1/4) = 16;  step 4/(4 + 1): w = 0.92
  *   g = -2: m = 0, so w stays;  v = 3 + 1 = 4
  *   g = 0 then 2: m = 0; then m = 1, m^ = 1/(3/4) = 4/3; v = 1, v^ = 1/(7/16) = 16/7;
  *           w = 1 - 0.1 (4/3)/(4/sqrt 7 + 1)
@@ -167,10 +168,10 @@ static void adam_by_hand(void **state) {
 }
 
 /*
- * A gradient that stays g has m^ = g and v^ = g^2 at every step, whatever the betas: each step is
- * the rate itself. With the usual betas, which binary numbers only come near, the corrections must
- * fit what the moments hold: taken from 0.999 itself they are off by 1.3e-5 in single precision,
- * the step by 6e-6. Storing w, between 1 and 2, rounds a step of 0.1 by 6e-8, 6e-7 of it.
+ * If the gradient is g at every step, m^ = g and v^ = g^2, whatever the betas: each step is the
+ * rate itself. The usual betas are rounded in binary, and the bias corrections must match what the
+ * moments hold: computed from 0.999 itself they are off by 1.3e-5 in single precision, the step by
+ * 6e-6. Storing w, between 1 and 2, rounds a step of 0.1 by 6e-8, which is 6e-7 of it.
  */
 static void constant_gradient(void **state) {
     (void)state;
@@ -189,7 +190,7 @@ static void constant_gradient(void **state) {
     smoe_params_free(&params);
 }
 
-/* Momentum 1/2: moves 4, then 4/2 - 1 = 1: w = 1 - 0.4 - 0.1. Without: -4, +1. */
+/* Momentum 1/2: moves by 4, then by 4/2 - 1 = 1: w = 1 - 0.4 - 0.1. Without momentum: -4, +1. */
 static void sgd_by_hand(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
@@ -218,9 +219,11 @@ static void sgd_by_hand(void **state) {
 /*
  * Adafactor on tensors that are too small for factors, rate 0.1, betas 1/2 and at most 3/4, w = 1.
  *   t = 1: b = 0.  g = 4: V = 16, u = 1, m = 1/2, w = 1 - 0.05 = 0.95;  g = 0: nothing
- *   t = 2: b = 1 - 2^-0.8 = 0.4257 < 3/4.  g = -2: V = 16 b + 4 (1 - b), u = -2/sqrt(V), m = 1/4 + u/2
+ *   t = 2: b = 1 - 2^-0.8 = 0.4257 < 3/4.  g = -2: V = 16 b + 4 (1 - b), u = -2/sqrt(V),
+ *                                          m = 1/4 + u/2
  *                                          g = 2: V = 4 (1 - b), u = 1/sqrt(1 - b), m = u/2
- *   t = 9: 1 - 9^-0.8 = 0.83 is above 3/4. From V = 16 and m = 0 with g = 4 sqrt(5): V = 12 + 20 = 32
+ *   t = 9: 1 - 9^-0.8 = 0.83 is above 3/4.
+ *          From V = 16 and m = 0 with g = 4 sqrt(5): V = 12 + 20 = 32
  */
 static void adafactor_by_hand(void **state) {
     (void)state;
@@ -249,9 +252,10 @@ static void adafactor_by_hand(void **state) {
     smoe_params_free(&params);
 }
 
-/* Two matrices of 40 x 300 with gradients a_i c_j: that has the factors of its square exactly, so the
- * first step is the sign of g, halved by the first moment. The second, with another gradient, is
- * compared with the definition, element by element in double. Whatever the number of threads. */
+/* Two matrices of 40 x 300 with gradients a_i c_j. The square of such a gradient has exactly
+ * these factors, so the first step is the sign of g, halved by the first moment. The second
+ * step, with another gradient, is compared with the definition, element by element in double.
+ * For any number of threads. */
 static void adafactor_factors(void **state) {
     (void)state;
     enum { E = 2, A = 40, C = 300, ALL = E * A * C };
@@ -302,8 +306,8 @@ static void adafactor_factors(void **state) {
     smoe_threads_set(2);
 }
 
-/* Decay 1/2 and weights 2, 4, 8: the average is 2; then (2/4 + 4/2)/(3/4) = 10/3; then
- * (2/8 + 4/4 + 8/2)/(7/8) = 6. Frozen rows are averaged as well, and so stay what they are. */
+/* Decay 1/2 and weights 2, 4, 8: the average is 2; then (2/4 + 4/2)/(3/4) = 10/3; then (2/8 +
+ * 4/4 + 8/2)/(7/8) = 6. Frozen rows are averaged as well, and so do not change. */
 static void average_by_hand(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
@@ -323,8 +327,8 @@ static void average_by_hand(void **state) {
     smoe_params_free(&params);
 }
 
-/* V-MoE's decay of 0.999999: the second average is the mean of two numbers, but for 2.5e-7 of their
- * difference. From 1 - b^t in single precision it would be off by some percent. */
+/* V-MoE's decay of 0.999999: the second average is the mean of two numbers, up to 2.5e-7 of
+ * their difference. With 1 - b^t in single precision it would be off by some percent. */
 static void average_of_slow_decay(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
@@ -339,7 +343,7 @@ static void average_of_slow_decay(void **state) {
     smoe_params_free(&params);
 }
 
-/* Without gradients only decay is left: times the rate, kernels 0.2, head 3, others none. */
+/* Without gradients only decay acts: times the rate, kernels 0.2, head 3, others none. */
 static void decay_groups(void **state) {
     (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
@@ -356,7 +360,7 @@ static void decay_groups(void **state) {
     }
 }
 
-/* Kept as it is from step 2 on, to the bit, decay included; the others move on. */
+/* Frozen from step 2 on: unchanged to the bit, without decay; the others are trained. */
 static void until_a_step(void **state) {
     (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_SGD; name++) {
@@ -379,8 +383,8 @@ static void until_a_step(void **state) {
     }
 }
 
-/* The gradient of an expert's kernel is left as it is, since backward overwrites it: a pass over memory less. Others are
- * cleared. */
+/* The gradient of an expert's kernel is not cleared, since backward overwrites it: one pass over
+ * memory less. Others are cleared. */
 static void kernels_of_experts_keep_gradients(void **state) {
     (void)state;
     for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
@@ -400,8 +404,9 @@ static void kernels_of_experts_keep_gradients(void **state) {
     }
 }
 
-/* Six gradients, three times (3, 4): norm sqrt(75). Clipped to sqrt(3): g = (0.6, 0.8), moved times
- * the rate of 0.1. A norm below the limit, or no limit, changes nothing. */
+/* Six gradients, three times (3, 4): norm sqrt(75). Clipped to sqrt(3): g = (0.6, 0.8),
+ * multiplied by the rate of 0.1. If the norm is below the limit, or there is no limit, nothing
+ * is clipped. */
 static void clipping(void **state) {
     (void)state;
     const double clip[] = {sqrt(3), 100, 0}, first[] = {0.94, 0.7, 0.7},
@@ -420,7 +425,7 @@ static void clipping(void **state) {
     }
 }
 
-/* The step asks the schedule for its rate. */
+/* The step uses the rate of the schedule. */
 static void rate_of_the_step(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
@@ -436,8 +441,8 @@ static void rate_of_the_step(void **state) {
     smoe_params_free(&params);
 }
 
-/* A first step with number 0 has rate 0, and no share is above 1: the peak comes one step later, the
- * last step of a linear fall has what is left of one part in steps - W. */
+/* If the first step has number 0, its rate is 0, and no share is above 1: the peak comes one
+ * step later, and the last step of a linear decay has one part in steps - W left. */
 static void steps_from_zero(void **state) {
     (void)state;
     smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
@@ -456,7 +461,7 @@ static void steps_from_zero(void **state) {
     assert_rate(&t, 0, 0);
     assert_rate(&t, 4, 1);
     assert_rate(&t, 16, 1 / sqrt(2));
-    assert_rate(&t, 40, 0.5); /* the cooldown as ever: 20/20, 10/20, 1/20 of 1/2 */
+    assert_rate(&t, 40, 0.5); /* the usual cooldown: 20/20, 10/20, 1/20 of 1/2 */
     assert_rate(&t, 50, 0.25);
     assert_rate(&t, 59, 0.025);
     t = train(SMOE_SCHEDULE_CONSTANT, 60, 4, 0);
@@ -464,8 +469,8 @@ static void steps_from_zero(void **state) {
     assert_rate(&t, 0, 1);
 }
 
-/* w - r f (g + x w) with the rate r = 0.1, the factor f of a row, its decay x: from w = 1 with g of 1
- * and 2. A row that is frozen is no part of the norm and stays. */
+/* w - r f (g + x w) with the rate r = 0.1, the factor f of a row, its decay x: from w = 1 with g
+ * of 1 and 2. A frozen row is not part of the norm and does not change. */
 static void rows_by_themselves(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
@@ -517,7 +522,7 @@ static void frozen_rows(void **state) {
     smoe_params_free(&p);
 }
 
-/* Large tensors, several tasks each: the same bits for any threads, and the norm is one. */
+/* Large tensors, several tasks each: the same bits for any number of threads, in the norm too. */
 static void same_bits_for_any_threads(void **state) {
     (void)state;
     static const size_t sizes[] = {100000, 3, 70000};
@@ -553,7 +558,8 @@ static void same_bits_for_any_threads(void **state) {
     smoe_threads_set(2);
 }
 
-/* More parts than are summed at a time, and all in the last one: chunks of a large tensor, experts of a factored one. */
+/* More parts than are summed at a time, with all values in the last part: chunks of a large
+ * tensor, experts of a factored one. */
 static void norms_of_many_parts(void **state) {
     (void)state;
     enum { EXPERTS = 300 };
@@ -574,9 +580,9 @@ static void norms_of_many_parts(void **state) {
     smoe_params_free(&params);
 }
 
-/* ---- moments in BF16 --------------------------------------------------------------------------- */
+/* ---- moments in BF16 ------------------------------------------------------------------------- */
 
-enum { MANY = 40000 }; /* elements: more than a task of the optimiser, no multiple of a piece */
+enum { MANY = 40000 }; /* elements: more than a task of the optimiser, not a multiple of a piece */
 
 static void many(smoe_params *params, const smoe_train_spec *t) {
     const size_t size = MANY;
@@ -587,8 +593,8 @@ static void many(smoe_params *params, const smoe_train_spec *t) {
     smoe_params_init(params, 0);
 }
 
-/* From equal moments one step gives equal weights, and moments that are the wide ones rounded: the
- * first to nearest, the second to a neighbour. */
+/* From equal moments one step gives equal weights, and moments that are the rounded wide ones:
+ * the first to nearest, the second to one of its neighbours. */
 static void narrow_moments(void **state) {
     (void)state;
     static const struct {
@@ -633,10 +639,11 @@ static void narrow_moments(void **state) {
     }
 }
 
-/* Without gradients v is 0.999^n of what it was. BF16's last bit is 2^-8 of a number or more, so to
- * nearest it would never fall; by chance its mean does. After n steps each of 40000 elements has
- * collected n roundings of at most 2^-7 of itself, half that deviation: sqrt(500) 2^-8 = 9%, their
- * mean 0.05%; six of that. And each step, thread by thread, the same bits. */
+/* Without gradients v is 0.999^n of its initial value. The last bit of BF16 is at least 2^-8 of
+ * a number, so with rounding to nearest v would never fall; with stochastic rounding its mean
+ * does. After n steps each of 40000 elements has accumulated n roundings of at most 2^-7 of
+ * itself, with half that as standard deviation: sqrt(500) 2^-8 = 9%, their mean 0.05%; six of
+ * that are allowed. Each step has the same bits for any number of threads. */
 static void second_moment_does_not_stand_still(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
@@ -664,7 +671,8 @@ static void second_moment_does_not_stand_still(void **state) {
     free(first);
 }
 
-/* From equal moments and gradients: places of a tensor, far apart or near, and tensors each round by a chance of their own. */
+/* From equal moments and gradients: places in a tensor, far apart or close, and tensors are each
+ * rounded with their own random numbers. */
 static void roundings_do_not_repeat(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);

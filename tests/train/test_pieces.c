@@ -1,4 +1,4 @@
-/* The tree in which the gradients of pieces are summed: its order, against the definition. */
+/* The tree in which the gradients of pieces are summed: its order, compared with the definition. */
 #include "base/param.h"
 #include "train/pieces.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST = 16, SIZE = 48 };
 
-/* Numbers of such different sizes that every order of a sum rounds differently. */
+/* Numbers of such different magnitudes that every order of summation rounds differently. */
 static real number(size_t piece, size_t k) {
     real x = (real)(1 + (piece * 7 + k * 13) % 11) / 3;
     for (size_t i = 0; i < (piece * 5 + k) % 9; i++) x *= piece % 2 ? -16 : 16;
@@ -46,7 +46,7 @@ static void sums_follow_the_tree(void **state) {
             assert_true(params.g[k] == tree(0, count, k));
             unlike += params.g[k] != in_order;
         }
-        assert_true(count < 4 || unlike > 0); /* the numbers tell orders apart */
+        assert_true(count < 4 || unlike > 0); /* the numbers do distinguish orders */
         smoe_pieces_free(&pieces);
         smoe_params_free(&params);
     }

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 /*
- * Unit vectors in the plane at 0, 90, 10 and 180 degrees as queries; items at 0, 80, 30, 170, of
- * which 1 and 3 have the same words. All queries have their own nearest but query 2: item 0 is at
- * 10 degrees from it, its own at 20.
+ * Queries are unit vectors in the plane at 0, 90, 10 and 180 degrees; items are at 0, 80, 30, 170
+ * degrees, and items 1 and 3 have the same text. For every query but 2 its own item is the nearest:
+ * item 0 is at 10 degrees from query 2, its own at 20.
  */
 static void ranks_by_hand(void **state) {
     (void)state;
@@ -29,8 +29,8 @@ static void ranks_by_hand(void **state) {
     assert_close(recall[1], 1, 0);
 }
 
-/* All items alike: the lower number is nearer. With twelve queries, recall at 1, 5 and 10 is 1/12,
- * 5/12, 10/12. */
+/* All items equal: the lower index is nearer. With twelve queries, recall at 1, 5 and 10 is
+ * 1/12, 5/12, 10/12. */
 static void ties_go_to_the_first(void **state) {
     (void)state;
     enum { N = 12 };
@@ -47,7 +47,7 @@ static void ties_go_to_the_first(void **state) {
     smoe_retrieval_recall(recall, rank, N);
     for (size_t k = 0; k < SMOE_RECALLS; k++)
         assert_close(recall[k], (double)smoe_recall_at[k] / N, 1e-12);
-    memset(key, 0, sizeof key); /* any of them is true */
+    memset(key, 0, sizeof key); /* any of them is correct */
     assert_int_equal(smoe_retrieval_rank(rank, same, same, key, N, 1, NULL), 0);
     for (size_t i = 0; i < N; i++) assert_int_equal(rank[i], 0);
 }

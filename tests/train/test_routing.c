@@ -1,6 +1,6 @@
 /*
- * Counts of routing over several passes: what can be worked out from sizes alone, since buffers that
- * are far too small are full whatever the weights, and what the layers of the soft family leave out.
+ * Counts of routing over several passes: those that follow from sizes alone, since much too small
+ * buffers are full whatever the weights are, and those that the soft family leaves out.
  */
 #include "approx.h"
 #include "models.h"
@@ -35,10 +35,11 @@ static size_t sum(const json_t *record, const char *key, size_t experts) {
 }
 
 /*
- * Groups of one image with 4 tokens, K = 2 of 2 experts, C = 0.25: Be = round(2 4 0.25 / 2) = 1. Every
- * token chooses both experts, so an image makes 8 choices, 4 of each expert, of which 1 is placed;
- * with bpr first choices come first, and the two experts need not have different tokens: 2 or 3 of
- * 4 tokens are dropped. 3 + 2 images: 40 choices a layer, 10 placed, 30 lost.
+ * Groups of one image with 4 tokens, K = 2 of 2 experts, C = 0.25: Be = round(2 4 0.25 / 2) = 1.
+ * Every token chooses both experts, so an image makes 8 choices, 4 for each expert, of which 1 is
+ * placed. With bpr first choices come first, and the two experts may take the same token or
+ * different ones: 2 or 3 of 4 tokens are dropped. 3 + 2 images: 40 choices per layer, 10 placed, 30
+ * lost.
  */
 static void choices_are_counted(void **state) {
     (void)state;
@@ -49,12 +50,12 @@ static void choices_are_counted(void **state) {
                             BOTH "model.moe.router=tokens-choice model.moe.k=2 "
                                  "model.moe.capacity=0.25",
                             3, false));
-    pass(&rig, 3); /* nobody counts yet */
+    pass(&rig, 3); /* not counting yet */
     assert_int_equal(smoe_routing_open(&routing, rig.model, &err), 0);
     pass(&rig, 3);
     pass(&rig, 2);
     smoe_routing_stop(&routing);
-    pass(&rig, 3); /* nor any longer */
+    pass(&rig, 3); /* no longer counting */
     json_t *record = json_object();
     smoe_routing_record(&routing, "test", record);
     assert_int_equal(sum(record, "blocks.0/router/chosen", 2), 40);
@@ -71,7 +72,7 @@ static void choices_are_counted(void **state) {
     models_free(&rig);
 }
 
-/* Identity drops nobody and nobody chooses; the soft family has no tokens to drop. */
+/* Identity drops no token and makes no choices; the soft family has no tokens to drop. */
 static void others_have_less_to_say(void **state) {
     (void)state;
     models_rig rig;

@@ -12,12 +12,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Six images of three classes, none of the last. */
+/* Six images of the first two of three classes, none of the last. */
 static const smoe_said six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
                                 {1, 1, 0.5, true},  {1, 0, 0.5, false}, {0, 0, 1, true}};
 
-/* Two bins have images: [14/15, 1] holds 0.95, 0.99, 0.96 and 1, three of them correct, so
- * |3 - 3.9| = 0.9; [7/15, 8/15) holds both of 0.5, one correct, so |1 - 1| = 0. (0.9 + 0) / 6. */
+/* Two bins have images: [14/15, 1] contains 0.95, 0.99, 0.96 and 1, three of them correct, so |3
+ * - 3.9| = 0.9; [7/15, 8/15) contains both of 0.5, one correct, so |1 - 1| = 0. (0.9 + 0) / 6. */
 static void calibration_by_hand(void **state) {
     (void)state;
     assert_true(fabs(smoe_scores_calibration(six, 6) - 0.9 / 6) < 1e-12);
@@ -44,7 +44,7 @@ static void classes_by_hand(void **state) {
     assert_true(share[0] == 0.75 && share[1] == 0.5 && isnan(share[2]));
 }
 
-/* The probability is the task's: of equal logits the first class is the top one. */
+/* Probabilities are those of the task: with equal logits the first class is the top one. */
 static void said_of_logits(void **state) {
     (void)state;
     const real logits[] = {0, 1, 1}, target[] = {0, 0, 1};
@@ -57,7 +57,7 @@ static void said_of_logits(void **state) {
     assert_true(fabs(said.probability - 1 / (1 + exp(-1))) < 1e-6);
 }
 
-/* Rows are the pairs that occur, in order; the shares of a class sum to 1. */
+/* Rows are the pairs that occur, in order; the shares of each class sum to 1. */
 static void confusion_counts_pairs(void **state) {
     (void)state;
     smoe_spec spec =
@@ -71,7 +71,7 @@ static void confusion_counts_pairs(void **state) {
     static const double want[][4] = {
         {0, 0, 3, 0.75}, {0, 1, 1, 0.25}, {1, 0, 1, 0.5}, {1, 1, 1, 0.5}};
     static const char *const column[] = {"class", "predicted", "images", "share"};
-    assert_int_equal(f.rows, 100); /* of ten classes every pair */
+    assert_int_equal(f.rows, 100); /* for ten classes every pair */
     for (size_t r = 0; r < 4; r++)
         for (size_t c = 0; c < 4; c++)
             assert_true(smoe_frame_number_at(&f, 10 * (r / 2) + r % 2,

@@ -1,4 +1,5 @@
-/* Soups against sums by hand: the file is the mean of its members, a greedy one of those that stay. */
+/* Soups against sums by hand: the file is the mean of its members; a greedy soup is the mean of
+ * the members that were kept. */
 #include "data/data.h"
 #include "scratch.h"
 #include "store/model_file.h"
@@ -29,7 +30,7 @@ static const char text[] =
     " model: {variant: none, width: 8, depth: 1, mlp: 12, heads: 2, patch_size: 4,"
     "  moe: {layers: last-1, experts: 3}}}";
 
-/* Initial weights of three seeds. */
+/* Initial weights from three seeds. */
 static int set_up(void **state) {
     kitchen *k = calloc(1, sizeof *k);
     scratch_make(&k->folder);
@@ -64,7 +65,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Every element of the file is the mean of those of the members that are in. */
+/* Every element of the file is the mean over the included members. */
 static void assert_means(const kitchen *k, const char *out) {
     smoe_safetensors *soup, *file[MEMBERS];
     smoe_err err;
@@ -107,7 +108,7 @@ static void uniform_is_the_mean(void **state) {
     }
     assert_true(k->member[0].with.loss == k->member[0].alone.loss);
     assert_true(soup.loss == k->member[2].with.loss);
-    /* The experts of the first are its own; of other seeds, they are strangers. */
+    /* The experts of the first member match themselves; those of other seeds do not match. */
     assert_true(k->member[0].aligned == 1);
     assert_true(fabs(k->member[0].cosine - 1) < 1e-6);
     assert_true(k->member[1].cosine < 0.5);

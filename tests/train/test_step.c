@@ -1,4 +1,5 @@
-/* One training step: a batch in pieces, and what a step that fails leaves behind. That steps are what the trainer does is in test_train_steps.c. */
+/* One training step: a batch in pieces, and the state after a step that fails. That the trainer
+ * does these steps is checked in test_train_steps.c. */
 #include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
@@ -17,7 +18,7 @@ typedef struct stepper {
     models_rig rig;
     smoe_step step;
     real *target;
-    real *before; /* the weights at first */
+    real *before; /* initial weights */
     smoe_err err;
 } stepper;
 
@@ -59,8 +60,8 @@ static bool stepper_moved(const stepper *s) {
     "train.optimizer.momentum=0 train.optimizer.weight_decay=0 train.optimizer.lr=0.0625 " \
     "train.optimizer.head_weight_decay=0 "
 
-/* Dropout, noise and the auxiliary loss see the same images at the same places, and sums differ in
- * their order alone. */
+/* Dropout, noise and the auxiliary loss see the same images at the same places, so only the
+ * order of sums differs. */
 static void pieces_are_the_whole_up_to_rounding(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -87,7 +88,7 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
     stepper_free(all);
 }
 
-/* Two steps: what the first leaves of gradients does not reach the second. */
+/* Two steps: gradients left from the first do not reach the second. */
 static void a_second_step_begins_without_gradients(void **state) {
     (void)state;
     stepper *one = stepper_make(DESCENT, NULL),
@@ -102,7 +103,7 @@ static void a_second_step_begins_without_gradients(void **state) {
     stepper_free(four);
 }
 
-/* A mean over all images, not that of the last piece. */
+/* A mean over all images, not over the last piece. */
 static void routing_is_measured_over_all_pieces(void **state) {
     (void)state;
     static const char keys[] = "model.moe.router=soft model.moe.scale_init=20 ";
@@ -130,7 +131,7 @@ static size_t factored(const stepper *s) {
     return count;
 }
 
-/* Experts with few rows leave their gradients as factors, which nobody can sum. */
+/* Experts with few rows keep their gradients as factors, which cannot be summed over pieces. */
 static void with_pieces_all_gradients_are_in_memory(void **state) {
     (void)state;
 #define FEW_ROWS "model.width=64 model.mlp=64 model.moe.experts=8 model.moe.slots_per_expert=1 "

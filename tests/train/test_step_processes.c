@@ -1,5 +1,5 @@
-/* A step shared by processes: the same bits as one process alone comes to, and as many bytes sent as
- * was foretold. Processes are forked and joined by sockets. */
+/* A step shared by processes: the same bits as in a single process, and as many bytes sent as
+ * predicted. Processes are forked and joined by sockets. */
 #include "base/threads.h"
 #include "forked.h"
 #include "models.h"
@@ -18,7 +18,7 @@ enum { IMAGES = 8, STEPS = 2 };
 
 typedef struct job {
     const char *keys;
-    int fd[2]; /* where each process writes the checksum of what it has in the end */
+    int fd[2]; /* where each process writes the checksum of its final state */
 } job;
 
 /* All weights and, gathered, all moments, as a checkpoint has them. */
@@ -46,7 +46,7 @@ static bool sent_as_foretold(const smoe_step *step) {
     smoe_comm *c = step->comm;
     for (int i = 0; i < STEPS; i++) {
         if (smoe_step_expect(step->model, &step->spec->train, c, want, NULL)) return false;
-        smoe_comm_expect_agree(c, &agreed); /* the trainer's two, which are not made here */
+        smoe_comm_expect_agree(c, &agreed); /* the trainer's two, not made here */
         smoe_comm_expect_agree(c, &agreed);
     }
     want[SMOE_TRAFFIC_OTHER].bytes -= agreed.bytes;

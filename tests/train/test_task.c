@@ -1,4 +1,4 @@
-/* Losses and precision by hand; that their gradients are theirs is in test_grad.c. */
+/* Losses and precision by hand; gradients of losses are checked in test_grad.c. */
 #include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
@@ -39,7 +39,7 @@ static void softmax_by_hand(void **state) {
     const double right[] = {1. / 8, -3. / 4, 5. / 8, -5. / 8, 1. / 4, 3. / 8};
     for (size_t i = 0; i < 6; i++) assert_close(d[i], right[i] / 2, 1e-7);
     assert_int_equal(sums.correct,
-                     1); /* the third is on top twice, and once true, if only by a quarter */
+                     1); /* the third is on top twice, and true once, if only by a quarter */
 }
 
 /*
@@ -58,10 +58,10 @@ static void sigmoid_by_hand(void **state) {
 }
 
 /*
- * Smoothing 0.3 of (0 1 0): (0.1 0.8 0.1). Softmax with p = (1 2 5)/8: 0.1 ln 8 + 0.8 ln 4 +
- * 0.1 ln 8/5, gradient p - t. Two true classes, (1 1 0): 0.7 of it and 0.3 * 2/3 = 0.2, so
- * (0.9 0.9 0.2); sigmoid with l = (0, ln 3, -ln 3): ln 2 + ln 4 - 0.9 ln 3 + ln 4/3 + 0.2 ln 3. What
- * is correct goes by the targets as they are: nothing here, where the third class is on top.
+ * Smoothing 0.3 of (0 1 0): (0.1 0.8 0.1). Softmax with p = (1 2 5)/8: 0.1 ln 8 + 0.8 ln 4 + 0.1 ln
+ * 8/5, gradient p - t. Two true classes, (1 1 0): 0.7 of it and 0.3 * 2/3 = 0.2, so (0.9 0.9 0.2);
+ * sigmoid with l = (0, ln 3, -ln 3): ln 2 + ln 4 - 0.9 ln 3 + ln 4/3 + 0.2 ln 3. Precision uses the
+ * targets before smoothing: none is correct here, where the third class is on top.
  */
 static void smoothing_by_hand(void **state) {
     (void)state;
@@ -81,10 +81,11 @@ static void smoothing_by_hand(void **state) {
 }
 
 /*
- * Two images and captions, l = (ln 1, ln 3; ln 2, ln 2). Rows: p = (1 3)/4, (2 2)/4; columns: (1 2)/3,
- * (3 2)/5. Losses (ln 4 + ln 3)/2 and (ln 2 + ln 5/2)/2; gradients ((p_row + p_column)/2 - 1[b = c])/2:
- * (7/24 - 1, 27/40; 7/12, 9/20 - 1)/2. The first image has the other caption on top, the second its
- * own, as the lower index would, were it not lower: equal logits take the first, which is wrong.
+ * Two images and captions, l = (ln 1, ln 3; ln 2, ln 2). Rows: p = (1 3)/4, (2 2)/4; columns: (1
+ * 2)/3, (3 2)/5. Losses (ln 4 + ln 3)/2 and (ln 2 + ln 5/2)/2; gradients ((p_row + p_column)/2 -
+ * 1[b = c])/2: (7/24 - 1, 27/40; 7/12, 9/20 - 1)/2. The first image has the other caption on top.
+ * The second has equal logits, which the lower index wins: also the other caption, so both are
+ * wrong.
  */
 static void contrastive_by_hand(void **state) {
     (void)state;
@@ -101,7 +102,8 @@ static void contrastive_by_hand(void **state) {
     assert_int_equal(sums.correct, 0);
 }
 
-/* Equal logits: log N; -log N as every bias of the sigmoid head: N log(1 + 1/N) + log N for one class. */
+/* Equal logits: log N. With -log N, the bias of the sigmoid head, for all: N log(1 + 1/N) + log
+ * N for one class. */
 static void where_training_starts(void **state) {
     (void)state;
     enum { N = 10 };
@@ -113,7 +115,7 @@ static void where_training_starts(void **state) {
                  1e-6);
 }
 
-/* Rows of the table: what the head starts with, 0 or -log N, and which labels count. */
+/* Rows of the table: the initial bias of the head, 0 or -log N, and which labels count. */
 static void rows_of_the_table(void **state) {
     (void)state;
     assert_close(smoe_task_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
@@ -125,7 +127,7 @@ static void rows_of_the_table(void **state) {
     assert_true(smoe_task_of(SMOE_LOSS_SIGMOID)->multi);
 }
 
-/* The largest floats overflow nothing: the loss is the difference of logits, or the logit itself. */
+/* The largest floats do not overflow: the loss is the difference of logits, or the logit itself. */
 static void extremes(void **state) {
     (void)state;
     const real l[] = {1e30f, -1e30f, 0}, first[] = {1, 0, 0}, second[] = {0, 1, 0};
@@ -137,17 +139,17 @@ static void extremes(void **state) {
     assert_close(d[1], -1, 0);
     assert_close(loss(l, first, 1, 3, SMOE_LOSS_SIGMOID, d).loss, log(2), 1e-6);
     assert_close(loss(l, second, 1, 3, SMOE_LOSS_SIGMOID, d).loss / 2e30, 1, 1e-6);
-    /* A class that cannot be and is not: no NaN from 0 times infinity. */
+    /* A class with logit -inf that is not true: no NaN from 0 times infinity. */
     const real never[] = {0, -(real)INFINITY, 0};
     assert_close(loss(never, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss, log(2), 1e-6);
     assert_close(d[1], 0, 0);
-    /* ... but NaN logits are a NaN loss, for both */
+    /* ... but NaN logits give a NaN loss, for both */
     const real broken[] = {0, (real)NAN, 0};
     assert_true(isnan(loss(broken, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss));
     assert_true(isnan(loss(broken, first, 1, 3, SMOE_LOSS_SIGMOID, d).loss));
 }
 
-/* Ties go to the lower index; any true label counts; sums go on from what they were. */
+/* Ties go to the lower index; any true label counts; sums are added to earlier ones. */
 static void precision(void **state) {
     (void)state;
     const real l[] = {2, 2, 1, /**/ 0, 1, 1, /**/ 0, 0, 3};
@@ -159,8 +161,8 @@ static void precision(void **state) {
     assert_true(sums.loss > 5);
 }
 
-/* A batch of classes is the sum of its images, and one of pairs is what it is, to the bit, for any
- * number of threads. */
+/* A batch of classes is the sum of its images; a batch of pairs does not split. Both have the
+ * same bits for any number of threads. */
 static void same_bits_for_any_threads(void **state) {
     (void)state;
     enum { B = 64, CLASSES = 11 };

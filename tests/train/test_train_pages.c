@@ -1,8 +1,8 @@
 /*
- * smoe-checkpoint(5), smoe-model(7), smoe-run(5) and smoe-routers(7) against the program: every tensor
- * of every kind of model with its shape, its initial values and its weight decay, every key of a
- * record and of env.json, every router with its summary and its keys. A new tensor, metric or router
- * that the pages do not know fails here.
+ * smoe-checkpoint(5), smoe-model(7), smoe-run(5) and smoe-routers(7) against the program: every
+ * tensor of every kind of model with its shape, its initial values and its weight decay, every key
+ * of a record and of env.json, every router with its summary and its keys. A new tensor, metric or
+ * router that the pages do not mention fails here.
  */
 #include "scratch.h"
 #include "spec/routers.h"
@@ -21,7 +21,7 @@
 #include <strings.h>
 #include <cmocka.h>
 
-/* A page as plain text: roff's escaped minus signs undone. */
+/* A page as plain text: escaped minus signs of roff are replaced. */
 static char *page(const char *name) {
     char path[SCRATCH_PATH];
     snprintf(path, sizeof path, "%s", __FILE__);
@@ -34,7 +34,7 @@ static char *page(const char *name) {
     return text;
 }
 
-/* Does the word stand by itself on a line that is set in bold, whatever else does? */
+/* Whether the word stands by itself on a line set in bold, whatever else is on the line. */
 static bool in_bold(const char *text, const char *word) {
     size_t n = strlen(word);
     for (const char *at = text; (at = strstr(at, word)); at++) {
@@ -57,9 +57,9 @@ static void with_letter(char out[128], const char *name) {
 
 /* ---- tensors ---- */
 
-/* Sizes that no two letters share, so that a shape in letters has one meaning. */
+/* Different sizes for all letters, so that a shape in letters has only one meaning. */
 enum { D = 24, HEADS = 2, H = 36, E = 5, P = 3, N = 7, CHANNELS = 3, PATCH = 4, T = 16 };
-enum { U = 2, HU = 20, HS = 2 * H }; /* universal experts and their width; two shared ones' */
+enum { U = 2, HU = 20, HS = 2 * H }; /* universal experts, their width; that of two shared */
 
 static size_t letter_value(const char *word, size_t length) {
     static const struct {
@@ -80,7 +80,7 @@ static size_t letter_value(const char *word, size_t length) {
     return 0;
 }
 
-/* Does "[d, 2d] ..." say this shape? */
+/* Whether "[d, 2d] ..." denotes this shape. */
 static bool shape_matches(const char *at, const smoe_param *p) {
     if (*at++ != '[') return false;
     int i = 0;
@@ -93,8 +93,8 @@ static bool shape_matches(const char *at, const smoe_param *p) {
     return i == p->ndim;
 }
 
-/* The line of the page that starts with the name must have its shape there or, as for pos_embed, at
- * the start of the next. */
+/* The line of the page that starts with the name must state its shape there or, as for
+ * pos_embed, at the start of the next line. */
 static void assert_documented(const char *text, const smoe_param *p) {
     char name[128], start[132];
     with_letter(name, p->name);
@@ -110,7 +110,7 @@ static void assert_documented(const char *text, const smoe_param *p) {
         fail_msg("smoe-checkpoint(5): %s has another shape", p->name);
 }
 
-/* What a page must say of a tensor. */
+/* What a page must state about a tensor. */
 typedef void tensor_check(const char *text, const smoe_param *p);
 
 static void check_model(const char *text, tensor_check *check, const char *model, size_t least) {
@@ -164,8 +164,8 @@ static void test_tensors(void **state) {
     check_tensors("smoe-checkpoint.5", assert_documented);
 }
 
-/* Squared deviation of "normal 0.02", "normal sqrt(2/(in+out))" ... for a tensor of this shape; 0 of a
- * constant; -1 where the page has another expression. */
+/* The variance of "normal 0.02", "normal sqrt(2/(in+out))" ... for a tensor of this shape; 0 for
+ * a constant; -1 if the page has another expression. */
 static double variance_of(const char *text, const smoe_param *p) {
     double out = p->ndim > 1 ? (double)p->dim[p->ndim - 2] : 1, in = 1;
     if (p->ndim) in = (double)p->dim[p->ndim - 1];
@@ -188,8 +188,8 @@ static double variance_of(const char *text, const smoe_param *p) {
     return -1;
 }
 
-/* The line of the page that starts with the name goes on with what the values start as, and with the
- * group of weight decay. */
+/* The line of the page that starts with the name continues with the initial values and the group
+ * of weight decay. */
 static bool mean_matches(const char *at, double mean) {
     if (!strncmp(at, "ln 0.5 ", 7)) return mean == log(0.5);
     if (!strncmp(at, "1e-8 ", 5)) return mean == 1e-8;
@@ -200,7 +200,7 @@ static bool initial_matches(const char *at, const smoe_param *p) {
     static const char *const groups[] = {
         [SMOE_PARAM_PLAIN] = " none", [SMOE_PARAM_KERNEL] = " kernel", [SMOE_PARAM_HEAD] = " head"};
     const char *group = groups[p->group], *end = at + strcspn(at, "\n") - strlen(group);
-    double off = variance_of(at, p) - p->std * p->std; /* p->std is rounded a few times */
+    double off = variance_of(at, p) - p->std * p->std; /* p->std is rounded several times */
     return fabs(off) < 1e-15 && mean_matches(at, p->mean) && end > at &&
            !strncmp(end, group, strlen(group));
 }
@@ -234,7 +234,7 @@ static void test_initial_checker(void **state) {
     assert_false(initial_matches("0  none\n", &p));
 }
 
-/* The checker itself: it must refuse a shape that the page does not give. */
+/* The check itself: it must refuse a shape that the page does not state. */
 static void test_shape_checker(void **state) {
     (void)state;
     smoe_param p = {.ndim = 2, .dim = {3 * D, D}};
@@ -317,8 +317,8 @@ static size_t moe_key(const char *name, size_t length) {
     return (size_t)smoe_schema_find(key);
 }
 
-/* The words of a line ".BR a ", " b" must be keys of model.moe that the router heeds; returns how many
- * there are. */
+/* The words of a line ".BR a ", " b" must be keys of model.moe that the router uses; returns
+ * their number. */
 static size_t assert_moe_keys(const char *line, const smoe_router_entry *router) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t count = 0, length;
@@ -337,8 +337,8 @@ static size_t assert_moe_keys(const char *line, const smoe_router_entry *router)
     return count;
 }
 
-/* Headings are the entries of routers.def in their order, nothing else; each begins with its summary and ends
- * with its keys. */
+/* Headings are exactly the entries of routers.def in their order; each begins with its summary
+ * and ends with its keys. */
 static void test_routers(void **state) {
     (void)state;
     char *text = page("smoe-routers.7"), *at = strstr(text, "\n.SH ROUTERS\n");
@@ -370,7 +370,7 @@ static void test_routers(void **state) {
     free(text);
 }
 
-/* The checker of words itself. */
+/* The check of words itself. */
 static void test_bold_checker(void **state) {
     (void)state;
     assert_true(in_bold("x\n.BR a \", \" b \", \" c .\n", "b"));

@@ -1,7 +1,7 @@
 /*
- * What training does, against its definition: steps repeated by hand from its parts, weights and
- * records compared; what starts from a file; a gradient that is no number; which checkpoints are
- * there and what the result says of them; what the clock says.
+ * What training does, against its definition: steps repeated by hand from its parts, with weights
+ * and records compared; starting from a file; a gradient that is not finite; which checkpoints
+ * exist and what the result says about them; measured times.
  */
 #include "approx.h"
 #include "training.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* ---- steps by hand ------------------------------------------------------------------------------ */
+/* ---- steps by hand --------------------------------------------------------------------------- */
 
 /* The parts that the trainer puts together. */
 typedef struct parts {
@@ -54,7 +54,7 @@ static void parts_free(parts *p) {
     smoe_dataset_free(p->set);
 }
 
-/* One step; what it was, to the bit, is what the record of the run says. */
+/* One step; the record of the run must have its values, to the bit. */
 static void step_by_hand(parts *p, size_t step, const json_t *record) {
     const smoe_train_spec *train = &p->spec->train;
     smoe_err err;
@@ -104,7 +104,7 @@ static void assert_checkpoint(const job *j, const smoe_params *params, const cha
     smoe_safetensors_free(file);
 }
 
-/* A seed of its own, and all that it reaches; two batches are a pass over the data. */
+/* Another seed, and everything that it affects; two batches are a pass over the data. */
 #define THREE_STEPS                                                                           \
     JOBS_SMALL "seed=5 data.limit=16 train.steps=3 train.log_every=1 train.eval_every=0 "     \
                "train.schedule.name=linear train.schedule.warmup=2 model.dropout=0.1 "        \
@@ -139,9 +139,9 @@ static void three_steps_by_hand(void **state) {
     }
 }
 
-/* ---- starting from a file ----------------------------------------------------------------------- */
+/* ---- starting from a file -------------------------------------------------------------------- */
 
-typedef struct filled { /* a tensor of one value */
+typedef struct filled { /* a tensor with a single value */
     const char *name;
     int ndim;
     size_t dim[2];
@@ -170,7 +170,7 @@ static void init_from(job *j, const filled *list, size_t count) {
     for (size_t i = 0; i < count; i++) free(data[i]);
 }
 
-/* A file with nothing for this model, or with another shape, is refused before any step. */
+/* A file without tensors for this model, or with another shape, is refused before any step. */
 static void files_that_do_not_fit(void **state) {
     (void)state;
     static const filled bad[] = {{"x", 1, {4, 0}, 1}, {"norm.weight", 1, {17, 0}, 1}};
@@ -185,8 +185,8 @@ static void files_that_do_not_fit(void **state) {
     }
 }
 
-/* The last norm is zero, so logits are the head's bias: loss and forward pass are finite. On the way
- * back nine wrong classes of ten add 3e38/4 each, which is more than a float has. */
+/* The last norm is zero, so logits are the head's bias: loss and forward pass are finite. In the
+ * backward pass nine of ten wrong classes add 3e38/4 each, which exceeds the largest float. */
 static void a_gradient_that_is_no_number(void **state) {
     (void)state;
     static const filled start[] = {{"norm.weight", 1, {16, 0}, 0},
@@ -208,9 +208,10 @@ static void a_gradient_that_is_no_number(void **state) {
     training_end(&j);
 }
 
-/* ---- checkpoints and the result ----------------------------------------------------------------- */
+/* ---- checkpoints and the result -------------------------------------------------------------- */
 
-/* The step of the first record with the highest precision, which is *best; *equals others have it. */
+/* The step of the first record with the highest precision, which is returned in *best; *equals:
+ * the number of later ones that equal it. */
 static uint64_t best_of(const char *dir, double *best, size_t *equals) {
     json_t *records = training_records(dir);
     uint64_t step = 0;
@@ -229,9 +230,9 @@ static uint64_t best_of(const char *dir, double *best, size_t *equals) {
     return step;
 }
 
-/* With checkpoints the best evaluation has one, whatever their interval; without, the last step
- * alone. Ten images have only eleven precisions: the best step, neither first nor last, has equals
- * after it, and counts. */
+/* With checkpoints the best evaluation has one, whatever their interval; without, only the last
+ * step has. Ten images have only eleven precisions: the best step, neither first nor last, has
+ * equals after it, and the first counts. */
 static void checkpoints_and_the_result(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -258,7 +259,7 @@ static void checkpoints_and_the_result(void **state) {
         if (!i) assert_string_equal(target, expected);
         snprintf(link, sizeof link, "%s/ckpt", j.dir);
         assert_int_equal(scratch_entries(link), i ? 2 : 4); /* step and link, of one or two */
-        training_finish(&j, SMOE_RUN_RESUME);               /* nothing is left to do, and known */
+        training_finish(&j, SMOE_RUN_RESUME); /* nothing is left to do, and the result is known */
         assert_true(isnan(j.result.train_loss) && isnan(j.result.step_seconds));
         assert_int_equal(j.result.step, 21);
         assert_int_equal(j.result.best_step, step);
@@ -266,11 +267,12 @@ static void checkpoints_and_the_result(void **state) {
     }
 }
 
-/* ---- the clock ---------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
-/* Two steps of eight images a record. The observer takes 20 ms between them, which count, and 200
- * after each evaluation, which do not: no window is shorter than 20 ms, and none longer than 150
- * and four usual steps, where 160 would be without the eight. */
+/* Two steps of eight images per record. The observer waits 20 ms between them, which count, and
+ * 200 ms after each evaluation, which do not: no window is shorter than 20 ms, and none longer than
+ * 150 ms plus four usual steps. If the metric did not count the eight images of a step, windows
+ * would be 160 ms or more. */
 static void images_per_second(void **state) {
     (void)state;
     job j;

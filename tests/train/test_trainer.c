@@ -1,8 +1,8 @@
 /*
- * Training from the outside: a run directory and what is in it. Eight images are learnt by heart;
- * auxiliary losses stand apart; a run stopped and resumed at any steps is, byte for byte, the run that
- * never stopped, whatever the threads; a loss that is no number ends the run and names its place;
- * evaluation does not depend on its batches.
+ * Training from outside: a run directory and its contents. Eight images are memorised; auxiliary
+ * losses are separate from the loss; a run that is stopped and resumed at any steps equals, byte
+ * for byte, the run that never stopped, for any number of threads; a loss that is not finite ends
+ * the run and names its place; evaluation does not depend on its batches.
  */
 #include "base/threads.h"
 #include "approx.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- learning ---------------------------------------------------------------------------------- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 static void eight_images_by_heart(void **state) {
     (void)state;
@@ -45,7 +45,7 @@ static void eight_images_by_heart(void **state) {
     }
 }
 
-/* The first record of one step of training with `keys`; free it. */
+/* The first record of one training step with `keys`; free it. */
 static json_t *first_record(const char *keys) {
     job j;
     training_begin(&j, keys);
@@ -57,8 +57,8 @@ static json_t *first_record(const char *keys) {
     return first;
 }
 
-/* The auxiliary loss stands by itself, as it is before its weight; the loss is without it. The first
- * step's are computed before the weight could change anything. */
+/* The auxiliary loss is recorded separately, before its weight is applied; the loss does not
+ * contain it. Those of the first step are computed before the weight could have an effect. */
 #define ONE_STEP \
     JOBS_SMALL "data.limit=8 train.steps=1 train.eval_every=0 model.moe.group_images=8 "
 
@@ -73,16 +73,17 @@ static void auxiliary_losses_apart(void **state) {
         assert_close(training_number(heavy, same[i]), training_number(light, same[i]), 0);
     }
     assert_true(training_number(heavy, "train/gradient_norm") >
-                training_number(light, "train/gradient_norm")); /* what is trained on has it */
+                training_number(light, "train/gradient_norm")); /* what is minimised has it */
     assert_null(json_object_get(none, "train/aux_loss"));
     json_decref(light);
     json_decref(heavy);
     json_decref(none);
 }
 
-/* ---- resuming ---------------------------------------------------------------------------------- */
+/* ---- resuming -------------------------------------------------------------------------------- */
 
-/* Everything random is on; five batches are a pass over the data, so that passes are crossed. */
+/* All random parts are on; five batches are a pass over the data, so that ends of passes are
+ * crossed. */
 #define RANDOM_RUN                                                                                 \
     JOBS_SMALL "data.limit=40 train.steps=13 train.log_every=1 train.eval_every=4 "                \
                "train.checkpoint_every=4 eval.batch_size=7 data.augment.crop=inception "           \
@@ -95,10 +96,10 @@ static const char *const random_runs[] = {
                "model.moe.priority=random",
     RANDOM_RUN "model.moe.router=soft model.moe.soft_noise=0.2 train.optimizer.name=sgd "
                "train.loss=sigmoid",
-    /* endless data, a schedule that moves */
+    /* endless data, a schedule that changes */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",
-    /* tensors that are frozen, and some that are trained otherwise */
+    /* frozen tensors, and some with other settings */
     RANDOM_RUN "model.moe.router=soft model.moe.scale_form=exp model.moe.scale_init=sqrt_d "
                "model.moe.experts_init=shared model.head=map model.qk_norm=true "
                "model.qk_norm_form=vmoe train.schedule.start=0 "
@@ -115,7 +116,7 @@ static void same_file(const char *a, const char *b, const char *name) {
     scratch_assert_same(x, y);
 }
 
-/* The records of metrics.jsonl without what a clock says, and the checksum, which covers that too. */
+/* The records of metrics.jsonl without times, and without the checksum, which includes those. */
 static json_t *records_of(const char *dir) {
     static const char *const clocks[] = {"wall_s", "train/images_per_s", "train/waited_s", "chain"};
     json_t *all = training_records(dir);
@@ -144,7 +145,8 @@ static void same_run(const char *a, const char *b, const smoe_spec *spec) {
     same_metrics(a, b, spec->train.steps / spec->train.log_every);
 }
 
-/* Stopped after each of these steps, the last one ends it; other threads every time. */
+/* Stopped after each of these steps; the last one ends the run; another number of threads every
+ * time. */
 static void interrupted(job *j, const uint64_t *stops) {
     smoe_run_mode mode = SMOE_RUN_NEW;
     size_t steps = j->spec.train.steps;
@@ -189,7 +191,7 @@ static void resuming_is_never_having_stopped(void **state) {
     }
 }
 
-/* Another seed is another run: the comparison above can fail. What the seed reaches is in
+/* Another seed is another run: the comparison above can fail. What the seed affects is in
  * test_train_steps.c. */
 static void seeds_and_threads(void **state) {
     (void)state;
@@ -212,7 +214,7 @@ static void seeds_and_threads(void **state) {
     training_end(&j);
 }
 
-/* Resuming a run that is done does nothing to it. */
+/* Resuming a finished run changes nothing. */
 static void resuming_what_is_done(void **state) {
     (void)state;
     job j;
@@ -229,9 +231,9 @@ static void resuming_what_is_done(void **state) {
     training_end(&j);
 }
 
-/* ---- what is recorded --------------------------------------------------------------------------- */
+/* ---- what is recorded ------------------------------------------------------------------------ */
 
-/* Evaluations have the name of their split, and the training batch keeps its own. */
+/* Evaluations carry the name of their split; metrics of the training batch keep theirs. */
 static void records_say_their_split(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"eval.split=test", "test"},
@@ -271,7 +273,7 @@ static void records_say_their_split(void **state) {
     }
 }
 
-/* wall_s goes on from the last record that is kept. */
+/* wall_s continues from the last record that is kept. */
 static void time_goes_on_over_resumes(void **state) {
     (void)state;
     job j;
@@ -302,10 +304,10 @@ static void time_goes_on_over_resumes(void **state) {
     training_end(&j);
 }
 
-/* ---- what goes wrong ---------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
-/* Steps of 1e38 make weights whose sums are no floats. The head starts at zero and the first step
- * moves it alone, the second step all others: the third cannot be taken. */
+/* Steps of 1e38 make weights whose sums overflow. The head starts at zero and the first step
+ * changes only the head, the second step all others: the third step is impossible. */
 static void a_loss_that_is_no_number(void **state) {
     (void)state;
     job j;
@@ -320,7 +322,8 @@ static void a_loss_that_is_no_number(void **state) {
         if (!strstr(j.err.text, words[i])) fail_msg("'%s' does not say '%s'", j.err.text, words[i]);
     training_assert_status(j.dir, "failed");
     assert_int_equal(j.result.step, 2);
-    /* with checkpoints: the second step's weights are not saved, the first's are there */
+    /* with checkpoints: the weights of the second step are not saved, those of the first are
+     * there */
     j.spec.train.checkpoint_every = 1;
     assert_int_equal(training_run(&j, SMOE_RUN_FORCE, 0), SMOE_NONFINITE);
     if (!strstr(j.err.text,
@@ -331,7 +334,7 @@ static void a_loss_that_is_no_number(void **state) {
     training_end(&j);
 }
 
-/* A place where no directory can be: an error at once, before any step. */
+/* A path where no directory can be created: an error at once, before any step. */
 static void no_place_to_write(void **state) {
     (void)state;
     char file[SCRATCH_PATH];
@@ -345,7 +348,7 @@ static void no_place_to_write(void **state) {
     training_end(&j);
 }
 
-/* ---- evaluation --------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 enum { EVALUATED = 23, CLASSES = 10 };
 
@@ -378,7 +381,7 @@ static int refuse(void *user, const smoe_batch *batch, const real *logits, size_
     return smoe_fail(err, SMOE_RUNTIME, "the sink is full");
 }
 
-/* Loss and precision of the logits that were handed out, by their definitions. */
+/* Loss and precision of the logits passed to the observer, by their definitions. */
 static void assert_evaluation(const collected *c, const smoe_eval *eval) {
     double loss = 0;
     size_t right = 0;
@@ -398,7 +401,7 @@ static void assert_evaluation(const collected *c, const smoe_eval *eval) {
     assert_close(eval->precision_at_1, (double)right / EVALUATED, 1e-12);
 }
 
-/* The outcomes of images are those of their logits, at their place in the data set. */
+/* The outcomes of images are those of their logits, at the image's place in the data set. */
 static void outcomes_are_those_of_the_images(void **state) {
     (void)state;
     models_rig r;
@@ -427,8 +430,8 @@ static void outcomes_are_those_of_the_images(void **state) {
     models_free(&r);
 }
 
-/* Images that do not influence one another have the same logits, and the split the same loss, to the
- * bit, however they are batched and ordered. */
+/* If images do not influence one another, they have the same logits, and the split the same
+ * loss, to the bit, however they are batched and ordered. */
 static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 3, 7, 23, 64};
@@ -437,7 +440,7 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     smoe_dataset *set;
     collected first = {.images = 0};
     smoe_eval eval = {0}, again;
-    /* the classes of shapes, and its images, all 23 of them */
+    /* the classes of shapes, and all 23 of its images */
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 64, false));
     assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
@@ -471,7 +474,7 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     models_free(&r);
 }
 
-/* With one sigmoid a class, every shape that an image shows is a label of it, in evaluation too. */
+/* With one sigmoid per class, every shape in an image is a label of it, in evaluation too. */
 static void evaluation_knows_all_labels(void **state) {
     (void)state;
     models_rig r;

@@ -1,7 +1,7 @@
 /*
- * Experts beside the plain ones: shared experts that see every token, and universal ones of another
- * width, with every router. Gradients are in test_grad_layers.c; here a part of the layer is made
- * equal to something else, whose bits it must have.
+ * Special experts: shared experts that see every token, and universal ones of another width, with
+ * every router. Gradients are in test_grad_layers.c; here a part of the layer is made equal to
+ * something else, and must have its bits.
  */
 #include "approx.h"
 #include "models.h"
@@ -34,7 +34,7 @@ static void make(models_rig *r, const char *router, const char *keys) {
 
 static const char *const tensors[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"};
 
-/* Everything but the experts of block 1 becomes that of another model. */
+/* Everything except the experts of block 1 is copied from another model. */
 static void take_rest(models_rig *to, const models_rig *from) {
     for (size_t i = 0; i < to->params->count; i++) {
         const smoe_param *p = &to->params->param[i];
@@ -55,7 +55,8 @@ static void assert_same_logits(models_rig *a, models_rig *b, const char *router)
     }
 }
 
-/* Two of five experts in a tensor of their own, of the same width, are the same five experts. */
+/* Two of five experts in a tensor of their own, with the same width, equal the same five experts
+ * in one. */
 static void universal_ones_are_experts(void **state) {
     (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
@@ -86,7 +87,7 @@ static void universal_ones_are_experts(void **state) {
     }
 }
 
-/* Where routed experts give 0, a layer with a shared expert is the dense block with its weights. */
+/* If routed experts give 0, a layer with a shared expert is the dense block with its weights. */
 static void shared_one_alone_is_the_dense_mlp(void **state) {
     (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
@@ -112,8 +113,8 @@ static void shared_one_alone_is_the_dense_mlp(void **state) {
     }
 }
 
-/* Widths, and what a shared one starts with: n of width h side by side, each with the deviation of
- * its own width. h = 3, d = 8: sqrt(2/11). */
+/* Widths, and initial values of a shared expert: n experts of width h side by side, each with
+ * the standard deviation for its own width. h = 3, d = 8: sqrt(2/11). */
 static void widths(void **state) {
     (void)state;
     models_rig r;
@@ -133,7 +134,7 @@ static void widths(void **state) {
     }
     const smoe_param *p = smoe_params_find(r.params, "blocks.1.mlp.shared.fc1.weight");
     assert_close(p->std * p->std, 2.0 / 11, 1e-12);
-    p = smoe_params_find(r.params, "blocks.0.mlp.fc1.weight"); /* a dense block keeps its width */
+    p = smoe_params_find(r.params, "blocks.0.mlp.fc1.weight"); /* a dense block has its own width */
     assert_int_equal(p->dim[0], 6);
     models_free(&r);
 }

@@ -1,8 +1,7 @@
 /*
- * The gradient check itself, on functions whose gradients are known: right ones pass, wrong ones
- * (zeros, NaN, a dropped term, a sign, one bad element, something that does not depend on its
- * input) must not. Then both losses. Layers and models are in test_grad_layers.c and
- * test_grad_models.c.
+ * The gradient check itself, on functions with known gradients: right ones pass, wrong ones (zeros,
+ * NaN, a missing term, a sign, one bad element, independence of the input) must not. Then both
+ * losses. Layers and models are in test_grad_layers.c and test_grad_models.c.
  */
 #include "gradcheck.h"
 
@@ -19,14 +18,14 @@
 #ifdef SMOE_F64
 static const double STEP = 1e-5, TOLERANCE = 1e-6;
 #else
-/* Single precision: rounding of 1e-7 over a step of 1e-2, and the same in curvature. */
+/* Single precision: rounding of 1e-7 over a step of 1e-2, and as much for curvature. */
 static const double STEP = 1e-2, TOLERANCE = 1e-2;
 #endif
 
 enum { N = 5 };
 
-/* L = sum of a_i sin(x_i) + x_0 x_1, and with `kink` a jump at x_2 = 1 that is a change of choice.
- */
+/* L = sum of a_i sin(x_i) + x_0 x_1; with `kink` also a jump at x_2 = 1 that counts as a changed
+ * choice. */
 typedef struct function {
     real x[N], a[N];
     bool constant;
@@ -92,7 +91,7 @@ static void wrong_gradients_are_caught(void **state) {
     g[3] = (real)NAN;
     expect_fault(g, "x[3]: gradient");
     memcpy(g, right, sizeof g);
-    g[0] -= f.x[1]; /* a term forgotten */
+    g[0] -= f.x[1]; /* a missing term */
     expect_fault(g, "x[0]: gradient");
     memcpy(g, right, sizeof g);
     g[4] = -g[4];
@@ -116,7 +115,7 @@ static void a_loss_without_meaning_is_caught(void **state) {
     assert_false(gradcheck_array(&c, "x", f.x, g, N));
 }
 
-/* What may vanish must vanish for the loss too. */
+/* Gradients that may vanish must vanish for the loss too. */
 static void vanishing_is_checked(void **state) {
     (void)state;
     function f = example();
@@ -132,7 +131,8 @@ static void vanishing_is_checked(void **state) {
     if (!gradcheck_array(&c, "x", f.x, g, N)) fail_msg("%s", c.fault);
 }
 
-/* A step over the jump would read as a slope of 100/2h; marked as a choice, it is left out. */
+/* A step across the jump would give a slope of 100/2h; if it is marked as a choice, the step is
+ * left out. */
 static void flipped_choices_are_skipped(void **state) {
     (void)state;
     function f = example();

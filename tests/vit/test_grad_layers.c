@@ -1,8 +1,7 @@
 /*
- * Each layer's backward against differences of its own forward, alone: its parameters and its
- * input. The loss is a random projection of the output. Buffers, overwritten gradients and outputs
- * start as NaN, so that whatever is read before it is written shows; gradients that are added to
- * start at 7.
+ * Each layer's backward against differences of its own forward: its parameters and its input. The
+ * loss is a random projection of the output. Buffers, overwritten gradients and outputs start as
+ * NaN, so that reads before writes are detected; gradients that are added to start at 7.
  */
 #include "gradcheck.h"
 #include "models.h"
@@ -30,7 +29,7 @@ struct rig {
     smoe_build build;
     smoe_arena keep, scratch;
     smoe_pass pass;
-    size_t R, in, out; /* rows; numbers of the input and the output */
+    size_t R, in, out; /* rows; numbers per input and output */
     real *x, *dx, *x0, *y, *p;
     const real *result; /* y, unless the layer owns its output */
     bool dx_adds, no_dx;
@@ -96,7 +95,7 @@ static void bind(rig *r) {
     if (smoe_arena_bind(&r->keep, &err) || smoe_arena_bind(&r->scratch, &err))
         fail_msg("%s", err.text);
     r->reserve(r, &space);
-    memset(r->keep.base, 0xff, r->keep.size); /* NaN as numbers, huge as counts */
+    memset(r->keep.base, 0xff, r->keep.size); /* NaN as real, huge as counts */
     memset(r->scratch.base, 0xff, r->scratch.size);
     r->x = numbers(r->in, 11);
     r->x0 = numbers(r->out, 12);
@@ -119,7 +118,7 @@ static void end(rig *r) {
     smoe_spec_free(&r->spec);
 }
 
-/* The layer is initialised; the rest of its life is here. */
+/* The layer is initialised; everything after that is here. */
 static void check(rig *r, const char *what, const char *may_vanish) {
     gradcheck_scatter(&r->params, 9, 0.25, BASE);
     bind(r);
@@ -127,7 +126,7 @@ static void check(rig *r, const char *what, const char *may_vanish) {
         .loss = loss, .choices = choices, .user = r, .most = 12, .may_vanish = may_vanish};
     gradcheck_begin(&c);
     for (size_t i = 0; i < r->in; i++) r->dx[i] = r->dx_adds ? BASE : (real)NAN;
-    memset(r->scratch.base, 0xff, r->scratch.size); /* nothing lives there between calls */
+    memset(r->scratch.base, 0xff, r->scratch.size); /* scratch does not survive a call */
     r->backward(r);
     for (size_t i = 0; r->dx_adds && i < r->in; i++) r->dx[i] -= BASE;
     if (!gradcheck_params(&c, &r->params, BASE)) fail_msg("%s: %s", what, c.fault);
@@ -248,7 +247,7 @@ static void attention(void **state) {
         r.reserve = attention_reserve, r.forward = attention_forward;
         r.backward = attention_backward;
         smoe_attention_init(&r.attention, &r.build, 1);
-        check(&r, keys[i], "k_norm.bias"); /* the same for all scores of a query */
+        check(&r, keys[i], "k_norm.bias"); /* adds the same to all scores of a query */
     }
 }
 
@@ -288,7 +287,7 @@ static void dense_mlp(void **state) {
     mlps(0, (const size_t[]){0, 8});
 }
 
-/* Rows of very different numbers, an expert without any; and more experts than parts of a sum. */
+/* Rows of very different numbers, an expert without rows; and more experts than parts of a sum. */
 static void experts(void **state) {
     (void)state;
     mlps(4, (const size_t[]){0, 1, 1, 6, 8});
@@ -309,7 +308,7 @@ static void moe_backward(rig *r) {
     smoe_moe_backward(&r->moe, r->dx, r->p, r->x, &r->pass);
 }
 
-/* Every router of routers.def; with 2 experts of 3 slots for T = 4, and 5 experts. */
+/* Every router of routers.def; with 2 experts of 3 slots for T = 4, and with 5 experts. */
 static void moe(void **state) {
     (void)state;
     static const char *const sizes[] = {
@@ -335,7 +334,7 @@ static void moe(void **state) {
         }
 }
 
-/* Gradients of the layer's parameters and of x behind one another; fresh. */
+/* Gradients of the layer's parameters and of x in one newly allocated array. */
 static real *moe_gradients(const char *keys, size_t *n) {
     rig r;
     smoe_err err = {0};
@@ -355,8 +354,9 @@ static real *moe_gradients(const char *keys, size_t *n) {
     return g;
 }
 
-/* With mix_precision bf16 differences show steps, not slopes; the gradients, for which rounding has
- * slope 1, are those without it up to roundings of at most 2^-8, several to a product. */
+/* With mix_precision bf16 differences show the steps of rounding, not slopes. Its gradients,
+ * which treat rounding as having slope 1, equal those without it up to roundings of at most
+ * 2^-8, several per product. */
 static void moe_in_bf16(void **state) {
     (void)state;
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
@@ -425,11 +425,11 @@ static void masks(void **state) {
         r.backward = attention_backward;
         smoe_attention_init(&r.attention, &r.build, 1);
         check(&r, i % 2 ? "attention to a window" : "causal attention",
-              "k_norm.bias"); /* shifts all scores of a row alike */
+              "k_norm.bias"); /* adds the same to all scores of a row */
     }
 }
 
-/* Attention of one image's first T tokens, whose output goes to y. */
+/* Attention for the first T tokens of one image; the output goes to y. */
 static void attend(real *y, size_t T, const size_t *seen) {
     rig r;
     begin(&r, "");
@@ -446,8 +446,8 @@ static void attend(real *y, size_t T, const size_t *seen) {
     end(&r);
 }
 
-/* A token that sees those up to itself is the last of an image that ends with it; the first sees
- * itself alone, and all of them see something else without the mask. */
+/* A token that sees only tokens up to itself equals the last token of an image that ends there;
+ * the first sees only itself. Without the mask all but the last have other results. */
 static void causal_rows_are_those_of_prefixes(void **state) {
     (void)state;
     enum { T = 4, D = 8 };
@@ -468,7 +468,7 @@ static void causal_rows_are_those_of_prefixes(void **state) {
 
 /* ---- images of several lengths --------------------------------------------------------------- */
 
-static const size_t lengths[] = {2, 3}; /* of 4 tokens; what follows is padding */
+static const size_t lengths[] = {2, 3}; /* of 4 tokens; the rest is padding */
 
 static void padding(void **state) {
     (void)state;
@@ -500,7 +500,7 @@ static void padded_head(void **state) {
     }
 }
 
-/* What attention or a head makes of images of T tokens; what lies behind their lengths is 1e3. */
+/* The result of attention or a head for images of T tokens; tokens beyond their lengths are 1e3. */
 static void padded(real *y, const char *keys, size_t images, size_t T, const size_t *length,
                    const size_t *seen, const real *x) {
     rig r;
@@ -530,8 +530,8 @@ static void padded(real *y, const char *keys, size_t images, size_t T, const siz
     end(&r);
 }
 
-/* An image with padding behind it is the image without: its tokens after attention, under a mask
- * too, and its logits. Those of the first have 2 tokens, of the second 3, of the third all. */
+/* An image followed by padding equals the image without: its tokens after attention, with a mask
+ * too, and its logits. The first has 2 tokens, the second 3, the third all. */
 static void padding_changes_nothing(void **state) {
     (void)state;
     enum { B = 3, T = 4, D = 8 };
@@ -566,7 +566,7 @@ static void tower_backward(rig *r) {
     smoe_tower_backward(&r->tower, r->dx, r->p, &r->pass);
 }
 
-/* Of other sizes than the spec's model, causal, with experts in its middle block. */
+/* With other sizes than the spec's model, causal, with experts in its middle block. */
 static void tower(void **state) {
     (void)state;
     rig r;
@@ -592,8 +592,8 @@ static void tower(void **state) {
 
 enum { TOWER_OUT = 256 };
 
-/* Two towers of one table, where no name is there twice; what the second makes of its input, with
- * so many numbers for its random streams. */
+/* Two towers in one table, in which all names differ. y: the output of the second tower, whose
+ * sites for random streams begin at 0 or, with `below`, after those of the first. */
 static void second_tower(real *y, const char *keys, bool below) {
     rig r;
     smoe_tower first = {0};
@@ -621,8 +621,8 @@ static void second_tower(real *y, const char *keys, bool below) {
     end(&r);
 }
 
-/* Each kind of draw alone: with the numbers of the first tower the second would draw the same, and
- * does not with numbers behind them. Without draws the numbers change nothing. */
+/* Each kind of draw separately: with the sites of the first tower the second would draw the same
+ * numbers; with sites after them it does not. Without draws the sites change nothing. */
 static void two_towers(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -669,7 +669,7 @@ int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-#else /* single precision cannot judge a gradient; the laws of the other tests run there */
+#else /* gradients cannot be checked in single precision; the laws of the other tests run there */
 
 int main(void) {
     puts("skipped: gradients are compared in double precision, FLAVOUR=f64");

@@ -1,9 +1,9 @@
 /*
- * Gradients of whole small models against differences: every router of routers.def, found by walking
- * the table, in every configuration that it accepts; heads, positions, GELUs, qk_norm and dropout
- * in combination. The loss is a random projection of the logits plus the weighted auxiliary losses;
- * every parameter of the table is checked. Steps that flip a discrete choice are left out and must
- * be few.
+ * Gradients of whole small models against differences: every router of routers.def, found by
+ * walking the table, in every configuration that it accepts; heads, positions, GELUs, qk_norm and
+ * dropout in combination. The loss is a random projection of the logits plus the weighted auxiliary
+ * losses; every parameter of the table is checked. Steps that change a discrete choice are left out
+ * and must be rare.
  */
 #include "gradcheck.h"
 #include "models.h"
@@ -39,7 +39,7 @@ static uint64_t choices(void *user) {
     return gradcheck_model_mark(((subject *)user)->rig.model);
 }
 
-/* Two backward passes from dirty buffers add up: what backward adds is half the sum. */
+/* Two backward passes from dirty buffers add up: one pass adds half of the sum. */
 static void backward(subject *s) {
     models_rig *r = &s->rig;
     smoe_pass other = r->pass;
@@ -58,7 +58,7 @@ static void backward(subject *s) {
     for (size_t i = 0; i < r->params->trained; i++) r->params->g[i] /= 2;
 }
 
-/* False when the spec is refused; a wrong gradient fails the test. */
+/* False if the spec is refused; a wrong gradient fails the test. */
 static bool check(const char *keys, size_t B, const char *may_vanish) {
     subject s = {.p = NULL};
     if (!models_make(&s.rig, keys, B, true)) return false;
@@ -78,9 +78,9 @@ static bool check(const char *keys, size_t B, const char *may_vanish) {
 }
 
 /*
- * T is 4 (16 with patches of 2). Columns: keys beside the router's; images; what may lack a
- * gradient there. With one token every D is 1, so a router that learns only D has none; nor do
- * queries and keys.
+ * T is 4 (16 with patches of 2). Columns: keys in addition to the router's; images; tensors that
+ * may have no gradient there. With one token every D is 1, so a router that learns only D has no
+ * gradient, nor have queries and keys.
  */
 static const struct configuration {
     const char *keys;
@@ -146,7 +146,7 @@ static void tokens_choice(void **state) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
 
-/* A group of which the batch fills only a part: 4 images a group, 3 in the pass. */
+/* A group that the batch fills only partly: 4 images per group, 3 in the pass. */
 static void short_last_group(void **state) {
     (void)state;
     assert_true(check(TOKENS "model.moe.k=2 model.moe.group_images=4", 3, NULL));
@@ -157,7 +157,7 @@ static void short_last_group(void **state) {
 
 static void heads_positions_and_blocks(void **state) {
     (void)state;
-    /* A bias of the keys adds the same to all scores of a query: its gradient is zero. */
+    /* A bias of the keys adds the same to all scores of a query, so its gradient is zero. */
     static const char *const keys[] = {
         "model.head=gap model.position=sincos2d",
         "model.head=token model.position=sincos2d model.gelu=tanh",
@@ -177,8 +177,8 @@ static void heads_positions_and_blocks(void **state) {
         assert_true(check(keys[i], 2, "attn.k_norm.bias"));
 }
 
-/* The auxiliary loss must matter where it is asked for, or the checks above show nothing about it.
- */
+/* The auxiliary loss must have an effect where it is used, otherwise the checks above say
+ * nothing about it. */
 static void auxiliary_loss_is_seen(void **state) {
     (void)state;
     subject s = {.p = NULL};
@@ -189,7 +189,7 @@ static void auxiliary_loss_is_seen(void **state) {
     gradcheck_begin(&c);
     const smoe_param *w = smoe_params_find(s.rig.params, "blocks.1.mlp.router.weight");
     assert_non_null(w);
-    /* The projection is zero: all of the gradient is the auxiliary loss's. */
+    /* The projection is zero, so the whole gradient is that of the auxiliary loss. */
     if (!gradcheck_array(&c, w->name, s.rig.params->w + w->offset, s.rig.params->g + w->offset,
                          w->size))
         fail_msg("%s", c.fault);
@@ -198,7 +198,7 @@ static void auxiliary_loss_is_seen(void **state) {
 }
 
 int main(void) {
-    smoe_threads_set(1); /* models too small to share */
+    smoe_threads_set(1); /* models are too small to share */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_router_in_every_configuration),
         cmocka_unit_test(tokens_choice),
@@ -209,7 +209,7 @@ int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-#else /* single precision cannot judge a gradient; the laws of the other tests run there */
+#else /* gradients cannot be checked in single precision; the laws of the other tests run there */
 
 int main(void) {
     puts("skipped: gradients are compared in double precision, FLAVOUR=f64");

@@ -1,6 +1,7 @@
 /*
- * Gradients that are left as outer products: step by step they are the numbers that backward writes, their norm is
- * that of what they stand for, and training with them is training without, to the bit.
+ * Gradients that are kept as outer products: computed in steps they equal the numbers that backward
+ * writes, their norm is that of the full gradients, and training with them equals training without,
+ * to the bit.
  */
 #include "approx.h"
 #include "gradcheck.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- one gradient ------------------------------------------------------------------------------ */
+/* ---- one gradient ---------------------------------------------------------------------------- */
 
 enum { E = 4, OUT = 32, IN = 48, ROWS = 54, SIZE = E * OUT * IN };
 static const size_t first[E + 1] = {0, 5, 5, 5 + SMOE_FACTORS_ROWS, ROWS}; /* 5, 0, 32 and 17 */
@@ -48,7 +49,8 @@ static void make(single *s) {
     }
 }
 
-/* In steps, and nothing behind each; of what memory is asked for meanwhile nothing depends on. */
+/* In steps, without writing beyond each; the memory prefetched meanwhile does not change the
+ * result. */
 static void steps(void **state) {
     (void)state;
     static single s;
@@ -77,7 +79,7 @@ static double square_of(const single *s, size_t e) {
     return sum;
 }
 
-/* Both in double, the one as a sum over elements, the other over pairs of rows. */
+/* Both in double, one as a sum over elements, the other over pairs of rows. */
 static void squares(void **state) {
     (void)state;
     static single s;
@@ -87,7 +89,7 @@ static void squares(void **state) {
         assert_true((right > 0) == (first[e + 1] > first[e]));
         assert_close(smoe_outer_square(&s.row, e), right, 1e-12 * right);
     }
-    /* squares of factors that no float holds */
+    /* factors whose squares overflow */
     for (size_t i = 0; i < IN; i++) s.x[37 * IN + i] *= (real)1e25;
     double right = square_of(&s, 3);
     assert_close(smoe_outer_square(&s.row, 3), right, 1e-12 * right);
@@ -98,8 +100,9 @@ static void squares(void **state) {
 }
 
 /*
- * dy 3x - 3dy x = 0, exactly: numbers of 19 bits, so that three times them are exact too, of sizes so different that sums
- * are rounded. What is left is rounding of either sign, of which no root may be taken.
+ * dy 3x - 3dy x = 0, exactly: numbers of 19 bits, so that three times them are exact too, of sizes
+ * so different that sums are rounded. What remains is rounding of either sign; a negative sum must
+ * not go into the square root.
  */
 static void cancelling_rows(void **state) {
     (void)state;
@@ -133,7 +136,7 @@ static void when(void **state) {
     assert_false(smoe_outer_pays(1, 48, SMOE_FACTORS_WIDEST + 16));
 }
 
-/* ---- training ---------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 enum { IMAGES = 6, STEPS = 3, CLASSES = 5 };
 #define WIDE "model.width=32 model.heads=2 model.mlp=48 train.optimizer.clip=0 train.batch_size=6 "
@@ -144,8 +147,8 @@ typedef struct outcome {
     real *w; /* after the last step */
 } outcome;
 
-/* Steps of training; `factor`: with factors where they pay. Gradients that are not written are NaN in memory: nobody may
- * read them. */
+/* Steps of training; `factor`: with factors where they pay off. Gradients that are not written
+ * are NaN in memory: no code may read them. */
 static void train(outcome *o, const char *keys, bool factor) {
     models_rig r;
     smoe_err err;
@@ -178,8 +181,9 @@ static void train(outcome *o, const char *keys, bool factor) {
     models_free(&r);
 }
 
-/* Each number of a written gradient was rounded after at most 32 additions, half an ulp each and about their root together;
- * the norm of thousands of them much less. */
+/* Each number of a written gradient was rounded after at most 32 additions, half an ulp each;
+ * together they are about the root of their number. The relative error of the norm of thousands
+ * of them is much smaller. */
 #ifdef SMOE_F64
 static const double NORM = 1e-14;
 #else
@@ -226,9 +230,9 @@ static void training(void **state) {
         WIDE "train.optimizer.name=sgd model.moe.slots_per_expert=1",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) same_training(keys[i], i ? 2 : 4);
-    /* thirty-three rows and more are written */
+    /* with 33 rows or more the gradient is written */
     same_training(WIDE "model.moe.router=soft model.moe.slots_per_expert=6", 0);
-    /* and so are odd widths */
+    /* with odd widths too */
     same_training("model.moe.router=soft model.moe.slots_per_expert=1", 0);
 }
 

@@ -1,7 +1,7 @@
 /*
- * A batch in one pass and in two passes of half of it, each told which images it has: the same
- * masks of dropout, the same branches dropped, the same noise and order of placement, hence the
- * same logits; auxiliary losses and gradients that add up to those of the whole. For every router of
+ * A batch in one pass, and in two passes of half of it, each told which images it has: the same
+ * dropout masks, the same dropped branches, the same noise and order of placement, hence the same
+ * logits; auxiliary losses and gradients add up to those of the whole. For every router of
  * routers.def.
  */
 #include "approx.h"
@@ -23,7 +23,7 @@ enum { IMAGES = 8, HALF = IMAGES / 2, COUNTS = 64 };
 static const double CLOSE = sizeof(real) == 8 ? 1e-11 : 1e-4;
 
 typedef struct outcome {
-    double added, counts[COUNTS]; /* auxiliary losses; what routers count for their states */
+    double added, counts[COUNTS]; /* auxiliary losses; the routers' counts for their states */
     real *logits, *g;
 } outcome;
 
@@ -81,7 +81,7 @@ static void law(const char *keys) {
         if (!(apart < 10 * CLOSE))
             fail_msg("%s: %s: gradients differ by %g", keys, param->name, apart);
     }
-    /* not told, the second half draws what the first drew */
+    /* if not told, the second half draws the same as the first */
     assert_true(farthest(whole.logits, alone.logits, first) < CLOSE);
     assert_true(farthest(whole.logits + first, alone.logits + first, rest) > 10 * CLOSE);
     outcome_free(&whole);
@@ -91,7 +91,7 @@ static void law(const char *keys) {
     models_free(&r);
 }
 
-/* Groups lie within a part. */
+/* Groups do not cross parts. */
 #define GROUPS "train.batch_size=8 model.moe.group_images=2 "
 
 static void every_router(void **state) {

@@ -1,7 +1,7 @@
-/* Whole models against another implementation: tests/interop/reference.py, which writes the methods
- * in PyTorch, in double precision and with its own gradients, wrote expected.def. Logits of an
- * evaluation, then the losses of a few training steps. Weights and pixels are the formulas that
- * stand there. */
+/* Whole models against a separate implementation: tests/interop/reference.py, which writes the
+ * methods in PyTorch, in double precision and with its own gradients, made expected.def. Logits
+ * of an evaluation, then the losses of a few training steps. Weights and pixels follow the
+ * formulas given there. */
 #include "approx.h"
 #include "models.h"
 #include "spec/routers.h"
@@ -105,7 +105,7 @@ static void check_case(const struct reference *right) {
 
     assert_int_equal(smoe_model_reserve(model, IMAGES, true, &err), 0);
     for (size_t step = 0; step < STEPS; step++)
-        /* Near 1; each step's update is off by roundings of the gradient's sums alone. */
+        /* Near 1; the update of each step has only the rounding errors of the gradient's sums. */
         assert_close(train_step(model, &spec, pixels, step), right->losses[step], 5e-6);
     smoe_model_free(model);
     smoe_spec_free(&spec);
@@ -119,7 +119,7 @@ static void every_reference(void **state) {
     }
 }
 
-/* A router that is new in the table wants a case there. */
+/* A new router in the table needs a case there. */
 static void every_router_has_one(void **state) {
     (void)state;
     for (size_t r = 0; r < SMOE_ROUTERS; r++) {

@@ -1,7 +1,8 @@
 /*
- * The whole model: an image's logits are its own, to the bit, whatever is beside it; reserving for
- * training or for inference, for more images or with other threads, changes no bit; what is said to
- * be needed of memory is what is taken; who is blamed for a number that is none.
+ * The whole model: an image's logits do not depend on the other images, to the bit; reserving for
+ * training or for inference, for more images or with another number of threads, changes no bit; the
+ * memory that is measured equals the memory that is used; which layer is named for a number that is
+ * not finite.
  */
 #include "base/rng.h"
 #include "base/threads.h"
@@ -23,7 +24,7 @@
 
 enum { IMAGES = 9, MOST_CLASSES = 8 };
 
-/* A size at which products are cut, tiles are ragged and threads have something to share. */
+/* A size at which products are split, tiles are partial and threads share work. */
 #define WIDER                                                                       \
     "model.width=24 model.heads=3 model.mlp=40 model.patch_size=2 data.channels=3 " \
     "model.moe.capacity=1.5 "
@@ -47,7 +48,7 @@ static void assert_same_logits(const models_rig *r, const real *a, const real *b
     for (size_t i = 0; i < IMAGES * r->N; i++) assert_true(isfinite(a[i]) && a[i] != 0);
 }
 
-/* Of the routers, those whose images do not compete: all but the choice family. */
+/* Routers whose images do not compete: all but the choice family. */
 static bool images_compete(const models_rig *r) {
     return strstr(r->spec.model.moe.router, "-choice") != NULL;
 }
@@ -62,7 +63,7 @@ static void independent(const char *keys) {
             logits_of(&r, other, B);
             assert_same_logits(&r, alone, other, "an image's batch changed its logits");
         }
-        /* other company, another place: the images in reverse order */
+        /* other images, another place: in reverse order */
         size_t bytes = r.pixels * sizeof *r.image;
         real *reversed = malloc(IMAGES * bytes), back[IMAGES * MOST_CLASSES], *image = r.image;
         assert_non_null(reversed);
@@ -98,14 +99,14 @@ static void images_are_independent(void **state) {
     independent(WIDER
                 "model.moe.layers=every-1 model.moe.slots_per_expert=7 model.moe.normalize=false");
     independent("model.moe.slots_per_expert=1 model.patch_size=8");
-    /* Few images by two products a layer, more by both layers in one go (math/fused MLP.h). */
+    /* Few images use two products per layer, more the fused MLP (math/fused_mlp.h). */
     int threads = smoe_threads();
     smoe_threads_set(2);
     independent(WIDER "model.moe.layers=every-1 model.moe.experts=8 model.moe.slots_per_expert=3");
     smoe_threads_set(threads);
 }
 
-/* The images of one group do compete, and groups do not: the law above can fail. */
+/* The images of one group compete, those of different groups do not: the law above can fail. */
 static void groups_are_independent(void **state) {
     (void)state;
     models_rig r;
@@ -122,7 +123,7 @@ static void groups_are_independent(void **state) {
     models_free(&r);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* Five steps of training; gradients of the first into g. */
 static void train(models_rig *r, real *g) {
@@ -167,7 +168,7 @@ static void same_bits(const char *keys) {
         free(w);
     }
     for (size_t i = 0; first[0][i] == 0; i++) {
-    } /* some gradient there was */
+    } /* there were gradients */
     free(first[0]);
     free(first[1]);
     smoe_threads_set(2);
@@ -185,11 +186,12 @@ static void same_bits_for_any_threads(void **state) {
     }
     same_bits(WIDER "model.head=map model.qk_norm=true model.drop_path=0.5");
     same_bits(WIDER "model.head=token model.moe.experts=20 train.loss=sigmoid");
-    /* products large enough to be cut */
+    /* products large enough to be split */
     same_bits("model.width=96 model.heads=3 model.mlp=192 model.patch_size=1 model.moe.experts=4");
 }
 
-/* Multiplies the tensors that end the branches of block 0: attention's, and the MLP's or experts'. */
+/* Multiplies the tensors that end the branches of block 0: attention's, and the MLP's or
+ * experts'. */
 static void scale_branches(models_rig *r, const double by[2]) {
     static const char *const ends[2][4] = {{"blocks.0.attn.proj.weight", "blocks.0.attn.proj.bias"},
                                            {"blocks.0.mlp.fc2.weight", "blocks.0.mlp.fc2.bias",
@@ -202,8 +204,8 @@ static void scale_branches(models_rig *r, const double by[2]) {
     }
 }
 
-/* Training with drop_path 0.75 is, image by image, the model whose branches weigh 0 or 4: all four
- * combinations occur among 64 images. A single block has the whole rate. */
+/* Training with drop_path 0.75 equals, image by image, the model whose branches are multiplied
+ * by 0 or 4: all four combinations occur among 64 images. A single block has the whole rate. */
 static void branches_weigh_nothing_or_more(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -248,7 +250,7 @@ static void branches_weigh_nothing_or_more(void **state) {
     }
 }
 
-/* Steps draw anew: dropout and noise of two steps differ, of the same step agree. */
+/* Each step draws anew: dropout and noise of two steps differ, those of the same step agree. */
 static void passes_are_keyed(void **state) {
     (void)state;
     static const char *const keys[] = {
@@ -271,7 +273,7 @@ static void passes_are_keyed(void **state) {
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Bytes of address space of this process. */
 static size_t mapped(void) {
@@ -283,7 +285,7 @@ static size_t mapped(void) {
     return strtoul(line, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What _measure says is what _reserve maps, up to a page for each of the two arenas. */
+/* What _measure returns is what _reserve maps, up to a page for each of the two arenas. */
 static void memory_is_as_measured(void **state) {
     (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -293,19 +295,19 @@ static void memory_is_as_measured(void **state) {
             char keys[200];
             snprintf(keys, sizeof keys, WIDER "model.moe.router=%s", smoe_routers[i].name);
             assert_true(models_make(&r, keys, 1, train));
-            mapped(); /* whatever the C library needs for it is there now */
+            mapped(); /* so that memory of the C library is already mapped */
             size_t one = smoe_model_measure(r.model, 1, train), before = mapped();
             size_t many = smoe_model_measure(r.model, 64, train);
             reserve(&r, 64, train);
             size_t grown = mapped() - before;
             assert_true(many > 20 * one); /* grows with the batch */
             assert_true(grown + one + 4 * page >= many && grown + one <= many + 4 * page);
-            assert_int_equal(smoe_model_measure(r.model, 1, train), one); /* disturbs nothing */
+            assert_int_equal(smoe_model_measure(r.model, 1, train), one); /* changes nothing */
             models_free(&r);
         }
 }
 
-/* ---- what is not finite, what may be looked at --------------------------------------------------- */
+/* ---- numbers that are not finite, values that may be read ------------------------------------ */
 
 static void poison(const char *tensor, const char *layer) {
     models_rig r;
@@ -360,7 +362,7 @@ static void plans_can_be_watched(void **state) {
     models_free(&r);
 }
 
-/* Logits are the head's view of the features. */
+/* Logits are the head applied to the features. */
 static void features_before_the_head(void **state) {
     (void)state;
     static const char *const heads[] = {"model.head=gap", "model.head=token", "model.head=map"};
@@ -381,8 +383,8 @@ static void features_before_the_head(void **state) {
     }
 }
 
-/* Before it has learnt, a sigmoid says of each of N classes 1/(1 + N), which is what one class in N needs (V-MoE);
- * a softmax says 1/N. */
+/* Before training, a sigmoid predicts 1/(1 + N) for each of N classes, as one class in N needs
+ * (V-MoE); a softmax predicts 1/N. */
 static void the_head_before_learning(void **state) {
     (void)state;
     static const char *const keys[] = {"data.classes=10 train.loss=softmax",
@@ -408,8 +410,8 @@ static void differentiate(models_rig *r) {
     smoe_model_backward(r->model, dlogits, &pass);
 }
 
-/* A fresh gradient counts as zero whatever is in memory, for experts without a row too; the optimiser leaves those of the
- * experts' kernels fresh, and zeros in all others. */
+/* A fresh gradient counts as zero whatever is in memory, also for experts without a row. The
+ * optimiser marks those of the experts' kernels as fresh, and clears all others. */
 static void fresh_gradients(void **state) {
     (void)state;
     static const char *const routers[] = {
@@ -445,7 +447,7 @@ static void fresh_gradients(void **state) {
         differentiate(&r);
         assert_memory_equal(r.params->g, zeroed, bytes);
         differentiate(
-            &r); /* what is there now is added to: twice as much, but for the last bits, 6e-8 for each of a hundred rows */
+            &r); /* added to the present ones: twice as much, up to 6e-8 for each of 100 rows */
         for (size_t i = 0; i < r.params->size; i++)
             assert_close(r.params->g[i], 2 * zeroed[i], 1e-5 * (1 + fabs((double)zeroed[i])));
         free(zeroed);

@@ -1,7 +1,7 @@
 /*
- * train.precision and eval.precision: gradients of every router of routers.def beside those of F32,
- * the bits for any number of threads, images apart from one another, and which of the two
- * keys a pass follows. What products themselves do is in math/test_matrix.c.
+ * train.precision and eval.precision: gradients of every router of routers.def compared with those
+ * of F32, the same bits for any number of threads, images independent of one another, and which of
+ * the two keys a pass follows. The products themselves are in math/test_matrix.c.
  */
 #include "base/threads.h"
 #include "gradcheck.h"
@@ -19,7 +19,7 @@
 
 enum { IMAGES = 6, KEYS = 512 };
 
-/* Wide enough that tails and whole tiles meet; 5 x 5 tokens and one more. */
+/* Wide enough to have partial and whole tiles; 5 x 5 tokens and one more. */
 static const char wide[] = "data.image_size=20 model.width=40 model.mlp=72 model.heads=2 "
                            "model.head=token model.moe.total_slots=12";
 
@@ -43,9 +43,9 @@ static double cosine(const real *x, const real *y, size_t n, double *ratio) {
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : xx == yy;
 }
 
-/* Whether gradients agree tensor by tensor. One operand of a product is off by u = 2^-8 at most in
- * BF16, and by 2^-16 split; a gradient has gone through less than 32 products one after another,
- * whose errors have no common sign. */
+/* Whether gradients agree tensor by tensor. One operand of a product has an error of at most u =
+ * 2^-8 in BF16, and 2^-16 split; a gradient has gone through fewer than 32 products in sequence,
+ * whose errors have random signs. */
 static void assert_gradients(const models_rig *right, const models_rig *r, const char *keys,
                              double u) {
     double most = 32 * u;
@@ -53,8 +53,8 @@ static void assert_gradients(const models_rig *right, const models_rig *r, const
         const smoe_param *p = &r->params->param[i];
         const real *x = right->params->g + p->offset, *y = r->params->g + p->offset;
         double ratio, cos = cosine(x, y, p->size, &ratio);
-        if (strstr(p->name, "qkv.bias")) continue; /* a third of it is 0 but for rounding */
-        /* One number is a sum of terms that mostly cancel: there is no bound but on the terms. */
+        if (strstr(p->name, "qkv.bias")) continue; /* a third of it is 0 up to rounding */
+        /* A single number is a sum of terms that mostly cancel: only the terms have a bound. */
         if (p->size == 1) continue;
         if (!(1 - cos <= most * most / 2 && fabs(ratio - 1) <= most))
             fail_msg("%s: %s: cosine %.9f, ratio %.9f", keys, p->name, cos, ratio);
@@ -74,8 +74,8 @@ static void gradients(void **state) {
         const char *name;
         double u;
     } precisions[] = {{"bf16x3", 0x1p-16}, {"bf16", 0x1p-8}};
-    /* Choice routers choose by F32, but from rows that rounding has changed: all experts, or a
-     * constant choice, leave nothing to flip. */
+    /* Choice routers choose in F32, but from rows that rounding has changed: with all experts,
+     * or a constant choice, no decision can change. */
     static const char *const extras[] = {"", "model.moe.total_slots=0 model.moe.k=3 "
                                              "model.moe.capacity=3 model.moe.noise=0 "
                                              "model.moe.aux_weight=0"};
@@ -118,7 +118,7 @@ static void gradients(void **state) {
     assert_int_equal(compared, 2 * SMOE_ROUTERS);
 }
 
-/* An image's logits are the same alone, and last of several. */
+/* An image has the same logits alone and as the last of several. */
 static void images_apart(void **state) {
     (void)state;
     for (int split = 0; split < 2; split++) {
@@ -137,7 +137,7 @@ static void images_apart(void **state) {
     }
 }
 
-/* Logits of a pass, in training or not, with these precisions. */
+/* Logits of a pass, training or not, with these precisions. */
 static void logits_of(real *logits, const char *train, const char *eval, bool training) {
     models_rig r;
     char extra[64];

@@ -1,7 +1,7 @@
 /*
- * What training starts from and which tensors it touches: starts of Phi, scale, gates, experts and
- * of q, k and v measured; train.optimizer.groups from the spec to the last bit of a frozen tensor;
- * runs of older versions, which had no groups.
+ * Initial values of training and which tensors it changes: initial values of Phi, scale, gates,
+ * experts and of q, k and v measured; train.optimizer.groups from the spec to the last bit of a
+ * frozen tensor; runs of older versions, which had no groups.
  */
 #include "approx.h"
 #include "gradcheck.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- starts ---------------------------------------------------------------------------------- */
+/* ---- initial values -------------------------------------------------------------------------- */
 
 #define WIDE                                                                  \
     "model.width=32 model.heads=4 model.moe.layers=[1] model.moe.experts=16 " \
@@ -49,8 +49,8 @@ static const real *values(const started *s, const char *name, size_t *size) {
     return s->params->w + param->offset;
 }
 
-/* The deviation of n normal numbers has a standard error of 1/sqrt(2n) of itself, their mean one of
- * std/sqrt(n): five of these. */
+/* The standard deviation of n normal numbers has a standard error of 1/sqrt(2n) of itself, their
+ * mean one of std/sqrt(n): five of these are allowed. */
 static void assert_std(const char *keys, const char *name, double std) {
     started s;
     start(&s, keys);
@@ -70,7 +70,7 @@ static void deviations(void **state) {
     (void)state;
     static const char phi[] = "blocks.1.mlp.router.phi", gate[] = "blocks.1.mlp.router.weight";
     assert_std(WIDE, phi, 1 / sqrt(16 * 32));
-    assert_std(WIDE "model.moe.slots_per_expert=1", phi, 1 / sqrt(16 * 32)); /* P has no part */
+    assert_std(WIDE "model.moe.slots_per_expert=1", phi, 1 / sqrt(16 * 32)); /* P does not matter */
     assert_std(WIDE "model.moe.phi_std=0.25", phi, 0.25);
     assert_std(WIDE "model.moe.router=tokens-choice", gate, 1 / sqrt(32));
     assert_std(WIDE "model.moe.router=experts-choice model.moe.gate_std=0.02", gate, 0.02);
@@ -98,7 +98,7 @@ static void scales(void **state) {
     assert_scale(WIDE "model.moe.scale_init=sqrt_d model.moe.scale_form=exp", log(32) / 2);
 }
 
-/* The same factor in both forms makes the same logits. */
+/* The same factor in both forms gives the same logits. */
 static void forms_agree_forward(void **state) {
     (void)state;
     static const char *const keys[] = {"model.moe.slots_per_expert=2 model.moe.scale_init=3",
@@ -118,8 +118,8 @@ static void forms_agree_forward(void **state) {
     for (size_t k = 0; k < 10; k++) assert_close(logits[1][k], logits[0][k], 1e-5);
 }
 
-/* Shared experts are copies of the first one, which is what it would be among independent ones; with
- * 16 experts of 41 * 32 numbers pieces of an expert begin anywhere in a stream. */
+/* Shared experts are copies of the first one, which is the same as among independent ones. With
+ * 16 experts of 41 * 32 numbers, experts begin at any place in a stream. */
 static void shared_experts(void **state) {
     (void)state;
     static const char *const names[] = {"blocks.1.mlp.experts.fc1.weight",
@@ -141,7 +141,7 @@ static void shared_experts(void **state) {
     finish(&apart);
 }
 
-/* Pieces of an initial tensor are those of the whole, in streams of several runs too. */
+/* Pieces of an initial tensor equal those of the whole, also across several streams. */
 static void shared_pieces(void **state) {
     (void)state;
     enum { ONE = SMOE_PARAM_RUN + SMOE_PARAM_RUN / 2, ALL = 3 * ONE };
@@ -199,7 +199,7 @@ static void refused(const char *keys, const char *message) {
     smoe_spec_free(&spec);
 }
 
-/* One spec for all rows of an ablation, but nothing that matches nowhere. */
+/* One spec serves all rows of an ablation, but a pattern that matches in no row is refused. */
 static void patterns_match_somewhere(void **state) {
     (void)state;
     static const char *const routers[] = {
@@ -246,8 +246,8 @@ static void take_step(stepped *s, const char *keys) {
     s->norm = smoe_optim_norm(params);
 }
 
-/* What is trained has the gradients and, without clipping, the steps that it has where all is, to
- * the bit; what is frozen keeps its bits, is in no gradient and in no moment. */
+/* Trained tensors have the gradients and, without clipping, the steps that they have when all
+ * are trained, to the bit; frozen tensors keep their bits, and have no gradients and no moments. */
 static void frozen(const char *keys, const char *pattern) {
     stepped all, some;
     char more[600];
@@ -312,7 +312,7 @@ static void frozen_tensors(void **state) {
 
 /* ---- older runs ------------------------------------------------------------------------------ */
 
-/* What a version without groups wrote down: Phi had the decay of kernels, and keeps it. */
+/* The spec written by a version without groups: Phi had the decay of kernels, and keeps it. */
 static void older_specs(void **state) {
     (void)state;
     smoe_spec spec;
@@ -331,7 +331,7 @@ static void older_specs(void **state) {
     smoe_spec_continue(&spec);
     assert_int_equal(spec.train.optimizer.groups.count, 0);
     smoe_spec_free(&spec);
-    assert_true(models_spec(&spec, SOFT "train.optimizer.groups=[]")); /* as one has it now */
+    assert_true(models_spec(&spec, SOFT "train.optimizer.groups=[]")); /* as users have it now */
     smoe_spec_continue(&spec);
     assert_int_equal(spec.train.optimizer.groups.count, 0);
     smoe_spec_free(&spec);

@@ -1,8 +1,8 @@
 /*
- * The text tower and the similarities of pairs. In any flavour: padding changes nothing, later
- * tokens change nothing where the tower is causal and something where it is not, threads change no
- * bit. In double precision: gradients of whole models with two towers against differences, and of
- * one whose image tower is frozen.
+ * The text tower and the similarities of pairs. In any flavour: padding changes nothing; later
+ * tokens change nothing if the tower is causal, and something if it is not; threads change no bit.
+ * In double precision: gradients of whole models with two towers against differences, and of one
+ * with a frozen image tower.
  */
 #include "approx.h"
 #include "base/threads.h"
@@ -32,7 +32,7 @@ typedef struct subject {
     smoe_loss loss;
 } subject;
 
-/* Ids that come twice, in a text and across texts; padding has an id of its own. */
+/* Ids that occur twice, in a text and across texts; padding has its own id. */
 static void make(subject *s, const char *keys) {
     memset(s, 0, sizeof *s);
     assert_true(models_make(&s->rig, keys, B, true));
@@ -59,7 +59,7 @@ static void embed(subject *s, real *out) {
     memcpy(out, smoe_model_texts(s->rig.model), B * D * sizeof *out);
 }
 
-/* Whatever padding holds: the same bits. */
+/* Whatever padding contains: the same bits. */
 static void padding_is_not_seen(void **state) {
     (void)state;
     static const char *const keys[] = {PAIRS, PAIRS "text.causal=false",
@@ -78,7 +78,8 @@ static void padding_is_not_seen(void **state) {
     }
 }
 
-/* The first token's vector, which pool `first` gives: causally it knows of no other. */
+/* The first token's vector, which pool `first` returns: in a causal tower it depends on no
+ * other. */
 static void causal_or_not(void **state) {
     (void)state;
     for (int causal = 0; causal < 2; causal++) {
@@ -120,7 +121,7 @@ static void similarities_by_hand(void **state) {
         for (size_t i = 0; i < 4; i++)
             assert_close(pairs.logits[i], sigmoid ? 10 * cosine[i] - log(2) : cosine[i] / 0.07,
                          2e-6);
-        /* the factor is held at 100, which log(100) to the last bit may pass by a rounding */
+        /* the factor is at most 100, which exp(log(100)) may exceed by a rounding */
         params.w[params.param[pairs.scale].offset] = 5;
         smoe_pairs_bound(&pairs);
         assert_close(smoe_pairs_factor(&pairs), 100, 1e-4);
@@ -172,7 +173,7 @@ static void names_and_shapes(void **state) {
     models_free(&r);
 }
 
-/* ---- as open_clip computes ------------------------------------------------------------------- */
+/* ---- compared with open_clip ----------------------------------------------------------------- */
 
 /* The formula of tests/interop/text_reference.py. */
 static real formula(const char *name, bool one, size_t i) {
@@ -181,8 +182,8 @@ static real formula(const char *name, bool one, size_t i) {
     return (real)(float)(one + sin(1.3 * (double)i + letters) / 3);
 }
 
-/* Embeddings and similarities are those of open_clip for the same weights, to 1e-5: sums in another
- * order, over 8 and 32 numbers of about 1, in single precision there. */
+/* Embeddings and similarities equal those of open_clip for the same weights, to 1e-5: sums in
+ * another order, over 8 and 32 numbers of about 1, there in single precision. */
 static void as_open_clip(void **state) {
     (void)state;
     enum { D = 5, END = 257, START = 256 };
@@ -231,7 +232,7 @@ static void same_bits(void **state) {
     smoe_threads_set(1);
 }
 
-/* Locked: the image tower has no gradients, keeps nothing, and drops nothing. */
+/* Locked: the image tower has no gradients, stores nothing for backward, and has no dropout. */
 #define LOCKED                                                                                    \
     PAIRS "model.dropout=0.4 "                                                                    \
           "train.optimizer.groups=[{\"match\":\"text.*\"},{\"match\":\"logit_*\"},{\"match\":\"*" \
@@ -273,7 +274,7 @@ static uint64_t choices(void *user) {
 }
 
 /* Two passes over the same inputs add up. Small models have cosines near 1 and a factor of 14: a
- * factor of 2 keeps losses far from 0. */
+ * factor of 2 keeps losses away from 0. */
 static void check(const char *keys) {
     subject s;
     make(&s, keys);
@@ -312,7 +313,7 @@ static void gradients(void **state) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) check(keys[i]);
 }
 
-#else /* single precision cannot judge a gradient */
+#else /* gradients cannot be checked in single precision */
 
 static void gradients(void **state) {
     (void)state;
@@ -323,7 +324,7 @@ static void gradients(void **state) {
 #endif
 
 int main(void) {
-    smoe_threads_set(1); /* models too small to share */
+    smoe_threads_set(1); /* models are too small to share */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(padding_is_not_seen),  cmocka_unit_test(causal_or_not),
         cmocka_unit_test(similarities_by_hand), cmocka_unit_test(names_and_shapes),

@@ -1,9 +1,9 @@
 /*
- * The forward pass of whole dense models, written out once more in loops over double, tensor by
- * tensor of the parameter table by its checkpoint name: patches, positions, class token, LayerNorms,
- * attention with and without qk_norm, MLPs, pooling by mean, token and attention, dropout where it
- * has its place. (The MoE layer is written out in test_plan.c.) The model's own code is used for
- * nothing but its tensors and random numbers.
+ * The forward pass of whole dense models, written again as loops in double, tensor by tensor of the
+ * parameter table by its checkpoint name: patches, positions, class token, LayerNorms, attention
+ * with and without qk_norm, MLPs, pooling by mean, token and attention, dropout at its places. (The
+ * MoE layer is written out in test_plan.c.) Of the model's own code only its tensors and random
+ * numbers are used.
  */
 #include "base/rng.h"
 #include "approx.h"
@@ -21,11 +21,11 @@
 enum { T_MOST = 17, D_MOST = 16, H_MOST = 64 };
 typedef double rows[T_MOST][D_MOST];
 
-/* Sizes of the model at hand, and where its tensors are. */
+/* Sizes of the present model, and where its tensors are. */
 typedef struct net {
     const models_rig *r;
     size_t T, d, H, h;
-    size_t image; /* which of the batch */
+    size_t image; /* index in the batch */
 } net;
 
 static const real *tensor(const net *n, const char *prefix, const char *name) {
@@ -66,8 +66,8 @@ static double gelu(const net *n, double x) {
     return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/* In training x [size], a row of a matrix, keeps each value with the probability 1 - rate, divided by it.
- * The row has a stream of random numbers. */
+/* In training each value of x [size], a row of a matrix, is kept with probability 1 - rate and
+ * divided by that. The row has its own stream of random numbers. */
 static void drop(const net *n, size_t site, double *x, size_t row, size_t size) {
     double rate = n->r->spec.model.dropout;
     const smoe_pass *pass = &n->r->pass;
@@ -76,7 +76,8 @@ static void drop(const net *n, size_t site, double *x, size_t row, size_t size) 
     for (size_t i = 0; i < size; i++) x[i] *= smoe_rng_uniform(&rng) < rate ? 0 : 1 / (1 - rate);
 }
 
-/* y += mlp(x), block b's or behind the last the pool's, whose x is row `row` of the batch */
+/* y += mlp(x), the MLP of block b or, after the last block, of the pool; x is row `row` of the
+ * batch */
 static void add_mlp(const net *n, const char *prefix, size_t b, size_t row, double *y,
                     const double *x) {
     double hidden[H_MOST], out[D_MOST];
@@ -131,7 +132,8 @@ static void block(const net *n, size_t b, rows x) {
     }
 }
 
-/* Position of patch (row, column): its quarters are sin and cos of column w and of row w. */
+/* Position of patch (row, column): its quarters are sin and cos of the column times w, and of
+ * the row times w. */
 static double position_of(const net *n, size_t row, size_t column, size_t i) {
     size_t quarter = n->d / 4;
     double w = pow(10000, -(double)(i % quarter) / (double)(quarter - 1));
@@ -192,7 +194,7 @@ static void pool(const net *n, double *features, rows x) {
     add_mlp(n, "attn_pool.", n->r->spec.model.depth, n->image, features, after);
 }
 
-/* Some dozens of roundings of numbers up to about ten. */
+/* Several dozen roundings of numbers up to about ten. */
 static const double CLOSE = 1e-4;
 
 static void written_out(const char *keys, bool train) {
@@ -237,7 +239,7 @@ static void dense_models(void **state) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) written_out(keys[i], false);
 }
 
-/* After attention's projection and after GELU, in training alone. */
+/* After attention's projection and after GELU, only in training. */
 static void dropout(void **state) {
     (void)state;
     static const char *const keys[] = {"model.dropout=0.4",
@@ -248,8 +250,8 @@ static void dropout(void **state) {
     }
 }
 
-/* Masks of one array are drawn anew all along it, and by the step: half of the places agree by chance, 2048 of 4096 with
- * a deviation of 32, six of which are allowed. */
+/* Masks of one array are drawn anew all along it, and at each step: half of the places agree by
+ * chance, 2048 of 4096 with a standard deviation of 32; six of these are allowed. */
 static void masks_do_not_repeat(void **state) {
     (void)state;
     enum { HALF = 4096 };
@@ -267,8 +269,8 @@ static void masks_do_not_repeat(void **state) {
     assert_in_range(by_step, 2048 - 192, 2048 + 192);
 }
 
-/* An image's rows are x again, or x and twice what was added; half of them, by image, site and step.
- */
+/* An image's rows are x unchanged, or x plus twice what was added; half of them are unchanged,
+ * by image, site and step. */
 static void branches_are_dropped(void **state) {
     (void)state;
     enum { B = 4096, N = 3 };
@@ -296,7 +298,7 @@ static void branches_are_dropped(void **state) {
         dropped += added == 0;
         for (size_t k = 0; k < 2; k++) agree[k] += y[k + 1][b * N] == y[0][b * N];
     }
-    /* 2048 with a deviation of 32, six of which are allowed */
+    /* 2048 with a standard deviation of 32; six of these are allowed */
     assert_in_range(dropped, 2048 - 192, 2048 + 192);
     for (size_t k = 0; k < 2; k++) assert_in_range(agree[k], 2048 - 192, 2048 + 192);
     const smoe_pass evaluation = {.step = 1, .images = B};
