@@ -197,7 +197,8 @@ static json_t *shares_json(const shares *s) {
                       sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
                       sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
                       sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
-                      "computing_s", x->computing, "step_s", x->computing + x->seconds));
+                      "computing_s", x->computing, smoe_metrics[SMOE_METRIC_STEP_S].column,
+                      x->computing + x->seconds));
     }
     return list;
 }

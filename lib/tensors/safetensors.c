@@ -490,7 +490,7 @@ static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
 /* The same of a tensor that is not in memory. */
 static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
     size_t bytes = smoe_dtype_bytes(t->dtype);
-    unsigned char *piece = malloc(SMOE_TENSOR_PIECE * sizeof(double));
+    void *piece = malloc(SMOE_TENSOR_PIECE * sizeof(double));
     int status = piece ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->name);
     for (size_t first = 0; !status && first < t->size; first += SMOE_TENSOR_PIECE) {
         size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;

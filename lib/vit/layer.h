@@ -220,7 +220,8 @@ typedef struct smoe_attention {
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
 void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs);
-/* Whether the next pass keeps operands of products in BF16. x may be in BF16 then, and only then. */
+/* Whether the next pass keeps operands of products in BF16. x may be in BF16 then, and only
+ * then. */
 bool smoe_attention_narrow(const smoe_attention *l);
 /* y = x0 + attention(x); y may be x0. */
 void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const real *x0,
@@ -273,11 +274,11 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
     return l->params->param[l->fc1].outer ? space->keep : space->scratch;
 }
-/* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then, and
- * only then. */
-bool smoe_mlp_narrow(const smoe_mlp *l);
 /* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
 smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);
+/* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then,
+ * and only then. */
+bool smoe_mlp_narrow(const smoe_mlp *l);
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
 void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
