@@ -144,15 +144,19 @@ static int positive(double *number, const char *name, const char *text, double p
 
 static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
                        const smoe_options *options, smoe_err *err) {
-    double rate, latency;
+    const char *alone = options->link      ? "link"
+                        : options->latency ? "latency"
+                        : options->gflops  ? "gflops"
+                                           : NULL;
+    double rate, latency, gflops;
     size_t classes;
     if (smoe_cmd_classes(spec, 0, false, &classes, err)) return -1;
     *s = (shares){.count = 0};
-    if (!options->processes && (options->link || options->latency))
-        return smoe_fail(err, SMOE_USAGE, "--%s needs --processes",
-                         options->link ? "link" : "latency");
+    if (!options->processes && alone)
+        return smoe_fail(err, SMOE_USAGE, "--%s needs --processes", alone);
     if (positive(&rate, "link", options->link, 1, err) ||
-        positive(&latency, "latency", options->latency, 10, err))
+        positive(&latency, "latency", options->latency, 10, err) ||
+        positive(&gflops, "gflops", options->gflops, 100, err))
         return -1;
     for (const char *at = options->processes; at && *at; at += *at == ',') {
         char *rest;
@@ -162,9 +166,12 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
             return smoe_fail(err, SMOE_USAGE,
                              "--processes %s: expected up to %d numbers, as in 1,8,64",
                              options->processes, MOST_LISTED);
-        if (smoe_cost_share_of(&s->share[s->count++], cost, spec, classes, (int)processes,
-                               rate * 1e9, latency / 1e6, err))
+        smoe_cost_share *share = &s->share[s->count++];
+        if (smoe_cost_share_of(share, spec, classes, (int)processes, rate * 1e9, latency / 1e6,
+                               err))
             return -1;
+        share->computing = cost->flops_train_per_image * (double)spec->train.batch_size /
+                           (double)processes / (gflops * 1e9);
         at = rest;
     }
     return 0;
@@ -181,20 +188,24 @@ static json_t *shares_json(const shares *s) {
         const smoe_cost_share *x = &s->share[i];
         json_array_append_new(
             list,
-            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:f}", "processes",
-                      x->processes, "bytes", "weights", smoe_number_json(x->weights), "gradients",
-                      smoe_number_json(x->gradients), "optimizer", smoe_number_json(x->optimizer),
-                      "activations", smoe_number_json(x->activations), "sent_per_step", "gradients",
+            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}",
+                      "processes", x->processes, "bytes", "weights", smoe_number_json(x->weights),
+                      "gradients", smoe_number_json(x->gradients), "optimizer",
+                      smoe_number_json(x->optimizer), "activations",
+                      smoe_number_json(x->activations), "sent_per_step", "gradients",
                       sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
-                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "other",
-                      sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds));
+                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
+                      sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
+                      sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
+                      "computing_s", x->computing, "step_s", x->computing + x->seconds));
     }
     return list;
 }
 
 static int print_shares(const shares *s, bool bold, smoe_err *err) {
     static const char *const head[] = {"processes",    "memory of each", "gradients sent",
-                                       "weights sent", "messages",       "communication"};
+                                       "weights sent", "slots sent",     "messages",
+                                       "computing",    "communication"};
     smoe_table table = {.columns = sizeof head / sizeof *head};
     for (size_t i = 0; i < table.columns; i++) smoe_table_add(&table, "%s", head[i]);
     for (size_t i = 0; i < s->count; i++) {
@@ -205,7 +216,9 @@ static int print_shares(const shares *s, bool bold, smoe_err *err) {
         add_si(&table, x->weights + x->gradients + x->optimizer + x->activations, "B");
         add_si(&table, (double)x->sent[SMOE_TRAFFIC_GRADIENTS].bytes, "B");
         add_si(&table, (double)x->sent[SMOE_TRAFFIC_WEIGHTS].bytes, "B");
+        add_si(&table, (double)x->sent[SMOE_TRAFFIC_SLOTS].bytes, "B");
         smoe_table_add(&table, "%llu", (unsigned long long)messages);
+        add_si(&table, x->computing, "s");
         add_si(&table, x->seconds, "s");
     }
     printf("\nper step and process:\n");

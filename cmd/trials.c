@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "heading.h"
 #include "live.h"
+#include "slurm.h"
 #include "base/file.h"
 #include "base/stop.h"
 #include "sweep/show.h"
@@ -119,6 +120,12 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (options->status && (options->reference || options->equivalence) && options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "--status --json has no differences; --resume --json has them");
+    if (options->slurm && (options->status || options->pack || options->power || options->dry_run))
+        return smoe_fail(err, SMOE_USAGE, "--slurm cannot be used with --%s",
+                         options->status  ? "status"
+                         : options->pack  ? "pack"
+                         : options->power ? "power"
+                                          : "dry-run");
     const char *reads = options->pack ? "pack" : options->power ? "power" : NULL;
     if (reads && (options->force || options->extend || options->resume || options->status ||
                   options->dry_run || (options->pack && options->power)))
@@ -258,6 +265,8 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
         status = tell_power(&sweep, options, err);
     else if (options->status)
         status = tell(&sweep, options, err);
+    else if (options->slurm)
+        status = smoe_slurm_write(&sweep, options, err);
     else
         status = run_and_report(&sweep, options, err);
     smoe_sweep_free(&sweep);

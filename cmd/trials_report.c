@@ -145,13 +145,9 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
 /* ---- the status ------------------------------------------------------------------------------ */
 
 /* "done", "failed", "running" (another process has it), "stopped" (it has begun), "waiting". */
-static const char *state_of(const smoe_sweep *sweep, size_t i) {
-    smoe_err ignored;
-    int fd;
+static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holder) {
     if (sweep->trial[i].state == SMOE_TRIAL_DONE) return "done";
-    int claim = smoe_trial_claim(sweep, i, &fd, &ignored);
-    if (claim == 1) close(fd);
-    if (!claim) return "running";
+    if (holder) return "running";
     if (sweep->trial[i].state == SMOE_TRIAL_FAILED) return "failed";
     char *dir = smoe_trial_dir(sweep, i);
     bool begun = dir && !access(dir, F_OK);
@@ -197,10 +193,17 @@ static int add_status(smoe_table *table, json_t *records, const smoe_sweep *swee
     const smoe_trial *trial = &sweep->trial[i];
     const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
                                       smoe_metrics[SMOE_METRIC_PRECISION].column);
-    const char *state = state_of(sweep, i);
+    char *holder = smoe_trial_holder(sweep, i);
+    const char *state = state_of(sweep, i, holder);
     json_t *record = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
     smoe_table_add(table, "%s", trial->name);
-    smoe_table_add(table, "%s", state);
+    bool running = !strcmp(state, "running");
+    if (running)
+        smoe_table_add(table, "%s: %s", state, holder);
+    else
+        smoe_table_add(table, "%s", state);
+    if (running && record) json_object_set_new(record, "holder", json_string(holder));
+    free(holder);
     add_steps(table, record, sweep, i);
     if (p)
         smoe_table_add(table, "%.4f", json_number_value(p));

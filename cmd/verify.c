@@ -50,14 +50,16 @@ static int evaluate_again(smoe_sweep *sweep, size_t i, const char *dir, bool dam
                           smoe_err *err) {
     static const smoe_evaluations_options how = {0};
     char *model = NULL, *text = NULL;
-    int claim, got = smoe_trial_claim(sweep, i, &claim, err);
+    enum { LEASE = 86400 }; /* it is not renewed meanwhile */
+    smoe_claim claim;
+    int got = smoe_trial_claim(sweep, i, &claim, LEASE, NULL, err);
     if (got < 0) return -1;
     if (!got) return smoe_fail(err, SMOE_RUNTIME, "another process runs this cell");
     int status = damaged ? smoe_evaluations_forget(sweep, i, err) : 0;
     if (!status && !sweep->checkpoint) status = smoe_run_locate(dir, "latest", &model, &text, err);
     if (!status)
         status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
-    close(claim);
+    smoe_claim_release(&claim);
     free(model);
     free(text);
     return status;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # What several processes must survive, too long for `make check`: `make check-processes KILLS=100`.
 # A run of four processes, one of which is killed with SIGKILL at a random moment, is resumed by one, two or four, again
-# and again; every checkpoint that is left must be whole, and the end the same as that of a run that nobody killed.
+# and again, with experts divided over the processes or not; every checkpoint that is left must be whole, and the end
+# the same as that of a run that nobody killed.
 # Prints a line per kill and a summary.
 cd "$(dirname "$0")/.." || exit 1
 kills=${KILLS:-100} seed=${SEED:-1}
@@ -18,6 +19,8 @@ sums() { (cd "$1/ckpt/latest" && cksum model.safetensors state.safetensors); }
 ended=0 done=0
 while [ $done -lt "$kills" ]; do
     if [ ! -d "$work/run" ]; then what="tests/cli/tiny.yaml $keys -o $work/run"; else what="--resume $work/run -q -j1"; fi
+    random 3
+    what="$what train.experts_over=$((over = 1 << number))"
     random 3
     R=$((1 << number))
     if [ $R -eq 1 ]; then "$smoe" train $what >/dev/null 2>"$work/err" & else $several $R "$smoe" train $what >/dev/null 2>"$work/err" & fi
@@ -37,7 +40,7 @@ while [ $done -lt "$kills" ]; do
     elif [ -d "$work/run" ]; then
         rm -rf "$work/run"
     fi
-    echo "kill $done: R=$R victim=$number killed=$killed status=$status latest=$step"
+    echo "kill $done: R=$R experts_over=$over victim=$number killed=$killed status=$status latest=$step"
     if [ $status -eq 0 ]; then
         ended=$((ended + 1))
         [ "$(sums "$work/run")" = "$(sums "$work/whole")" ] || { echo "other bits at the end"; exit 1; }

@@ -32,23 +32,36 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
     *p = (smoe_param){
         .ndim = ndim, .size = 1, .group = group, .mean = mean, .std = std, .lr = 1, .decay = -1};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
+    p->whole = p->size;
     va_list args;
     va_start(args, fmt);
     vsnprintf(p->name, sizeof p->name, fmt, args);
     va_end(args);
     params->total += p->size;
     put(params, p);
-    params->trained = params->size;
+    params->trained = params->shared = params->size;
     return params->count++;
 }
 
 void smoe_params_place(smoe_params *params) {
+    enum { SHARED, DIVIDED, FROZEN, KINDS };
     params->size = 0;
-    for (int frozen = 0; frozen < 2; frozen++) {
-        for (size_t i = 0; i < params->count; i++)
-            if (params->param[i].frozen == frozen) put(params, &params->param[i]);
-        if (!frozen) params->trained = params->size;
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (size_t i = 0; i < params->count; i++) {
+            smoe_param *p = &params->param[i];
+            int own = p->frozen ? FROZEN : smoe_param_divided(p) ? DIVIDED : SHARED;
+            if (own == kind) put(params, p);
+        }
+        if (kind == SHARED) params->shared = params->size;
+        if (kind == DIVIDED) params->trained = params->size;
     }
+}
+
+void smoe_params_divide(smoe_params *params, size_t i, size_t from, size_t size) {
+    smoe_param *p = &params->param[i];
+    params->total -= p->size - size;
+    p->from = from;
+    p->size = size;
 }
 
 static int slab(void **where, const smoe_params *params, size_t size, size_t elem, smoe_err *err) {
@@ -108,7 +121,7 @@ void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end) {
     for (size_t i = 0; i < sizeof slab / sizeof *slab; i++) {
         size_t bytes = i < 2 ? sizeof(real) : sizeof(smoe_bf16);
         forget(slab[i], 0, first * bytes);
-        forget(slab[i], end * bytes, params->trained * bytes);
+        forget(slab[i], end * bytes, params->shared * bytes);
     }
 }
 
@@ -141,7 +154,7 @@ static void draw(real *out, const smoe_param *p, uint64_t seed, size_t first, si
 }
 
 void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
-    size_t period = p->alike ? p->size / p->dim[0] : p->size;
+    size_t period = p->alike ? p->whole / p->dim[0] : p->whole;
     for (size_t done = 0, n; done < count; done += n) {
         size_t at = (first + done) % period, left = count - done;
         n = period - at < left ? period - at : left;
@@ -152,7 +165,7 @@ void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t fi
 void smoe_params_init(smoe_params *params, uint64_t seed) {
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
-        smoe_param_initial(params->w + p->offset, p, seed, 0, p->size);
+        smoe_param_initial(params->w + p->offset, p, seed, p->from, p->size);
     }
 }
 

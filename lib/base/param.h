@@ -31,6 +31,9 @@ typedef struct smoe_param {
     int ndim;      /* 0: a scalar */
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
+    /* Several processes may divide a tensor: here are elements from .. from + size of `whole`,
+     * which is the product of dim; else from is 0 and size is whole. */
+    size_t whole, from;
     smoe_param_group group;
     double lr;    /* factor of the learning rate */
     double decay; /* weight decay; negative: that of the group */
@@ -51,12 +54,20 @@ typedef struct smoe_param_place {
     const smoe_bf16 *narrow; /* not NULL: they are stored in BF16, and values is NULL */
 } smoe_param_place;
 
+/* Reads parts of divided tensors that are elsewhere: elements first .. first + count of the whole
+ * tensor `i` of a slab of the table to out, in the type of the slab. */
+typedef struct smoe_part_reader {
+    void (*read)(void *user, const void *slab, size_t i, size_t first, size_t count, void *out);
+    void *user;
+} smoe_part_reader;
+
 typedef struct smoe_params {
     smoe_param *param;
     size_t count, room;
     size_t size;         /* elements of the weights, padding included */
     size_t trained;      /* elements of gradients and moments; frozen parameters lie behind them */
-    size_t total;        /* parameters, without padding */
+    size_t shared;       /* of these, those of tensors that are not divided, which come first */
+    size_t total;        /* parameters that are here, without padding */
     bool factor;         /* one backward pass per update: layers may store gradients as
                                    outer products */
     bool failed;         /* an add ran out of memory; reported when slabs are allocated */
@@ -65,6 +76,7 @@ typedef struct smoe_params {
         *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */
     struct smoe_params *second; /* Adafactor: the second moments, as a table of their own: tensors
                                    whole, or as the means of rows and of columns; NULL: none */
+    const smoe_part_reader *reader; /* NULL: nothing is divided */
     real *average; /* moving average of the weights, with the offsets of w; NULL: there is none */
     smoe_param_place *place; /* [count] places of the weights, instead of w; NULL: they are in w */
     smoe_arena copies;       /* weights that had to be copied from the file */
@@ -75,9 +87,16 @@ typedef struct smoe_params {
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
 
-/* Assigns all offsets again, with frozen parameters behind the others. To be called after
- * parameters have been frozen and before slabs are allocated. */
+/* Assigns all offsets again: first parameters that are trained, whole ones before divided ones,
+ * then the frozen ones. To be called after parameters have been frozen or divided and before slabs
+ * are allocated. */
 void smoe_params_place(smoe_params *params);
+
+/* Only elements from .. from + size of a tensor are here. */
+void smoe_params_divide(smoe_params *params, size_t i, size_t from, size_t size);
+static inline bool smoe_param_divided(const smoe_param *param) {
+    return param->size != param->whole;
+}
 
 /* The slabs: weights always; gradients with slabs >= 2; moments with 3 (momentum) and 4 (Adam). */
 int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) SMOE_MUST_CHECK;
@@ -91,7 +110,8 @@ typedef enum smoe_moment { SMOE_MOMENT_NONE, SMOE_MOMENT_REAL, SMOE_MOMENT_BF16 
 int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
                                  smoe_err *err) SMOE_MUST_CHECK;
 
-/* The moments of all elements except those from first to end become zero and take no memory. */
+/* The moments of parameters that are not divided, except elements first to end, become zero and
+ * take no memory. */
 void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end);
 
 /* Allocates the moving average, which starts at zero. smoe_params_exchange_average swaps it with
@@ -100,9 +120,9 @@ void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end);
 int smoe_params_allocate_average(smoe_params *params, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_params_exchange_average(smoe_params *params);
 
-/* Elements [first, first + count) of the initial values of a parameter. first is a multiple of
- * SMOE_PARAM_RUN, the number of elements of one stream, so that large tensors can be filled in
- * parallel or in pieces. */
+/* Elements [first, first + count) of the initial values of a whole parameter, so that large tensors
+ * can be filled in parallel or in pieces. Pieces that start at multiples of SMOE_PARAM_RUN, the
+ * number of elements of one stream, take the least time. */
 enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *param, uint64_t seed, size_t first,
                         size_t count);

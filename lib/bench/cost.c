@@ -17,7 +17,9 @@
 #include "train/optim.h"
 #include "train/pieces.h"
 #include "train/step.h"
+#include "vit/share.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* The models of V-MoE have a layer before the head, which the models of this program lack. */
@@ -82,38 +84,56 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     return costs.failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the cost of layers") : 0;
 }
 
-int smoe_cost_share_of(smoe_cost_share *share, const smoe_cost *cost, const smoe_spec *spec,
-                       size_t classes, int processes, double rate, double latency, smoe_err *err) {
+/* Memory of the process of `comm`, and what it sends; the shares are the largest so far. */
+static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, smoe_comm *comm,
+                       double rate, double latency, smoe_err *err) {
+    smoe_model *model = NULL;
+    size_t G = spec->train.pieces, R = (size_t)comm->size;
+    smoe_sent sent[SMOE_TRAFFICS] = {{0}};
+    if (smoe_model_create(&model, spec, N, err)) return -1;
+    smoe_params *params = smoe_model_params(model);
+    params->factor = smoe_optim_factors(&spec->train);
+    smoe_model_divide(model, comm, spec->train.experts_over, G / R);
+    const smoe_share *divided = smoe_model_share(model);
+    double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
+    double average = spec->train.ema > 0 ? (double)params->total : 0;
+    double trained = (double)smoe_params_trained(params), experts = 0;
+    for (size_t i = 0; i < params->count; i++)
+        if (smoe_param_divided(&params->param[i]) && !params->param[i].frozen)
+            experts += (double)params->param[i].size;
+    double moments = smoe_optim_bytes(params, &spec->train);
+    double of_experts = moments * experts / trained;
+    if (smoe_optim_divides(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
+    double levels = (double)(1 + smoe_pieces_levels(G / R));
+    double gradients = ((double)smoe_params_gradients(params) - experts) * levels;
+    if (divided) gradients += experts * (double)(1 + smoe_share_sums(divided));
+    share->weights = fmax(share->weights, 4 * (double)params->total);
+    share->gradients = fmax(share->gradients, 4 * gradients);
+    share->optimizer = fmax(share->optimizer, moments + 4 * average);
+    share->activations = fmax(share->activations, activations);
+    int status = smoe_step_expect(model, &spec->train, comm, sent, err);
+    double seconds = 0;
+    for (int k = 0; k < SMOE_TRAFFICS; k++) {
+        seconds += (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
+        if (sent[k].bytes > share->sent[k].bytes) share->sent[k] = sent[k];
+    }
+    share->seconds = fmax(share->seconds, seconds);
+    smoe_model_free(model);
+    return status;
+}
+
+int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t classes, int processes,
+                       double rate, double latency, smoe_err *err) {
+    enum { MOST = 64 }; /* processes that are looked at: blocks of experts repeat before */
     size_t N = spec->data.classes ? spec->data.classes : classes, G = spec->train.pieces;
     smoe_comm comm = {.size = processes};
-    smoe_model *model = NULL;
     if (processes < 1 || processes & (processes - 1) || !smoe_comm_divides(&comm, G))
         return smoe_fail(err, SMOE_USAGE,
                          "%d processes cannot share train.pieces=%zu: use a power of two up to it",
                          processes, G);
-    if (smoe_model_create(&model, spec, N, err)) return -1;
-    const smoe_params *params = smoe_model_params(model);
-    double levels = (double)(1 + smoe_pieces_levels(G / (size_t)processes));
-    double all = (double)(1 + smoe_pieces_levels(G));
-    double average = spec->train.ema > 0 ? 4 * cost->params : 0;
-    double moments = cost->bytes.optimizer - average;
-    if (smoe_optim_divides(&spec->train)) moments /= processes;
-    *share = (smoe_cost_share){.processes = processes,
-                               .weights = cost->bytes.weights,
-                               .gradients = cost->bytes.gradients / all * levels,
-                               .optimizer = moments + average,
-                               .activations = cost->bytes.activations};
-    for (comm.rank = 0; comm.rank < processes; comm.rank++) {
-        smoe_sent sent[SMOE_TRAFFICS] = {{0}};
-        smoe_step_expect(params, &spec->train, &comm, sent);
-        double seconds = 0;
-        for (int k = 0; k < SMOE_TRAFFICS; k++) {
-            seconds += (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
-            if (sent[k].bytes > share->sent[k].bytes) share->sent[k] = sent[k];
-        }
-        if (seconds > share->seconds) share->seconds = seconds;
-    }
-    smoe_model_free(model);
+    *share = (smoe_cost_share){.processes = processes};
+    for (comm.rank = 0; comm.rank < processes && comm.rank < MOST; comm.rank++)
+        if (add_process(share, spec, N, &comm, rate, latency, err)) return -1;
     return 0;
 }
 

@@ -42,15 +42,15 @@ typedef struct smoe_cost_share {
     int processes;
     double weights, gradients, optimizer, activations; /* bytes */
     smoe_sent sent[SMOE_TRAFFICS];
-    double seconds; /* that messages take one after the other, nothing overlapping */
+    double seconds;   /* that messages take one after the other, nothing overlapping */
+    double computing; /* seconds that its FLOPs take; filled by the caller, who knows a rate */
 } smoe_cost_share;
 
 /* For this number of processes, a power of two that divides train.pieces (else SMOE_USAGE), with
  * links that each move `rate` bytes per second in both directions at once, and take `latency`
  * seconds per message. classes as below. */
-int smoe_cost_share_of(smoe_cost_share *share, const smoe_cost *cost, const smoe_spec *spec,
-                       size_t classes, int processes, double rate, double latency,
-                       smoe_err *err) SMOE_MUST_CHECK;
+int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t classes, int processes,
+                       double rate, double latency, smoe_err *err) SMOE_MUST_CHECK;
 
 /* classes: N where the spec's data.classes is 0; both 0 is an error (SMOE_USAGE). *cost is filled;
  * free it with smoe_cost_free, also after a failure. options may be NULL. */

@@ -9,17 +9,30 @@
 
 const smoe_comm smoe_comm_alone = {.size = 1};
 
-static void exchange(smoe_comm *c, smoe_traffic kind, int other, const void *out, size_t out_bytes,
-                     void *in, size_t in_bytes) {
-    c->link->exchange(c->self, other, out, out_bytes, in, in_bytes);
+void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *out,
+                        size_t out_bytes, void *in, size_t in_bytes) {
+    smoe_sent *sent = c->all ? c->all->sent : c->sent;
+    c->link->exchange(c->self, c->all ? c->first + other * c->stride : other, out, out_bytes, in,
+                      in_bytes);
     if (!out_bytes) return;
-    c->sent[kind].bytes += out_bytes;
-    c->sent[kind].messages++;
+    sent[kind].bytes += out_bytes;
+    sent[kind].messages++;
+}
+
+smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size) {
+    smoe_comm part = *all;
+    part.all = all;
+    part.first = first;
+    part.stride = stride;
+    part.size = size;
+    part.rank = (all->rank - first) / stride;
+    return part;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-enum { SUM_MOST = 256 }; /* numbers of a sum that are sent at once */
+/* Numbers of a sum and bytes that are joined, of one message. */
+enum { SUM_MOST = 256, JOIN_MOST = 1 << 14 };
 
 static bool is_power(int n) {
     return (n & (n - 1)) == 0;
@@ -33,19 +46,18 @@ void smoe_comm_sum(smoe_comm *c, double *x, size_t n) {
     for (int bit = 1; bit < c->size; bit *= 2)
         for (size_t i = 0; i < n; i += SUM_MOST) {
             size_t count = n - i < SUM_MOST ? n - i : SUM_MOST, bytes = count * sizeof *x;
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, x + i, bytes, in, bytes);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, x + i, bytes, in, bytes);
             for (size_t k = 0; k < count; k++) x[i + k] += in[k];
         }
 }
 
 void smoe_comm_join(smoe_comm *c, void *x, size_t bytes) {
-    enum { MOST = 1 << 14 };
-    unsigned char in[MOST], *own = x;
+    unsigned char in[JOIN_MOST], *own = x;
     assert(is_power(c->size));
     for (int bit = 1; bit < c->size; bit *= 2)
-        for (size_t i = 0; i < bytes; i += MOST) {
-            size_t n = bytes - i < MOST ? bytes - i : MOST;
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
+        for (size_t i = 0; i < bytes; i += JOIN_MOST) {
+            size_t n = bytes - i < JOIN_MOST ? bytes - i : JOIN_MOST;
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
             for (size_t k = 0; k < n; k++) own[i + k] |= in[k];
         }
 }
@@ -89,8 +101,8 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t u
     while (keep < keep_end || away < away_end) {
         size_t in = least(keep_end - keep, SMOE_COMM_BLOCK);
         size_t out = least(away_end - away, SMOE_COMM_BLOCK);
-        exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
-                 in * sizeof *x);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
+                           in * sizeof *x);
         add(x + keep, block, in);
         keep += in;
         away += out;
@@ -116,7 +128,7 @@ static void gather(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffi
     gather(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
     size_t own = least(h.first * unit, bytes), own_end = least(h.end * unit, bytes);
     size_t away = least(h.away_first * unit, bytes), away_end = least(h.away_end * unit, bytes);
-    exchange(c, kind, h.other, x + own, own_end - own, x + away, away_end - away);
+    smoe_comm_exchange(c, kind, h.other, x + own, own_end - own, x + away, away_end - away);
 }
 
 void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
@@ -130,9 +142,9 @@ void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_tra
 void smoe_comm_broadcast(smoe_comm *c, void *x, size_t bytes) {
     for (int bit = 1; bit < c->size; bit *= 2) {
         if (c->rank < bit && c->rank + bit < c->size)
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, x, bytes, NULL, 0);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, x, bytes, NULL, 0);
         else if (c->rank >= bit && c->rank < 2 * bit)
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, NULL, 0, x, bytes);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, NULL, 0, x, bytes);
     }
 }
 
@@ -152,7 +164,7 @@ static void join(vote *v, const vote *other) {
 static void exchange_votes(smoe_comm *c, vote *v) {
     for (int bit = 1; bit < c->size; bit *= 2) {
         vote in;
-        exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
         join(v, &in);
     }
 }
@@ -164,10 +176,10 @@ static void count_votes(smoe_comm *c, vote *v) {
     for (int bit = top; bit; bit /= 2) {
         vote in;
         if (c->rank < bit && c->rank + bit < c->size) {
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, NULL, 0, &in, sizeof in);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, NULL, 0, &in, sizeof in);
             join(v, &in);
         } else if (c->rank >= bit && c->rank < 2 * bit) {
-            exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, v, sizeof *v, NULL, 0);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, v, sizeof *v, NULL, 0);
         }
     }
     smoe_comm_broadcast(c, v, sizeof *v);
@@ -176,9 +188,9 @@ static void count_votes(smoe_comm *c, vote *v) {
 /* The message of the first process that failed, sent by way of process 0. */
 static void share_message(smoe_comm *c, const vote *v, smoe_err *message) {
     if (v->first && c->rank == v->first)
-        exchange(c, SMOE_TRAFFIC_OTHER, 0, message, sizeof *message, NULL, 0);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, 0, message, sizeof *message, NULL, 0);
     if (v->first && !c->rank)
-        exchange(c, SMOE_TRAFFIC_OTHER, v->first, NULL, 0, message, sizeof *message);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, v->first, NULL, 0, message, sizeof *message);
     smoe_comm_broadcast(c, message, sizeof *message);
 }
 
@@ -244,6 +256,11 @@ void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe
 void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {
     for (int bit = 1; bit < c->size; bit *= 2)
         expect(sent, n * sizeof(double), (n + SUM_MOST - 1) / SUM_MOST);
+}
+
+void smoe_comm_expect_join(const smoe_comm *c, size_t bytes, smoe_sent *sent) {
+    for (int bit = 1; bit < c->size; bit *= 2)
+        expect(sent, bytes, (bytes + JOIN_MOST - 1) / JOIN_MOST);
 }
 
 void smoe_comm_expect_agree(const smoe_comm *c, smoe_sent *sent) {

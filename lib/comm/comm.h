@@ -18,6 +18,7 @@
 typedef enum smoe_traffic {
     SMOE_TRAFFIC_GRADIENTS, /* scattered and summed */
     SMOE_TRAFFIC_WEIGHTS,   /* gathered */
+    SMOE_TRAFFIC_SLOTS,     /* from all to all: what experts of other processes work on */
     SMOE_TRAFFIC_OTHER,     /* losses, agreement, evaluation, checkpoints */
     SMOE_TRAFFICS
 } smoe_traffic;
@@ -34,14 +35,19 @@ typedef struct smoe_link {
     void (*close)(void *self);
 } smoe_link;
 
-typedef struct smoe_comm {
+typedef struct smoe_comm smoe_comm;
+struct smoe_comm {
     const smoe_link *link; /* NULL: one process */
     void *self;            /* of the link */
     int rank, size;        /* this process; R */
     char host[64];
     bool agreed;                   /* all know of the current failure, and one process reports it */
     smoe_sent sent[SMOE_TRAFFICS]; /* by this process */
-} smoe_comm;
+    /* Some of the processes (smoe_comm_part): process i of them is first + i * stride of `all`,
+     * which counts what is sent; NULL: these are all. */
+    smoe_comm *all;
+    int first, stride;
+};
 
 /* The processes that a launcher started together with this one, or this one alone. SMOE_USAGE if
  * processes that belong together cannot be connected: no MPI module in this build, or srun without
@@ -55,6 +61,14 @@ extern const smoe_comm smoe_comm_alone;
 /* The name and type of the only function that the module exports. */
 #define SMOE_COMM_ENTRY "smoe_link_mpi_open"
 typedef int smoe_link_open(smoe_comm *comm, smoe_err *err);
+
+/* The processes first, first + stride .. of `all`, `size` of them, this one included. Not to be
+ * closed; borrows `all`. */
+smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size);
+
+/* Sends to one process and receives from it at the same time; either may have 0 bytes. */
+void smoe_comm_exchange(smoe_comm *comm, smoe_traffic kind, int other, const void *out,
+                        size_t out_bytes, void *in, size_t in_bytes);
 
 /* Whether R processes can have R neighbouring subtrees each. */
 static inline bool smoe_comm_divides(const smoe_comm *comm, size_t pieces) {
@@ -86,6 +100,7 @@ void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_
 void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);
+void smoe_comm_expect_join(const smoe_comm *comm, size_t bytes, smoe_sent *sent);
 void smoe_comm_expect_agree(const smoe_comm *comm, smoe_sent *sent);
 
 /* ---- agreement ------------------------------------------------------------------------------- */

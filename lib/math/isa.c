@@ -113,6 +113,15 @@ const smoe_kernels *smoe_kernels_get(void) {
     return chosen;
 }
 
+bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision) {
+    const smoe_kernels *here = smoe_kernels_get();
+    for (size_t i = 0; i < ALL; i++)
+        if (!strcmp(isa, all[i].kernels.isa))
+            return all[i].kernels.gemm == here->gemm &&
+                   (precision == SMOE_PRECISION_F32 || all[i].kernels.matrix == here->matrix);
+    return false; /* of another architecture */
+}
+
 static const smoe_tuning *family(void) {
     static const smoe_tuning unknown = {.family = "unknown", .streams = 1};
 #if defined __x86_64__

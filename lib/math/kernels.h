@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/bf16.h"
 #include "math/gelu.h"
+#include "math/precision.h"
 
 /* What a tile prefetches while it computes: every `every` steps of k (a power of 2, or 0: nothing)
  * two cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it moves on
@@ -266,6 +267,9 @@ typedef struct smoe_kernels {
 
 /* The kernels that are used. */
 const smoe_kernels *smoe_kernels_get(void);
+/* Whether kernels for the instruction set of that name make the same bits as those that are used:
+ * in F32, amx, v4-bf16 and v4 are the same. */
+bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision);
 /* Those of one instruction set, NULL when this build or this processor lacks it: for tests. */
 const smoe_kernels *smoe_kernels_of(const char *isa);
 

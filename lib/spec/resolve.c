@@ -549,12 +549,21 @@ static void check_pieces(smoe_reading *reading) {
     train->pieces = 1; /* so that the checks below speak of whole pieces */
 }
 
+/* Blocks of neighbouring processes divide the experts, and processes are a power of two. */
+static void check_experts_over(smoe_reading *reading) {
+    double over = reading->spec->train.experts_over;
+    int power;
+    if (over != SMOE_WORD && frexp(over, &power) != 0.5)
+        clash(reading, KEYS("train.experts_over"), "must be all or a power of two, found %g", over);
+}
+
 void smoe_reading_resolve(smoe_reading *reading) {
     resolve_sizes(reading);
     resolve_layers(reading);
     resolve_random(reading);
     resolve_schedule(reading);
     check_pieces(reading);
+    check_experts_over(reading);
     resolve_moe(reading);
     check_model(reading);
     check_size(reading);

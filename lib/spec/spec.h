@@ -226,6 +226,7 @@ typedef struct smoe_span {
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
     size_t pieces; /* G: of batch_size/G images each; the gradient is their sum in a fixed tree */
+    double experts_over; /* processes that divide the experts; SMOE_WORD: all of them */
     smoe_loss loss;
     double label_smoothing;
     smoe_precision precision;

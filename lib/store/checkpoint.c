@@ -253,7 +253,8 @@ static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
 
 /* Weights, moments and the average must be finite, or the only checkpoint that is kept could be
  * useless. */
-static int finite_check(const char *dir, const smoe_params *params, uint64_t step, smoe_err *err) {
+int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
+                           smoe_err *err) {
     smoe_slab slabs[4] = {{.prefix = "", .values = params->w}};
     size_t count = 1 + moments_of(params, slabs + 1);
     if (params->average) slabs[count++] = (smoe_slab){.prefix = "ema.", .values = params->average};
@@ -357,7 +358,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     in_folder(&ckpt, dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
-    if (finite_check(dir, params, state->step, err)) return -1;
+    if (smoe_checkpoint_finite(dir, params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {

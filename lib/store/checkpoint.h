@@ -33,6 +33,11 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether what smoe_checkpoint_write would write of the slabs is finite: else SMOE_NONFINITE, as
+ * there. It looks itself; this is for processes that have tensors which others write. */
+int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
+                           smoe_err *err) SMOE_MUST_CHECK;
+
 /* Restores weights, moments and average (those allocated) and state from ckpt/latest. 1: restored;
  * 0: there is no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault
  * and, if there is one, an older checkpoint that is whole. */

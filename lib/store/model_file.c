@@ -16,7 +16,9 @@ enum { PAIRS = 5 };
  * the latter is freed by the caller. Returns the number of pairs; 0 when out of memory. */
 static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const smoe_spec *spec,
                        uint64_t steps, const char *names) {
-    *json = smoe_spec_json(spec);
+    smoe_spec plain = *spec; /* the file does not depend on where its tensors were */
+    plain.train.experts_over = 1;
+    *json = smoe_spec_json(&plain);
     if (!*json) return 0;
     snprintf(step, 24, "%" PRIu64, steps);
     pairs[0] = (smoe_pair){"format", "pt"};

@@ -64,6 +64,10 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) S
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
                       smoe_err *err) SMOE_MUST_CHECK;
 
+/* What env.json has under `key`, a text, for the process before this one; NULL: nothing, or out of
+ * memory. Owned by the caller. */
+char *smoe_run_previous(const smoe_run *run, const char *key);
+
 /* Appends a line with the time to log.txt. Failures are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 

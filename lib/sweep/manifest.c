@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MANIFEST_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
@@ -218,8 +218,12 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
 
 /* ---- making the folder ----------------------------------------------------------------------- */
 
+/* Held, or left by a process that was killed, while a manifest is written. */
+#define MANIFEST_CLAIM "manifest.claim"
+
 static int is_entry(const struct dirent *entry) {
-    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+           strncmp(entry->d_name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1);
 }
 
 /* Files that exist only after the first manifest is complete. */
@@ -262,14 +266,16 @@ static int make_folder(const char *path, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
 }
 
-/* Takes the lock on the folder of claims, which a process that writes the manifest must hold: a
- * descriptor, or -1. */
-static int lock_claims(const char *claims, smoe_err *err) {
-    int fd = open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && !flock(fd, LOCK_EX)) return fd;
-    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", claims);
-    if (fd >= 0) close(fd);
-    return -1;
+/* Waits for the claim on the manifest, which a process that writes it must hold. */
+static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) {
+    const struct timespec nap = {.tv_nsec = 20000000};
+    smoe_claim_seen seen = {0};
+    char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
+    int got = path ? 0 : no_memory(claims, err);
+    while (!got && !(got = smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, &seen, err)))
+        nanosleep(&nap, NULL);
+    free(path);
+    return got < 0 ? -1 : 0;
 }
 
 /* Replaces this sweep by the one in the folder, if they are the same. */
@@ -286,30 +292,32 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     return 0;
 }
 
-/* The first manifest of a folder; without one, an otherwise empty folder goes as well. */
-static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
+/* The first manifest of a folder. */
+static int begin(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status) status = write_manifest(sweep, dir, err);
     if (!status) status = remove_in(dir, REMOVED, err);
-    if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     return status;
 }
 
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
     char *claims = smoe_text_format("%s/claims", dir);
-    int lock = -1, status = -1;
+    smoe_claim claim = {0};
+    int status = -1;
     if (!claims) {
         no_memory(dir, err);
     } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
-    } else if (!make_folder(claims, err) && (lock = lock_claims(claims, err)) >= 0) {
+    } else if (!make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
-            status = begin(sweep, dir, claims, err);
+            status = begin(sweep, dir, err);
         else /* another process may have been faster */
             status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
-        close(lock);
     }
+    smoe_claim_release(&claim);
+    /* Without a manifest, an otherwise empty folder goes as well. */
+    if (status && claims && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     free(claims);
     return status;
 }
@@ -496,27 +504,23 @@ static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
     return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->trial[i].name, suffix);
 }
 
-int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) {
-    char *path = claim_path(sweep, i, "lock");
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
+                     smoe_claim_seen *seen, smoe_err *err) {
+    char *path = claim_path(sweep, i, "claim");
     char *claims = smoe_text_format("%s/claims", sweep->dir);
-    if (!path || !claims) {
-        free(path);
-        free(claims);
-        return no_memory(sweep->dir, err);
-    }
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
-    if (*fd < 0 && errno == ENOENT && !make_folder(claims, err))
-        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int status = path && claims ? make_folder(claims, err) : no_memory(sweep->dir, err);
+    int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
     free(claims);
-    int got = *fd < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path) : 1;
-    if (got == 1 && flock(*fd, LOCK_EX | LOCK_NB)) {
-        got =
-            errno == EWOULDBLOCK ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", path);
-        close(*fd);
-    }
     free(path);
     return got;
+}
+
+char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
+    char *path = claim_path(sweep, i, "claim");
+    char *holder = path ? smoe_claim_holder(path) : NULL;
+    free(path);
+    return holder;
 }
 
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
@@ -634,8 +638,9 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
-    int lock = claims ? lock_claims(claims, err) : no_memory(dir, err);
-    int status = lock < 0 ? -1 : 0;
+    smoe_claim claim = {0};
+    int status = claims ? make_folder(claims, err) : no_memory(dir, err);
+    if (!status) status = claim_manifest(&claim, claims, err);
     if (!status) { /* as it is now that nobody else changes it */
         smoe_sweep_free(&old);
         status = smoe_sweep_open(&old, dir, err);
@@ -643,7 +648,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (!status) status = merge(sweep, &old, err);
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status && sweep->trials > old.trials) status = write_manifest(sweep, dir, err);
-    if (lock >= 0) close(lock);
+    smoe_claim_release(&claim);
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     smoe_sweep_free(&old);
     free(claims);
@@ -655,12 +660,18 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 /* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
-        int fd, got = smoe_trial_claim(sweep, i, &fd, err);
+        smoe_claim claim;
+        int got = smoe_trial_claim(sweep, i, &claim, SMOE_CLAIM_LEASE, NULL, err);
         if (got < 0) return -1;
-        if (!got)
-            return smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s", sweep->dir,
-                             sweep->trial[i].name);
-        close(fd);
+        if (!got) {
+            char *holder = smoe_trial_holder(sweep, i);
+            smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s (%s)", sweep->dir,
+                      sweep->trial[i].name,
+                      holder ? holder : "its machine may be gone; --resume takes it over");
+            free(holder);
+            return -1;
+        }
+        smoe_claim_release(&claim);
     }
     return 0;
 }

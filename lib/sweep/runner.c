@@ -23,7 +23,8 @@
 typedef struct worker { /* a trial that runs */
     pid_t pid;
     size_t trial;
-    int claim; /* open in the parent too until the outcome is written */
+    smoe_claim claim; /* held by the parent until the outcome is written */
+    bool lost;        /* another process has taken it over */
 } worker;
 
 typedef struct runner {
@@ -33,7 +34,8 @@ typedef struct runner {
     smoe_runner_trial *trial; /* [trials], shared */
     worker *worker;           /* [running], room for jobs */
     size_t jobs, running;
-    bool *settled; /* [trials] done, failed, or to be left */
+    smoe_claim_seen *seen; /* [trials] claims of other processes */
+    bool *settled;         /* [trials] done, failed, or to be left */
     bool stopping, told;
     size_t failed, killed; /* trials of this process */
     sigset_t before;       /* the caller's mask */
@@ -93,7 +95,6 @@ static void child(runner *r, size_t trial, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     pthread_sigmask(SIG_SETMASK, &r->before, NULL);
     if (getppid() != parent) _exit(SMOE_STOPPED);
-    for (size_t i = 0; i < r->running; i++) close(r->worker[i].claim);
     t.threads = smoe_threads() / (int)r->jobs;
     if (!t.threads) t.threads = 1;
     pthread_t thread;
@@ -131,13 +132,14 @@ static pid_t fork_quietly(void) {
 /* Starts a trial unless another process has it. 1: it runs; 0: another process has it, or it has
  * ended meanwhile; -1: failed. */
 static int begin(runner *r, size_t trial, smoe_err *err) {
-    int claim, got = smoe_trial_claim(r->sweep, trial, &claim, err);
+    smoe_claim claim;
+    int got = smoe_trial_claim(r->sweep, trial, &claim, SMOE_CLAIM_LEASE, &r->seen[trial], err);
     if (got <= 0) return got;
     if (smoe_trial_look(r->sweep, trial, err)) goto fail;
     smoe_trial_state state = r->sweep->trial[trial].state;
     if (state == SMOE_TRIAL_DONE || (state == SMOE_TRIAL_FAILED && !r->options->retry_failed)) {
         r->settled[trial] = true;
-        close(claim);
+        smoe_claim_release(&claim);
         return 0;
     }
     pid_t parent = getpid(), pid = fork_quietly();
@@ -146,11 +148,11 @@ static int begin(runner *r, size_t trial, smoe_err *err) {
         goto fail;
     }
     if (!pid) child(r, trial, parent);
-    r->worker[r->running++] = (worker){pid, trial, claim};
+    r->worker[r->running++] = (worker){.pid = pid, .trial = trial, .claim = claim};
     r->trial[trial].running = true;
     return 1;
 fail:
-    close(claim);
+    smoe_claim_release(&claim);
     return -1;
 }
 
@@ -165,7 +167,8 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
     r->worker[which] = r->worker[--r->running];
     int bad = smoe_trial_look(r->sweep, w.trial, err);
     smoe_trial *trial = &r->sweep->trial[w.trial];
-    bool stopped = r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED);
+    bool stopped =
+        w.lost || (r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED));
     bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && trial->state != SMOE_TRIAL_FAILED);
     if (killed(status)) { /* killed from outside or for lack of memory: the trial did not fail */
         r->killed += !stopped && trial->state == SMOE_TRIAL_OPEN;
@@ -181,9 +184,10 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
         bad = smoe_trial_finish(r->sweep, w.trial, smoe_trial_failure(SMOE_RUNTIME, text), err);
         if (!bad) bad = smoe_trial_look(r->sweep, w.trial, err);
     }
-    close(w.claim);
+    smoe_claim_release(&w.claim);
     if (bad) return -1;
-    r->settled[w.trial] = trial->state != SMOE_TRIAL_OPEN || stopped;
+    /* One that was lost is another's; it may become free again. */
+    r->settled[w.trial] = !w.lost && (trial->state != SMOE_TRIAL_OPEN || stopped);
     r->failed += trial->state == SMOE_TRIAL_FAILED;
     r->trial[w.trial].running = false;
     if (r->observer.ended) r->observer.ended(r->observer.user, w.trial);
@@ -201,6 +205,18 @@ static int reap(runner *r, smoe_err *err) {
         }
     }
     return 0;
+}
+
+/* Renews the claims. Whoever has lost one must no longer write. */
+static void renew(runner *r) {
+    for (size_t i = 0; i < r->running; i++) {
+        worker *w = &r->worker[i];
+        smoe_err err = {0};
+        if (w->lost || !smoe_claim_renew(&w->claim, w->pid, &err)) continue;
+        say(r, err.text);
+        w->lost = true;
+        kill(w->pid, SIGKILL);
+    }
 }
 
 static void forward(const runner *r, int number) {
@@ -251,6 +267,7 @@ static int loop(runner *r, smoe_err *err) {
             forward(r, SIGUSR1);
         }
         if (!r->stopping && fill(r, &held, err)) return -1;
+        renew(r);
         show(r, false);
         if (!r->running && (r->stopping || !held)) return 0;
         if (held && !r->running && !r->told) {
@@ -264,9 +281,11 @@ static int loop(runner *r, smoe_err *err) {
 /* Stops every process that still runs, and waits for it. */
 static void give_up(runner *r) {
     forward(r, SIGTERM);
-    for (size_t i = 0; i < r->running; i++)
+    for (size_t i = 0; i < r->running; i++) {
         while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
+        smoe_claim_release(&r->worker[i].claim);
+    }
 }
 
 static int conclude(const runner *r, smoe_err *err) {
@@ -310,7 +329,8 @@ static int runner_open(runner *r, smoe_err *err) {
     size_t trials = r->sweep->trials;
     r->worker = calloc(r->jobs, sizeof *r->worker);
     r->settled = calloc(trials, sizeof *r->settled);
-    if (!r->worker || !r->settled) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    r->seen = calloc(trials, sizeof *r->seen);
+    if (!r->worker || !r->settled || !r->seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     void *shared = mmap(NULL, trials * sizeof *r->trial, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -337,5 +357,6 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     if (r.trial) munmap(r.trial, sweep->trials * sizeof *r.trial);
     free(r.worker);
     free(r.settled);
+    free(r.seen);
     return status ? -1 : conclude(&r, err);
 }

@@ -5,8 +5,8 @@
  *
  *   DIR/cells.jsonl        the manifest: a first line about the sweep, then one line per trial
  *   DIR/CELL/              its run directory
- *   DIR/claims/CELL.lock   the process that holds a flock on it runs the trial; the kernel releases
- *                          the lock with the process, so trials of killed processes are free again
+ *   DIR/claims/CELL.claim  the process that has created it runs the trial (sweep/claim.h); trials
+ *                          of processes that are gone are free again
  *   DIR/claims/CELL.json   the outcome, when the trial has ended
  *
  * A sweep may evaluate its trained trials at other settings (sweep/evaluations.h). One over a run
@@ -19,6 +19,7 @@
 
 #include "base/base.h"
 #include "spec/spec.h"
+#include "sweep/claim.h"
 
 #include <jansson.h>
 
@@ -142,8 +143,13 @@ char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
  */
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
-/* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
-int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
+/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest.
+ * */
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
+                     smoe_claim_seen *seen, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Who runs it, see smoe_claim_holder; NULL: nobody. */
+char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
 
 /* Reads the outcome of the trial, if it has ended. */
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;

@@ -9,6 +9,7 @@
 #include "train/fewshot.h"
 #include "store/run.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -134,13 +135,14 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* When a process dies, its claim is released shortly before the lock of its run (files are closed
- * in the order in which they were opened). So the lock is waited for, ten seconds at most. */
+/* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
+ * waited for, ten seconds at most. */
 static void wait_for_run(const char *dir) {
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     const struct timespec nap = {.tv_nsec = 20000000};
-    for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB); i++) nanosleep(&nap, NULL);
+    for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
+        nanosleep(&nap, NULL);
     if (fd >= 0) close(fd);
     free(path);
 }

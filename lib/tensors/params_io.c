@@ -129,6 +129,19 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     return bad ? -1 : 0;
 }
 
+/* A parameter of which only a part is here: the whole is made first. */
+static int fill_part(real *out, const smoe_param *param, smoe_init_source source, smoe_err *err) {
+    smoe_param all = *param;
+    all.size = all.whole;
+    all.from = 0;
+    real *whole = malloc(all.size * sizeof *whole);
+    if (!whole) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
+    smoe_init_map_fill(whole, &all, source);
+    memcpy(out, whole + param->from, param->size * sizeof *out);
+    free(whole);
+    return 0;
+}
+
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) {
@@ -148,10 +161,14 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
             smoe_init_source source = smoe_init_map_source(&from, param, name);
             if (!source.tensor) continue;
-            if (slabs[s].values) smoe_init_map_fill(slabs[s].values + param->offset, param, source);
+            if (slabs[s].values && smoe_param_divided(param) &&
+                fill_part(slabs[s].values + param->offset, param, source, err))
+                return -1;
+            if (slabs[s].values && !smoe_param_divided(param))
+                smoe_init_map_fill(slabs[s].values + param->offset, param, source);
             if (slabs[s].narrow) /* moments, which fit exactly */
                 (void)smoe_tensor_store(slabs[s].narrow + param->offset, SMOE_DTYPE_BF16,
-                                        source.tensor, 0, param->size);
+                                        source.tensor, param->from, param->size);
             filled++;
         }
     }
@@ -233,24 +250,46 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     return 0;
 }
 
+/* Where a divided tensor comes from. */
+typedef struct divided {
+    const smoe_part_reader *reader;
+    const void *slab;
+    size_t i;
+} divided;
+
+static int read_divided(const void *user, const smoe_tensor *tensor, size_t first, size_t count,
+                        void *out, smoe_err *err) {
+    const divided *d = user;
+    (void)tensor;
+    (void)err;
+    d->reader->read(d->reader->user, d->slab, d->i, first, count, out);
+    return 0;
+}
+
 int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
                         smoe_err *err) {
-    /* One block: the tensors, then their names. */
-    size_t letters = 0, prefix_length = strlen(slab->prefix);
-    for (size_t i = 0; i < params->count; i++)
-        letters += prefix_length + strlen(params->param[i].name) + 1;
-    smoe_tensor *block = malloc(params->count * sizeof *block + letters + 1);
+    /* One block: the tensors, where they come from, then their names. */
+    size_t letters = 0, prefix_length = strlen(slab->prefix), n = params->count;
+    for (size_t i = 0; i < n; i++) letters += prefix_length + strlen(params->param[i].name) + 1;
+    smoe_tensor *block = malloc(n * (sizeof *block + sizeof(divided)) + letters + 1);
     if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
-    char *name = (char *)(block + params->count);
+    divided *from = (divided *)(block + n);
+    char *name = (char *)(from + n);
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
-    for (size_t i = 0; i < params->count; i++) {
+    for (size_t i = 0; i < n; i++) {
         const smoe_param *param = &params->param[i];
         smoe_tensor *t = &block[i];
-        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = param->ndim, .size = param->size};
+        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = param->ndim, .size = param->whole};
         if (slab->values) t->data = slab->values + param->offset;
         if (slab->narrow) {
             t->dtype = SMOE_DTYPE_BF16;
             t->data = slab->narrow + param->offset;
+        }
+        if (t->data && smoe_param_divided(param)) {
+            const void *base = slab->narrow ? (const void *)slab->narrow : slab->values;
+            from[i] = (divided){params->reader, base, i};
+            t->source = read_divided;
+            t->user = &from[i];
         }
         memcpy(t->dim, param->dim, (size_t)param->ndim * sizeof *param->dim);
         name += sprintf(name, "%s%s", slab->prefix, param->name) + 1;

@@ -487,14 +487,34 @@ static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
     return crc;
 }
 
+/* The same of a tensor that is not in memory. */
+static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
+    size_t bytes = smoe_dtype_bytes(t->dtype);
+    unsigned char *piece = malloc(SMOE_TENSOR_PIECE * sizeof(double));
+    int status = piece ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->name);
+    for (size_t first = 0; !status && first < t->size; first += SMOE_TENSOR_PIECE) {
+        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
+        status = t->source(t->user, t, first, count, piece, err);
+        if (!status) *crc = crc32_z(*crc, piece, count * bytes);
+    }
+    free(piece);
+    return status;
+}
+
 int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
     const smoe_tensor **order = ordered(tensors, count);
     uLong sum = 0;
     if (!order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", count);
-    for (size_t i = 0; i < count; i++) sum = tensor_crc(sum, order[i]);
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (order[i]->source)
+            status = source_crc(&sum, order[i], err);
+        else
+            sum = tensor_crc(sum, order[i]);
+    }
     free(order);
     *crc = (uint32_t)sum;
-    return 0;
+    return status;
 }
 
 /* The entry of one tensor, NULL when out of memory or a name is no UTF-8. */
@@ -564,6 +584,10 @@ static int digest_put(output *out, const char *header, smoe_err *err) {
 static int tensor_put(output *out, const smoe_tensor *t, smoe_tensor_source *source,
                       const void *user, void *piece, smoe_err *err) {
     size_t bytes = smoe_dtype_bytes(t->dtype);
+    if (t->source) {
+        source = t->source;
+        user = t->user;
+    }
     if (!source) return put(out, t->data, t->size * bytes, err);
     for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
         size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
@@ -581,7 +605,9 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
                             const void *user, smoe_err *err) {
     int status = -1;
     char *header = NULL;
-    void *piece = source ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
+    bool streams = source != NULL;
+    for (size_t i = 0; i < count; i++) streams = streams || tensors[i].source;
+    void *piece = streams ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
     const smoe_tensor **order = ordered(tensors, count);
     output out = {.digest = NULL};
     smoe_pair *all = calloc(pairs + 2, sizeof *all);
@@ -598,7 +624,7 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
         all[pairs++] = (smoe_pair){DIGEST, NO_DIGEST};
     }
     if (order && all) header = header_make(order, count, all, pairs);
-    if ((out.file.temporary && !out.digest) || !header || (source && !piece)) {
+    if ((out.file.temporary && !out.digest) || !header || (streams && !piece)) {
         smoe_fail(
             err, SMOE_RUNTIME,
             "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",

@@ -25,16 +25,24 @@ const char *smoe_dtype_name(smoe_dtype dtype);
 
 enum { SMOE_TENSOR_DIMS = 8 };
 
-typedef struct smoe_tensor {
+/* Puts elements [first, first + count) of `tensor`, which is not in memory, in its dtype to out. */
+typedef struct smoe_tensor smoe_tensor;
+typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size_t first,
+                               size_t count, void *out, smoe_err *err);
+
+struct smoe_tensor {
     const char *name;
     smoe_dtype dtype;
     int ndim;
     size_t dim[SMOE_TENSOR_DIMS];
     size_t size;      /* elements */
     const void *data; /* little-endian; possibly unaligned when read */
+    /* When written: not NULL, the data comes from here; pieces as of smoe_safetensors_stream. */
+    smoe_tensor_source *source;
+    const void *user; /* of the source */
     const char
         *type; /* the format's word for dtype, "F32", when read; not looked at when written */
-} smoe_tensor;
+};
 
 /* A file opened for reading: mapped, the header validated completely; or another program's file,
  * converted in memory (tensors/foreign.h) (duplicate names, holes,
@@ -105,8 +113,6 @@ int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t 
  * in order and start at multiples of SMOE_TENSOR_PIECE. When source fails nothing is left behind.
  */
 enum { SMOE_TENSOR_PIECE = 1 << 20 };
-typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size_t first,
-                               size_t count, void *out, smoe_err *err);
 int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) SMOE_MUST_CHECK;

@@ -25,7 +25,7 @@ typedef struct matrices {
 } matrices;
 
 static matrices matrices_of(const smoe_param *p) {
-    matrices m = {p->stacked ? p->dim[0] : 1, 1, 1};
+    matrices m = {p->stacked ? p->size / (p->whole / p->dim[0]) : 1, 1, 1};
     if (p->ndim > p->stacked) m.rows = p->dim[p->stacked];
     if (p->size) m.columns = p->size / (m.count * m.rows);
     return m;
@@ -46,21 +46,33 @@ double smoe_adafactor_numbers(const smoe_params *params) {
     return sum;
 }
 
+/* Adds moments to the table, divided as their parameter is. */
+static void add_moments(smoe_params *second, const smoe_param *p, int ndim, const size_t *dim,
+                        const char *ending) {
+    size_t i = smoe_params_add(second, SMOE_PARAM_PLAIN, 0, 0, ndim, dim, "%s%s", p->name, ending);
+    if (second->failed || !smoe_param_divided(p)) return;
+    size_t each = second->param[i].whole / p->dim[0], one = p->whole / p->dim[0];
+    smoe_params_divide(second, i, p->from / one * each, p->size / one * each);
+}
+
 int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) {
     smoe_params *second = params->second = calloc(1, sizeof *second);
     if (!second) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the second moments");
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         matrices m = matrices_of(p);
-        const size_t rows[] = {m.count, m.rows}, columns[] = {m.count, m.columns};
+        size_t count = p->stacked ? p->dim[0] : 1;
+        const size_t rows[] = {count, m.rows}, columns[] = {count, m.columns};
         if (p->frozen) continue;
         if (!factored(m)) {
-            smoe_params_add(second, SMOE_PARAM_PLAIN, 0, 0, p->ndim, p->dim, "%s", p->name);
+            add_moments(second, p, p->ndim, p->dim, "");
             continue;
         }
-        smoe_params_add(second, SMOE_PARAM_PLAIN, 0, 0, 2, rows, "%s.rows", p->name);
-        smoe_params_add(second, SMOE_PARAM_PLAIN, 0, 0, 2, columns, "%s.columns", p->name);
+        add_moments(second, p, 2, rows, ".rows");
+        add_moments(second, p, 2, columns, ".columns");
     }
+    smoe_params_place(second);
+    second->reader = params->reader;
     return smoe_params_allocate(second, 1, err);
 }
 

@@ -88,7 +88,9 @@ static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
 static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smoe_eval *result,
                         smoe_err *err) {
     double start = smoe_now(), sum = 0, correct = 0;
-    if (smoe_comm_agree(x->comm, evaluate_batches(x, loader, err), NULL, err)) return -1;
+    int evaluated = evaluate_batches(x, loader, err);
+    smoe_model_serve(x->model);
+    if (smoe_comm_agree(x->comm, evaluated, NULL, err)) return -1;
     smoe_comm_join(x->comm, x->outcomes, 2 * x->images * sizeof *x->outcomes);
     if (!x->images) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
     for (size_t i = 0; i < x->images; i++) {

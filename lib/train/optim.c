@@ -94,11 +94,14 @@ typedef struct stretch {
     size_t size;
 } stretch;
 
+double smoe_optim_unit_square(const real *g, size_t n) {
+    return smoe_kernels_get()->row->dot_double(g, g, n);
+}
+
 static double chunk_square(size_t i, const void *context) {
     const stretch *s = context;
-    const real *g = s->g + i * CHUNK;
     size_t left = s->size - i * CHUNK;
-    return smoe_kernels_get()->row->dot_double(g, g, left < CHUNK ? left : CHUNK);
+    return smoe_optim_unit_square(s->g + i * CHUNK, left < CHUNK ? left : CHUNK);
 }
 
 static double expert_square(size_t e, const void *param) {
@@ -254,7 +257,7 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
                 smoe_outer_write(g = made, p, j, &next);
             }
             if (params->m_bf16)
-                update_narrow(params, at, g, n, key, j, spec, &k);
+                update_narrow(params, at, g, n, key, p->from + j, spec, &k);
             else
                 update(params->w + at, g, params->m ? params->m + at : NULL,
                        params->v ? params->v + at : NULL, n, spec, &k);

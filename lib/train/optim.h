@@ -50,6 +50,8 @@ double smoe_optim_norm(const smoe_params *params);
  * order, is the square of the norm above. All gradients must be in memory. */
 enum { SMOE_OPTIM_UNIT = 1 << 15 };
 void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end);
+/* Of one unit, of n elements. */
+double smoe_optim_unit_square(const real *g, size_t n);
 
 /* One update from the gradients, scaled by min(1, clip/norm); leaves them zero, or fresh
  * (base/param.h). `step`: updates done so far. Moments in BF16 are updated as `real` and rounded:

@@ -12,7 +12,7 @@ size_t smoe_pieces_levels(size_t count) {
 }
 
 int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t count, smoe_err *err) {
-    *pieces = (smoe_pieces){.size = params->trained};
+    *pieces = (smoe_pieces){.size = params->shared};
     for (size_t levels = smoe_pieces_levels(count); pieces->levels < levels; pieces->levels++) {
         smoe_arena arena = {0};
         smoe_arena_take(&arena, pieces->size, sizeof(real));
@@ -49,9 +49,13 @@ void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
     size_t level = 0;
     for (; i >> level & 1; level++) add(params->g, pieces->slab[level], pieces->size);
     if (level == pieces->levels) return;
-    real *waiting = params->g;
-    params->g = pieces->slab[level];
-    pieces->slab[level] = waiting;
+    if (pieces->size == params->trained) {
+        real *waiting = params->g;
+        params->g = pieces->slab[level];
+        pieces->slab[level] = waiting;
+    } else {
+        memcpy(pieces->slab[level], params->g, pieces->size * sizeof(real));
+    }
     smoe_pieces_clear(params);
 }
 

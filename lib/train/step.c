@@ -3,6 +3,7 @@
 #include "spec/tasks.h"
 #include "train/optim.h"
 #include "train/task.h"
+#include "vit/share.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +21,13 @@ static size_t numbers(const smoe_step *s) {
     return stats_at(smoe_model_params(s->model)) + OF_LAYER * smoe_model_moe_layers(s->model);
 }
 
+/* Units of what the processes share; of all gradients, where experts are not divided. */
 static size_t units(const smoe_params *params) {
-    return (params->trained + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
+    return (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
+}
+
+static size_t all_units(const smoe_step *s) {
+    return s->share ? smoe_divided_units(&s->divided) : units(smoe_model_params(s->model));
 }
 
 static int allocate(smoe_step *s, smoe_err *err) {
@@ -35,7 +41,7 @@ static int allocate(smoe_step *s, smoe_err *err) {
     if (s->pairs) s->target = calloc(B * B, sizeof *s->target);
     for (size_t b = 0; s->target && b < B; b++) s->target[b * B + b] = 1;
     if (several) s->block = malloc(SMOE_COMM_BLOCK * sizeof *s->block);
-    if (several) s->squares = calloc(units(smoe_model_params(s->model)), sizeof *s->squares);
+    if (several) s->squares = calloc(all_units(s), sizeof *s->squares);
     if (s->dlogits && s->losses && s->sums && s->stats && (!s->pairs || s->target) &&
         (!several || (s->block && s->squares)))
         return 0;
@@ -62,13 +68,21 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
             G, G == 1 ? "" : "s", s->comm->size);
     s->pieces = G / (size_t)s->comm->size;
     s->images = spec->train.batch_size / G;
+    smoe_model_divide(model, s->comm, spec->train.experts_over, s->pieces);
+    s->share = smoe_model_share(model);
+    if (s->share) {
+        if (smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
+        params->reader = &s->divided.reader;
+    }
     if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
+    if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
     if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
 }
 
 void smoe_step_free(smoe_step *s) {
     smoe_pieces_free(&s->tree);
+    smoe_divided_free(&s->divided);
     free(s->block);
     free(s->squares);
     free(s->sums);
@@ -100,13 +114,14 @@ static const char *suspect(const smoe_params *params, const char *layer) {
     return name;
 }
 
-/* Elements of the slabs whose sums and moments are here: [*first, *end). */
+/* Elements of the slabs, experts that are divided excepted, whose sums and moments are here:
+ * [*first, *end). */
 static void own_range(const smoe_step *s, const smoe_params *params, size_t *first, size_t *end) {
     smoe_comm_range(s->comm, units(params), first, end);
     *first *= SMOE_OPTIM_UNIT;
     *end *= SMOE_OPTIM_UNIT;
-    if (*first > params->trained) *first = params->trained;
-    if (*end > params->trained) *end = params->trained;
+    if (*first > params->shared) *first = params->shared;
+    if (*end > params->shared) *end = params->shared;
 }
 
 /* The first parameter whose gradient is not finite, or NULL. */
@@ -118,7 +133,8 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
         if (s->comm->size == 1 && !isfinite(smoe_optim_square(params, i, i + 1))) return p->name;
         if (s->comm->size == 1 || p->frozen) continue;
         for (size_t j = p->offset; j < p->offset + p->size; j++)
-            if (j >= first && j < end && !isfinite(params->g[j])) return p->name;
+            if (((j >= first && j < end) || j >= params->shared) && !isfinite(params->g[j]))
+                return p->name;
     }
     return NULL;
 }
@@ -209,11 +225,16 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
-    smoe_comm_scatter_sum(s->comm, params->g, params->trained, SMOE_OPTIM_UNIT, s->block);
-    smoe_optim_unit_squares(s->squares + first, params, first, end);
-    smoe_comm_gather(s->comm, s->squares, n * sizeof *s->squares, sizeof *s->squares,
-                     SMOE_TRAFFIC_OTHER);
-    for (size_t i = 0; i < n; i++) total += s->squares[i];
+    smoe_comm_scatter_sum(s->comm, params->g, params->shared, SMOE_OPTIM_UNIT, s->block);
+    if (s->share) {
+        smoe_divided_sum(&s->divided, s->block);
+        smoe_divided_squares(&s->divided, s->squares);
+    } else {
+        smoe_optim_unit_squares(s->squares + first, params, first, end);
+        smoe_comm_gather(s->comm, s->squares, n * sizeof *s->squares, sizeof *s->squares,
+                         SMOE_TRAFFIC_OTHER);
+    }
+    for (size_t i = 0; i < all_units(s); i++) total += s->squares[i];
     return sqrt(total);
 }
 
@@ -223,14 +244,17 @@ static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
     own_range(s, params, &first, &end);
     if (s->comm->size > 1 && !smoe_optim_divides(&s->spec->train)) {
-        smoe_comm_gather(s->comm, params->g, params->trained * sizeof(real),
+        smoe_comm_gather(s->comm, params->g, params->shared * sizeof(real),
                          SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_GRADIENTS);
         smoe_optim_step(params, &s->spec->train, updates, s->norm);
         return;
     }
     smoe_optim_step_range(params, &s->spec->train, updates, s->norm, first, end);
     if (s->comm->size == 1) return;
-    smoe_comm_gather(s->comm, params->w, params->trained * sizeof(real),
+    if (s->share) /* every process has all of the gradients of its experts */
+        smoe_optim_step_range(params, &s->spec->train, updates, s->norm, params->shared,
+                              params->trained);
+    smoe_comm_gather(s->comm, params->w, params->shared * sizeof(real),
                      SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_WEIGHTS);
     smoe_pieces_clear(params); /* the update has cleared its range only */
 }
@@ -261,18 +285,29 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     return 0;
 }
 
-void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
-                      const smoe_comm *comm, smoe_sent *sent) {
-    size_t bytes = params->trained * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
+int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
+                     smoe_sent *sent, smoe_err *err) {
+    smoe_params *params = smoe_model_params(model);
+    const smoe_share *share = smoe_model_share(model);
+    size_t bytes = params->shared * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
     smoe_sent *other = &sent[SMOE_TRAFFIC_OTHER];
+    smoe_divided parts = {0};
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
     smoe_comm_expect_sum(comm, stats_at(params), other);
-    smoe_comm_expect_scatter_sum(comm, params->trained, SMOE_OPTIM_UNIT,
+    smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
                                  &sent[SMOE_TRAFFIC_GRADIENTS]);
-    smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
     bool divides = smoe_optim_divides(train);
     smoe_comm_expect_gather(comm, bytes, unit,
                             &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
+    if (!share) {
+        smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
+        return 0;
+    }
+    int status = smoe_divided_open(&parts, params, share, comm, err);
+    if (!status) smoe_divided_expect(&parts, sent);
+    if (!status) smoe_model_expect(model, &sent[SMOE_TRAFFIC_SLOTS]);
+    smoe_divided_free(&parts);
+    return status;
 }
 
 /* ---- moments --------------------------------------------------------------------------------- */
@@ -293,7 +328,7 @@ void smoe_step_gather_moments(smoe_step *s) {
     each_moment(params, slab, bytes);
     for (size_t i = 0; i < 4; i++)
         if (slab[i])
-            smoe_comm_gather(s->comm, slab[i], params->trained * bytes[i],
+            smoe_comm_gather(s->comm, slab[i], params->shared * bytes[i],
                              SMOE_OPTIM_UNIT * bytes[i], SMOE_TRAFFIC_OTHER);
 }
 

@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "data/data.h"
 #include "spec/spec.h"
+#include "train/divided.h"
 #include "train/pieces.h"
 #include "vit/model.h"
 
@@ -27,6 +28,8 @@ typedef struct smoe_step {
     real *target; /* [B,B] of pairs: the caption of each image is its own; NULL otherwise */
     size_t pieces, images; /* of the batch that are computed here; images of a piece */
     smoe_pieces tree;
+    smoe_share *share; /* of the experts, which are divided over processes; NULL: they are not */
+    smoe_divided divided;
     real *block;     /* with several processes: what arrives */
     double *squares; /* and the squares of the units of the gradient */
     double *sums;    /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
@@ -58,9 +61,10 @@ int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint6
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
- * agreements of the trainer. The table needs no slabs. */
-void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
-                      const smoe_comm *comm, smoe_sent *sent);
+ * agreements of the trainer; for choice routers whose experts are divided, if all buffers are full.
+ * The table needs no slabs; with divided experts, the memory of a piece was measured. */
+int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
+                     smoe_sent *sent, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Between steps: the first function gives every process the moments of all ranges; the second drops
  * those that are not its own, which frees their memory. */

@@ -2,6 +2,7 @@
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
 #include "base/frame.h"
+#include "math/kernels.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
@@ -133,7 +134,7 @@ static int load_init(trainer *t, smoe_err *err) {
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
     return smoe_upcycle_compare(t->model, t->spec, t->init, t->test ? t->test : t->train,
-                                t->spec->train.batch_size, say, t, err);
+                                t->step.images, say, t, err);
 }
 
 static int open_loader(trainer *t, smoe_err *err) {
@@ -272,6 +273,19 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
 }
 
+/* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
+ * with other bits than it would have had. */
+static void say_kernels(const trainer *t) {
+    char *before = smoe_run_previous(t->run, "kernel"), text[160];
+    snprintf(
+        text, sizeof text,
+        "kernels for %s until now, for %s from here on: they add in another order, so the last "
+        "digits differ from those of a run without this change",
+        before ? before : "", smoe_kernels_get()->isa);
+    if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision)) say((void *)t, text);
+    free(before);
+}
+
 static int start(trainer *t, smoe_err *err) {
     t->state.best = -1;
     int status = smoe_comm_agree(t->comm, prepare(t, err), NULL, err);
@@ -288,9 +302,11 @@ static int start(trainer *t, smoe_err *err) {
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
     smoe_step_forget_moments(&t->step);
+    if (restored > 0 && t->chief) say_kernels(t);
     if (!restored) {
         smoe_params_init(t->params, t->spec->seed);
         if (t->init && load_init(t, err)) status = -1;
+        smoe_model_serve(t->model);
     }
     if (!status && resume) status = open_loader(t, err);
     return smoe_comm_agree(t->comm, status, NULL, err);
@@ -442,11 +458,14 @@ static int evaluate(trainer *t, smoe_err *err) {
     const smoe_eval *eval = &t->result->test;
     const smoe_train_options *options = t->options;
     json_t *r = record(t);
-    if (evaluate_split(t, B, r, err) || (t->params->average && evaluate_average(t, B, r, err)) ||
-        (t->chief && options->measure &&
-         options->measure(options->measure_user, t->model, B, r, err)) ||
-        (t->chief && options->draw && smoe_run_events(t->run) &&
-         options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err))) {
+    int status = evaluate_split(t, B, r, err);
+    if (!status && t->params->average) status = evaluate_average(t, B, r, err);
+    if (!status && t->chief && options->measure)
+        status = options->measure(options->measure_user, t->model, B, r, err);
+    if (!status && t->chief && options->draw && smoe_run_events(t->run))
+        status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
+    smoe_model_serve(t->model); /* the others may have the experts that were measured */
+    if (status) {
         json_decref(r);
         return -1;
     }
@@ -479,9 +498,15 @@ static int checkpoint(trainer *t, smoe_err *err) {
     if (t->options->save) *t->options->save = 0;
     t->saved = smoe_now();
     smoe_step_gather_moments(&t->step);
+    if (t->step.share) { /* process 0 looks at its own experts only */
+        status = smoe_checkpoint_finite(t->options->dir, t->params, t->state.step, err);
+        if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
+    }
     if (t->chief)
         status =
             smoe_run_checkpoint(t->run, t->params, t->spec, &t->state, t->spec->train.keep, err);
+    if (t->step.share && t->chief) smoe_divided_dismiss(&t->step.divided);
+    if (t->step.share && !t->chief) smoe_divided_serve(&t->step.divided);
     smoe_step_forget_moments(&t->step);
     return status;
 }
@@ -561,12 +586,13 @@ static int ascending(const void *a, const void *b) {
 static void log_traffic(const trainer *t) {
     const smoe_sent *sent = t->comm->sent;
     const smoe_sent *g = &sent[SMOE_TRAFFIC_GRADIENTS], *w = &sent[SMOE_TRAFFIC_WEIGHTS];
-    const smoe_sent *o = &sent[SMOE_TRAFFIC_OTHER];
+    const smoe_sent *o = &sent[SMOE_TRAFFIC_OTHER], *s = &sent[SMOE_TRAFFIC_SLOTS];
     smoe_run_log(t->run,
                  "%d processes; in %zu steps this one sent gradients: %" PRIu64 " bytes in %" PRIu64
-                 " messages, weights: %" PRIu64 " in %" PRIu64 ", other: %" PRIu64 " in %" PRIu64,
-                 t->comm->size, t->done, g->bytes, g->messages, w->bytes, w->messages, o->bytes,
-                 o->messages);
+                 " messages, weights: %" PRIu64 " in %" PRIu64 ", slots: %" PRIu64 " in %" PRIu64
+                 ", other: %" PRIu64 " in %" PRIu64,
+                 t->comm->size, t->done, g->bytes, g->messages, w->bytes, w->messages, s->bytes,
+                 s->messages, o->bytes, o->messages);
 }
 
 /* Writes the result of the run, also of a failed one. A status that cannot be written makes the run

@@ -23,14 +23,15 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
         if (!is_copied(&from, row) || row->group != SMOE_PARAM_KERNEL) continue;
         real *w = params->w + row->offset;
         double square = 0;
-        for (size_t j = 0; j < row->size; j++) square += (double)w[j] * (double)w[j];
+        size_t one = row->whole / row->dim[0]; /* its copies are equal, whichever are here */
+        for (size_t j = 0; j < row->whole; j++) square += (double)w[j % one] * (double)w[j % one];
         smoe_param drawn = *row; /* with the stream of the row's initial values */
         drawn.alike = false;
         drawn.mean = 0;
-        drawn.std = share * sqrt(square / (double)row->size);
+        drawn.std = share * sqrt(square / (double)row->whole);
         for (size_t first = 0; first < row->size; first += RUN) {
             size_t left = row->size - first, n = left < RUN ? left : RUN;
-            smoe_param_initial(noise, &drawn, seed, first, n);
+            smoe_param_initial(noise, &drawn, seed, row->from + first, n);
             for (size_t j = 0; j < n; j++) w[first + j] += noise[j];
         }
     }

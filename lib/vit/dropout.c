@@ -18,15 +18,46 @@ void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site
     for (size_t r = 0; r < rows; r++) drop_row(x + r * width, width, rate, site, before + r, pass);
 }
 
+/* Slot i of `count` experts of the plan from `first` on: its row among theirs, and its place in the
+ * whole batch. False where it is empty. */
+static bool slot_at(const smoe_plan *plan, size_t first, size_t count, size_t i, size_t before,
+                    size_t *row, size_t *place) {
+    size_t each = count * plan->P, slot = i / each * plan->S + first * plan->P + i % each;
+    if (!smoe_plan_slot(plan, slot, row, place)) return false;
+    *row -= plan->first_row[first];
+    *place += before;
+    return true;
+}
+
+static size_t places_before(const smoe_plan *plan, const smoe_pass *pass) {
+    return pass->first * (smoe_plan_places(plan) / pass->images);
+}
+
 void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
                         double rate, uint32_t site, const smoe_pass *pass) {
     if (!pass->train || rate <= 0) return;
-    size_t each = count * plan->P, slots = plan->G * each, base = plan->first_row[first];
-    size_t before = pass->first * (smoe_plan_places(plan) / pass->images);
+    size_t slots = plan->G * count * plan->P, before = places_before(plan, pass);
     SMOE_SHARED(elementwise, slots * width)
     for (size_t i = 0; i < slots; i++) {
-        size_t row, place, slot = i / each * plan->S + first * plan->P + i % each;
-        if (smoe_plan_slot(plan, slot, &row, &place))
-            drop_row(x + (row - base) * width, width, rate, site, before + place, pass);
+        size_t row, place;
+        if (slot_at(plan, first, count, i, before, &row, &place))
+            drop_row(x + row * width, width, rate, site, place, pass);
     }
+}
+
+void smoe_dropout_find(uint64_t *places, const smoe_plan *plan, size_t first, size_t count,
+                       const smoe_pass *pass) {
+    size_t slots = plan->G * count * plan->P, before = places_before(plan, pass);
+    for (size_t i = 0; i < slots; i++) {
+        size_t row, place;
+        if (slot_at(plan, first, count, i, before, &row, &place)) places[row] = place;
+    }
+}
+
+void smoe_dropout_places(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
+                         uint32_t site, const smoe_pass *pass) {
+    if (!pass->train || rate <= 0) return;
+    SMOE_SHARED(elementwise, rows * width)
+    for (size_t r = 0; r < rows; r++)
+        drop_row(x + r * width, width, rate, site, (size_t)place[r], pass);
 }

@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "base/param.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "route/router.h"
 #include "spec/spec.h"
 #include "vit/costs.h"
@@ -122,6 +123,12 @@ void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site
  * of their first row. */
 void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
                         double rate, uint32_t site, const smoe_pass *pass);
+/* For rows that were sent away: place [rows] gets the numbers that key them, and the other function
+ * does with these what smoe_dropout_slots does. */
+void smoe_dropout_find(uint64_t *place, const smoe_plan *plan, size_t first, size_t count,
+                       const smoe_pass *pass);
+void smoe_dropout_places(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
+                         uint32_t site, const smoe_pass *pass);
 
 /* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
@@ -231,8 +238,10 @@ typedef struct smoe_mlp {
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
-    const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens */
+    const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens, or have places */
     size_t first_expert;    /* of the plan: the E experts here begin with it */
+    const uint64_t *places; /* of the rows, for dropout (smoe_dropout_places); or NULL */
+    size_t all;             /* experts of the layer: E of them are here (vit/share.h) */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
@@ -267,6 +276,8 @@ static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_spa
 /* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then, and
  * only then. */
 bool smoe_mlp_narrow(const smoe_mlp *l);
+/* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
+smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
 void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
@@ -276,10 +287,31 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
                        const size_t *first, const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
+/* Experts divided over the N processes of a block (vit/share.h); of a model. */
+typedef struct smoe_share {
+    smoe_comm block;
+    size_t pieces;               /* of the batch, of one process */
+    size_t levels, block_levels; /* of the tree over these, and over the processes of a block */
+    size_t size;                 /* gradients of the experts that are here */
+    real *sums; /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
+    uint64_t *counts; /* [2, E] rows of experts: sent, received; owned */
+} smoe_share;
+
+/* What the experts of a group that are here work on for the processes of a block. */
+typedef struct smoe_far {
+    size_t most;      /* rows from one process, those of process q begin at q * most */
+    size_t *first;    /* [N, E+1] rows of each expert from each process; kept */
+    real *x;          /* [N * most, d] inputs; kept */
+    real *y, *dy;     /* [N * most, d] outputs or gradients of inputs, gradients of outputs */
+    uint64_t *places; /* [N * most] for dropout, kept; NULL: none */
+} smoe_far;
+
 /* Consecutive experts of one width: their MLPs and where their rows begin. */
 typedef struct smoe_expert_group {
     smoe_mlp mlp;
-    size_t *first; /* [E+1] rows, counted from the first of the group; kept */
+    size_t begin, count; /* numbers of the experts, wherever they are */
+    size_t *first;       /* [E+1] rows, counted from the first of the group; kept */
+    smoe_far far;        /* where experts are divided */
 } smoe_expert_group;
 
 typedef struct smoe_moe {
@@ -289,6 +321,8 @@ typedef struct smoe_moe {
     size_t groups;                /* how many of them there are */
     smoe_mlp shared;              /* of the shared experts, side by side as one MLP */
     bool shares;                  /* there are some */
+    smoe_share *share;            /* NULL: all experts are here */
+    uint64_t *places;             /* [rows] for the dropout of experts elsewhere; or NULL */
     size_t d;
     real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
     real *slots;   /* [rows,d] the experts' inputs, kept */

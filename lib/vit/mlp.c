@@ -24,7 +24,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     size_t experts = form->experts, abreast = form->abreast ? form->abreast : 1;
     l->params = build->params;
     l->precision = &build->precision;
-    l->E = experts ? experts : 1;
+    l->E = l->all = experts ? experts : 1;
     l->d = spec->width;
     l->h = form->hidden;
     l->gelu = spec->gelu;
@@ -203,11 +203,12 @@ static void weights_backward(const smoe_mlp *l, size_t weights, smoe_values dy, 
     p->fresh = false;
 }
 
-/* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
+/* db [E,n] += the sums of each expert's rows. Few experts in the layer, here or elsewhere: threads
+ * share the rows of each. */
 static void bias_backward(const smoe_mlp *l, real *db, smoe_values dy, const size_t *first,
                           size_t n) {
     if (!db) return;
-    if (l->E < SMOE_ROW_PARTS) {
+    if (l->all < SMOE_ROW_PARTS) {
         for (size_t e = 0; e < l->E; e++) {
             size_t at = first[e] * n, R = first[e + 1] - first[e];
             if (dy.bf16)
@@ -281,10 +282,32 @@ bool smoe_mlp_narrow(const smoe_mlp *l) {
 }
 
 static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
-    if (l->plan)
+    if (l->places)
+        smoe_dropout_places(hidden, l->places, first[l->E], l->h, l->dropout, l->site, pass);
+    else if (l->plan)
         smoe_dropout_slots(hidden, l->plan, l->first_expert, l->E, l->h, l->dropout, l->site, pass);
     else
         smoe_dropout(hidden, first[l->E], l->h, l->dropout, l->site, pass);
+}
+
+static void move(real **at, size_t elements) {
+    if (*at) *at += elements;
+}
+
+static void move_bf16(smoe_bf16 **at, size_t elements) {
+    if (*at) *at += elements;
+}
+
+smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row) {
+    smoe_mlp moved = *l;
+    size_t elements = row * l->h;
+    move(&moved.hidden, elements);
+    move(&moved.active, elements);
+    move(&moved.dactive, elements);
+    move_bf16(&moved.hidden_bf16, elements);
+    move_bf16(&moved.active_bf16, elements);
+    move_bf16(&moved.dhidden_bf16, elements);
+    return moved;
 }
 
 void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,

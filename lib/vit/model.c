@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
+#include "vit/share.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct smoe_model {
     smoe_inputs in; /* of the last pass */
     smoe_arena keep, scratch;
     smoe_space bound; /* what the buffers were reserved for; B is 0 before */
+    smoe_share share; /* of experts; the block has one process where they are not divided */
     void *held;
     void (*release)(void *held);
 };
@@ -120,6 +122,7 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
     size_t site = 0;
     if (!m) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
     m->spec = *spec;
+    m->share.block = smoe_comm_alone;
     m->paired = smoe_task_pairs(spec->train.loss);
     for (int i = 0; i < SMOE_TOWERS; i++)
         if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) goto fail;
@@ -144,6 +147,7 @@ void smoe_model_free(smoe_model *m) {
         if (m->encoder[i]) m->encoder[i]->type->free(m->encoder[i]);
         free(m->encoder[i]);
     }
+    smoe_share_free(&m->share);
     smoe_params_free(&m->params);
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
@@ -162,6 +166,48 @@ void *smoe_model_held(const smoe_model *m) {
 
 smoe_params *smoe_model_params(smoe_model *m) {
     return &m->params;
+}
+
+/* ---- experts in several processes ------------------------------------------------------------ */
+
+static smoe_moe *moe_at(const smoe_model *m, size_t i) {
+    const smoe_tower *tower = &image_of(m)->tower;
+    return &tower->blocks[tower->moe[i]].moe;
+}
+
+void smoe_model_divide(smoe_model *m, smoe_comm *comm, double over, size_t pieces) {
+    size_t n = (size_t)comm->size, layers = smoe_model_moe_layers(m);
+    if (!image_of(m) || !layers) return;
+    if (over != SMOE_WORD && (size_t)over < n) n = (size_t)over;
+    for (size_t i = 0; i < layers; i++)
+        for (size_t k = 0; k < moe_at(m, i)->groups; k++)
+            while (n > moe_at(m, i)->experts[k].count) n /= 2;
+    if (n < 2) return;
+    smoe_share *s = &m->share;
+    s->block = smoe_comm_part(comm, comm->rank / (int)n * (int)n, 1, (int)n);
+    s->pieces = pieces;
+    while (pieces >> (s->levels + 1)) s->levels++;
+    while (n >> (s->block_levels + 1)) s->block_levels++;
+    for (size_t i = 0; i < layers; i++) smoe_share_divide(moe_at(m, i), s);
+    smoe_params_place(&m->params);
+}
+
+smoe_share *smoe_model_share(smoe_model *m) {
+    return m->share.block.size > 1 ? &m->share : NULL;
+}
+
+void smoe_model_serve(smoe_model *m) {
+    const smoe_pass pass = {.images = 1};
+    smoe_encoder *e = image_of(m);
+    if (!smoe_model_share(m)) return;
+    e->build.precision = smoe_spec_precision(&m->spec, false);
+    while (smoe_share_goes_on(&m->share, false))
+        for (size_t i = 0; i < smoe_model_moe_layers(m); i++) smoe_share_serve(moe_at(m, i), &pass);
+}
+
+void smoe_model_expect(const smoe_model *m, smoe_sent *sent) {
+    for (size_t i = 0; m->share.block.size > 1 && i < smoe_model_moe_layers(m); i++)
+        smoe_share_expect(moe_at(m, i), sent);
 }
 
 /* ---- cost ------------------------------------------------------------------------------------ */
@@ -248,6 +294,7 @@ static void encode(smoe_model *m, smoe_tower_number number, const smoe_pass *pas
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     m->in.pixels = pixels;
+    if (m->share.block.size > 1 && !pass->train) (void)smoe_share_goes_on(&m->share, true);
     encode(m, SMOE_TOWER_IMAGE, pass);
 }
 

@@ -26,6 +26,19 @@ void *smoe_model_held(const smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 
+/* Divides the experts of each layer over `over` of the processes (SMOE_WORD: all), at most as many
+ * as there are processes, and experts in the smallest group; `pieces` of a batch are computed by
+ * each process. Nothing happens if that is 1. To be called before slabs and buffers are allocated.
+ * Borrows comm. See vit/share.h. */
+void smoe_model_divide(smoe_model *model, smoe_comm *comm, double over, size_t pieces);
+/* NULL: all experts are here. */
+smoe_share *smoe_model_share(smoe_model *model);
+/* Outside of training: takes part in the passes of the processes that need the experts here, until
+ * all of them have called this function. Nothing where experts are not divided. */
+void smoe_model_serve(smoe_model *model);
+/* Adds what a step of training sends for the experts, see smoe_share_expect. */
+void smoe_model_expect(const smoe_model *model, smoe_sent *sent);
+
 /* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where
  * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);

@@ -4,7 +4,7 @@
  * type of a router.
  */
 #include "math/rows.h"
-#include "vit/layer.h"
+#include "vit/share.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
                        size_t hidden) {
     const smoe_moe_spec *spec = &l->build->model->moe;
-    smoe_mlp *mlp = &l->experts[l->groups++].mlp;
+    smoe_expert_group *group = &l->experts[l->groups++];
+    smoe_mlp *mlp = &group->mlp;
     char path[48];
     snprintf(path, sizeof path, "blocks.%zu.mlp.%s", block, name);
     const smoe_mlp_form form = {.path = path,
@@ -23,7 +24,8 @@ static void group_init(smoe_moe *l, size_t block, const char *name, size_t first
                                 .site = smoe_build_site(l->build, block) + 1};
     smoe_mlp_init(mlp, l->build, &form);
     mlp->plan = &l->router->plan;
-    mlp->first_expert = first;
+    mlp->first_expert = group->begin = first;
+    group->count = count;
 }
 
 /* n experts that see every token are one MLP of n times the width. */
@@ -68,10 +70,16 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     smoe_arena *factors = space->scratch;
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
-        smoe_mlp_reserve(&group->mlp, rows / l->router->E * group->mlp.E, space);
+        size_t own = rows / l->router->E * group->mlp.E;
+        size_t processes = l->share ? (size_t)l->share->block.size : 1;
+        smoe_mlp_reserve(&group->mlp, processes * own, space);
+        if (l->share) smoe_share_reserve(l, k, own, space);
         if (smoe_mlp_outer_arena(&group->mlp, space) == space->keep) factors = space->keep;
-        if (k) group->first = smoe_arena_take(space->keep, group->mlp.E + 1, sizeof *group->first);
+        if (k) group->first = smoe_arena_take(space->keep, group->count + 1, sizeof *group->first);
     }
+    l->places = NULL;
+    if (l->share && space->train && l->experts[0].mlp.dropout > 0)
+        l->places = smoe_arena_take(space->scratch, rows, sizeof *l->places);
     if (l->shares) smoe_mlp_reserve(&l->shared, R, space);
     if (!space->train) return;
     l->dout = smoe_arena_take(factors, rows * l->d, sizeof(real));
@@ -116,14 +124,14 @@ static void find_rows(smoe_moe *l) {
     l->experts[0].first = all;
     for (size_t k = 1; k < l->groups; k++) {
         const smoe_expert_group *group = &l->experts[k];
-        const size_t *from = all + group->mlp.first_expert;
-        for (size_t e = 0; e <= group->mlp.E; e++) group->first[e] = from[e] - from[0];
+        const size_t *from = all + group->begin;
+        for (size_t e = 0; e <= group->count; e++) group->first[e] = from[e] - from[0];
     }
 }
 
 /* The number of the first row of a group among those of all experts, times d. */
 static size_t start(const smoe_moe *l, size_t k) {
-    return l->router->plan.first_row[l->experts[k].mlp.first_expert] * l->d;
+    return l->router->plan.first_row[l->experts[k].begin] * l->d;
 }
 
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
@@ -139,7 +147,8 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_plan_dispatch(plan, l->slots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     find_rows(l);
-    for (size_t k = 0; k < l->groups; k++)
+    if (l->share) smoe_share_forward(l, pass);
+    for (size_t k = 0; k < l->groups && !l->share; k++)
         smoe_mlp_forward(&l->experts[k].mlp, (smoe_outputs){.at = l->out + start(l, k)},
                          (smoe_values){.at = l->slots + start(l, k)}, NULL, l->experts[k].first,
                          pass);
@@ -169,7 +178,8 @@ void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
     smoe_plan *plan = &l->router->plan;
     smoe_plan_combine_backward(plan, l->dout, dy, l->out, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
-    for (size_t k = 0; k < l->groups; k++)
+    if (l->share) smoe_share_backward(l, pass);
+    for (size_t k = 0; k < l->groups && !l->share; k++)
         smoe_mlp_backward(&l->experts[k].mlp, (smoe_outputs){.at = l->dslots + start(l, k)},
                           (smoe_values){.at = l->dout + start(l, k)},
                           (smoe_values){.at = l->slots + start(l, k)}, l->experts[k].first, pass);

@@ -20,3 +20,14 @@ for run in bf16 bf16x3; do
 done
 status 2 smoe train tiny.yaml train.precision=f16 -o none 2>err
 grep -q "train.precision" err || fail "an unknown precision: $(cat err)"
+
+# Going on with other kernels is said; with the same ones it is not.
+here=$(smoe version | awk '$1 == "kernel" { print $2 }')
+SMOE_ISA=base status 0 smoe train tiny.yaml -q train.precision=bf16 train.steps=16 train.schedule.cooldown=0 -o moved
+status 0 smoe train --resume moved train.steps=20 2>err
+case $here in
+base) ! grep "^kernels for" err ;;
+*) grep -q "^kernels for base until now, for $here from here on" err ;;
+esac || fail "from base to $here: $(cat err)"
+status 0 smoe train --resume moved train.steps=24 2>err
+! grep -q "^kernels for" err || fail "from $here to $here: $(cat err)"

@@ -107,6 +107,11 @@ static void another_checkpoint_is_another_sweep(void **state) {
     }
 }
 
+static int claim(const smoe_sweep *sweep, size_t trial, smoe_claim *held) {
+    smoe_err err;
+    return smoe_trial_claim(sweep, trial, held, SMOE_CLAIM_LEASE, NULL, &err);
+}
+
 /* A process that holds a claim until it is killed; it has it once this returns. */
 static pid_t holder(const smoe_sweep *sweep, size_t trial) {
     int ready[2];
@@ -114,9 +119,8 @@ static pid_t holder(const smoe_sweep *sweep, size_t trial) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
-        int fd;
-        smoe_err err;
-        char word = smoe_trial_claim(sweep, trial, &fd, &err) == 1 ? 'y' : 'n';
+        smoe_claim held;
+        char word = claim(sweep, trial, &held) == 1 ? 'y' : 'n';
         if (write(ready[1], &word, 1) != 1) _exit(1);
         for (;;) pause();
     }
@@ -134,7 +138,7 @@ static void a_sweep_can_be_removed(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(grid);
     smoe_err err;
-    int fd;
+    smoe_claim held;
     char trial[2 * SCRATCH_PATH], note[SCRATCH_PATH + 16];
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     char *run = smoe_trial_dir(&sweep, 2);
@@ -156,8 +160,8 @@ static void a_sweep_can_be_removed(void **state) {
     assert_int_equal(smoe_sweep_remove(w->dir, &err), 0); /* as after a kill */
     smoe_sweep again = sweep_folder_trials(grid);
     assert_int_equal(smoe_sweep_create(&again, w->dir, true, &err), 0);
-    assert_int_equal(smoe_trial_claim(&again, 5, &fd, &err), 1);
-    close(fd);
+    assert_int_equal(claim(&again, 5, &held), 1);
+    smoe_claim_release(&held);
     assert_int_equal(smoe_sweep_remove("/nowhere/at/all", &err), 0);
     free(run);
     smoe_sweep_free(&again);
@@ -220,16 +224,16 @@ static void a_claim_dies_with_its_process(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(grid);
     smoe_err err;
-    int fd;
+    smoe_claim held;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     pid_t other = holder(&sweep, 3);
-    assert_int_equal(smoe_trial_claim(&sweep, 3, &fd, &err), 0);
-    assert_int_equal(smoe_trial_claim(&sweep, 4, &fd, &err), 1);
-    close(fd);
+    assert_int_equal(claim(&sweep, 3, &held), 0);
+    assert_int_equal(claim(&sweep, 4, &held), 1);
+    smoe_claim_release(&held);
     kill(other, SIGKILL);
     assert_int_equal(waitpid(other, NULL, 0), other);
-    assert_int_equal(smoe_trial_claim(&sweep, 3, &fd, &err), 1);
-    close(fd);
+    assert_int_equal(claim(&sweep, 3, &held), 1);
+    smoe_claim_release(&held);
     smoe_sweep_free(&sweep);
 }
 

@@ -339,12 +339,12 @@ static void test_writer_bytes(void **state) {
     static const double tenth = 0.1;
     static const uint16_t half = 0x3c00;
     smoe_tensor t[] = {
-        {"u", SMOE_DTYPE_U8, 1, {3}, 3, "xyz", NULL},
-        {"b.w", SMOE_DTYPE_F32, 2, {2, 1}, 2, nan_and_zero, NULL},
-        {"z", SMOE_DTYPE_I64, 1, {1}, 1, &label, NULL},
-        {"none", SMOE_DTYPE_F32, 2, {0, 4}, 0, NULL, NULL},
-        {"a", SMOE_DTYPE_F16, 0, {0}, 1, &half, NULL},
-        {"B", SMOE_DTYPE_F64, 0, {0}, 1, &tenth, NULL},
+        {"u", SMOE_DTYPE_U8, 1, {3}, 3, "xyz", NULL, NULL, NULL},
+        {"b.w", SMOE_DTYPE_F32, 2, {2, 1}, 2, nan_and_zero, NULL, NULL, NULL},
+        {"z", SMOE_DTYPE_I64, 1, {1}, 1, &label, NULL, NULL, NULL},
+        {"none", SMOE_DTYPE_F32, 2, {0, 4}, 0, NULL, NULL, NULL, NULL},
+        {"a", SMOE_DTYPE_F16, 0, {0}, 1, &half, NULL, NULL, NULL},
+        {"B", SMOE_DTYPE_F64, 0, {0}, 1, &tenth, NULL, NULL, NULL},
     };
     scratch_path(*state, path, "w.safetensors");
     assert_int_equal(smoe_safetensors_write(path, t, 6, metadata, 2, &err), 0);
@@ -398,7 +398,7 @@ static void test_write_then_read(void **state) {
     smoe_err err = {0};
     smoe_safetensors *file;
     float x[3] = {0x1p-149f, -0.0f, INFINITY};
-    smoe_tensor t = {"blocks.0.x", SMOE_DTYPE_F32, 3, {1, 3, 1}, 3, x, NULL};
+    smoe_tensor t = {"blocks.0.x", SMOE_DTYPE_F32, 3, {1, 3, 1}, 3, x, NULL, NULL, NULL};
     scratch_path(*state, path, "w");
     assert_int_equal(smoe_safetensors_write(path, &t, 1, metadata, 2, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
@@ -420,8 +420,8 @@ static void test_write_failures(void **state) {
     char path[SCRATCH_PATH];
     smoe_err err = {0};
     static const float x[1 << 15];
-    smoe_tensor t[2] = {{"x", SMOE_DTYPE_F32, 1, {1 << 15}, 1 << 15, x, NULL},
-                        {"x", SMOE_DTYPE_F32, 0, {0}, 1, x, NULL}};
+    smoe_tensor t[2] = {{"x", SMOE_DTYPE_F32, 1, {1 << 15}, 1 << 15, x, NULL, NULL, NULL},
+                        {"x", SMOE_DTYPE_F32, 0, {0}, 1, x, NULL, NULL, NULL}};
     scratch_path(*state, path, "no/w");
     assert_int_equal(smoe_safetensors_write(path, t, 1, NULL, 0, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
@@ -466,7 +466,7 @@ static void test_write_failures(void **state) {
 static void test_every_bit_is_covered(void **state) {
     char path[SCRATCH_PATH];
     static const float x[3] = {1, -2, 3};
-    const smoe_tensor t = {"w", SMOE_DTYPE_F32, 1, {3}, 3, x, NULL};
+    const smoe_tensor t = {"w", SMOE_DTYPE_F32, 1, {3}, 3, x, NULL, NULL, NULL};
     smoe_err err = {0};
     scratch_path(*state, path, "d.safetensors");
     assert_int_equal(smoe_safetensors_write(path, &t, 1, metadata, 2, &err), 0);

@@ -145,7 +145,13 @@ static void shared_experts(void **state) {
 static void shared_pieces(void **state) {
     (void)state;
     enum { ONE = SMOE_PARAM_RUN + SMOE_PARAM_RUN / 2, ALL = 3 * ONE };
-    smoe_param p = {.name = "x", .ndim = 2, .dim = {3, ONE}, .size = ALL, .std = 1, .alike = true};
+    smoe_param p = {.name = "x",
+                    .ndim = 2,
+                    .dim = {3, ONE},
+                    .size = ALL,
+                    .whole = ALL,
+                    .std = 1,
+                    .alike = true};
     real *whole = calloc(ALL, sizeof *whole), *pieces = calloc(ALL, sizeof *pieces);
     assert_true(whole && pieces);
     smoe_param_initial(whole, &p, 7, 0, ALL);

@@ -1,0 +1,234 @@
+/* Claims on a shared folder; see claim.h. */
+#include "sweep/claim.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/frame.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { TEXT_MOST = 4096, PLACE = 160 };
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/* What identifies this start of this machine, as far as process ids mean the same there. */
+static void place_here(char place[PLACE]) {
+    char boot[64] = "?", space[64] = "?";
+    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (in && !fgets(boot, sizeof boot, in)) boot[0] = '\0';
+    if (in) fclose(in);
+    ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+    if (n > 0) space[n] = '\0';
+    snprintf(place, PLACE, "%.*s %s", (int)strcspn(boot, "\n"), boot, space);
+}
+
+/* When a process began, in ticks since the start of the machine; 0: it is not there, or it has
+ * ended. So another one with its number is not taken for it. */
+static uint64_t began(pid_t pid) {
+    char name[64], text[1024], state = 'X';
+    uint64_t start = 0;
+    snprintf(name, sizeof name, "/proc/%ld/stat", (long)pid);
+    FILE *in = pid > 0 ? fopen(name, "re") : NULL;
+    size_t size = in ? fread(text, 1, sizeof text - 1, in) : 0;
+    if (in) fclose(in);
+    text[size] = '\0';
+    /* behind the name of the program: the state, and as the 20th number the start */
+    const char *at = strrchr(text, ')');
+    if (!at || sscanf(at + 1, " %c", &state) != 1 || state == 'Z' || state == 'X') return 0;
+    for (int i = 0; at && i < 20; i++) at = strchr(at + 1, ' ');
+    return at && sscanf(at, "%" SCNu64, &start) == 1 ? start : 0;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static int no_memory(const char *path, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}
+
+static char *text_of(const smoe_claim *claim) {
+    char node[128] = "?", place[PLACE];
+    if (gethostname(node, sizeof node - 1)) node[0] = '?';
+    place_here(place);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:i}", "node", node, "place", place, "pid",
+        (json_int_t)getpid(), "began", (json_int_t)began(getpid()), "worker",
+        (json_int_t)claim->worker, "worker_began", (json_int_t)began(claim->worker), "token",
+        claim->token, "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
+    char *text = json ? smoe_json_whole(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return text;
+}
+
+/* 1: read; 0: there is none; -1: cannot be read. An empty text is one that is being written. */
+static int read_text(const char *path, char text[TEXT_MOST], smoe_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return 0;
+    ssize_t n = fd < 0 ? -1 : read(fd, text, TEXT_MOST - 1);
+    int status = n < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path) : 1;
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return status;
+}
+
+/* 1: created with this text; 0: it exists. */
+static int create(const char *path, const char *text, smoe_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) return 0;
+    if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", path);
+    int bad = smoe_file_write_fd(fd, text, strlen(text));
+    bad |= close(fd);
+    if (!bad) return 1;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
+    unlink(path);
+    return -1;
+}
+
+static bool is_token(const char *text, const char *token) {
+    json_t *json = json_loads(text, 0, NULL);
+    const char *own = json_string_value(json_object_get(json, "token"));
+    bool same = own && !strcmp(own, token);
+    json_decref(json);
+    return same;
+}
+
+typedef enum standing { LIVE, DEAD, UNKNOWN } standing;
+
+/* Whether the holder lives, where that can be seen from here. */
+static standing look(const json_t *json) {
+    char place[PLACE];
+    const char *own = json_string_value(json_object_get(json, "place"));
+    static const char *const pid[] = {"pid", "worker"}, *const start[] = {"began", "worker_began"};
+    place_here(place);
+    if (!own || strcmp(own, place) || !began(getpid())) return UNKNOWN;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t then = (uint64_t)json_integer_value(json_object_get(json, start[i]));
+        pid_t process = (pid_t)json_integer_value(json_object_get(json, pid[i]));
+        if (then && began(process) == then) return LIVE;
+    }
+    return DEAD;
+}
+
+static unsigned lease_of(const json_t *json) {
+    json_int_t lease = json_integer_value(json_object_get(json, "lease_s"));
+    return lease > 0 && lease < 1000000 ? (unsigned)lease : SMOE_CLAIM_LEASE;
+}
+
+/* Whether the claim with that text may be taken over. */
+static bool is_over(const char *text, smoe_claim_seen *seen) {
+    json_t *json = json_loads(text, 0, NULL);
+    standing how = look(json);
+    uint32_t sum = (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text));
+    unsigned lease = lease_of(json);
+    json_decref(json);
+    if (how != UNKNOWN || !seen) return how == DEAD;
+    if (!seen->since || seen->sum != sum) *seen = (smoe_claim_seen){sum, smoe_now()};
+    return smoe_now() - seen->since > lease;
+}
+
+/* Renames the claim with that text away and removes it. If it is no longer that one when it is
+ * renamed, it is put back, unless there is already another one: then its holder will notice. */
+static int remove_over(const char *path, const char *text, const char *token, smoe_err *err) {
+    char now[TEXT_MOST];
+    char *aside = smoe_text_format("%s" SMOE_FILE_TEMPORARY "%s", path, token);
+    int status = aside ? 0 : no_memory(path, err);
+    if (!status && rename(path, aside) && errno != ENOENT)
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot rename", path);
+    int there = status ? 0 : read_text(aside, now, err);
+    if (there > 0 && strcmp(now, text) && create(path, now, err) < 0) there = -1;
+    if (there > 0) unlink(aside);
+    free(aside);
+    return status || there < 0 ? -1 : 0;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+static void new_token(smoe_claim *claim) {
+    static unsigned count;
+    char node[32] = "?";
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (gethostname(node, sizeof node - 1)) node[0] = '?';
+    for (char *c = node; *c; c++)
+        if (*c == '/') *c = '-';
+    snprintf(claim->token, sizeof claim->token, "%.16s-%ld-%lx-%u", node, (long)getpid(),
+             (unsigned long)now.tv_nsec ^ (unsigned long)now.tv_sec, count++);
+}
+
+int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                    smoe_err *err) {
+    enum { TRIES = 4 };
+    char was[TEXT_MOST];
+    *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
+    new_token(claim);
+    char *text = text_of(claim), *copy = strdup(path);
+    int got = text && copy ? create(path, text, err) : no_memory(path, err);
+    for (int i = 0; !got && i < TRIES; i++) {
+        int there = read_text(path, was, err);
+        if (there > 0 && !is_over(was, seen)) break;
+        if (there < 0 || (there > 0 && remove_over(path, was, claim->token, err)))
+            got = -1;
+        else
+            got = create(path, text, err);
+    }
+    free(text);
+    if (got == 1)
+        claim->path = copy;
+    else
+        free(copy);
+    return got;
+}
+
+int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) {
+    char now[TEXT_MOST];
+    if (worker == claim->worker && smoe_now() - claim->renewed < SMOE_CLAIM_RENEW) return 0;
+    int there = read_text(claim->path, now, err);
+    if (there < 0) return -1;
+    claim->worker = worker;
+    claim->beat++;
+    char *text = text_of(claim);
+    int status = text ? 0 : no_memory(claim->path, err);
+    bool ours = !there || is_token(now, claim->token);
+    if (!status && !there && create(claim->path, text, err) != 1) ours = false;
+    if (!status && there && ours) status = smoe_file_write(claim->path, text, strlen(text), err);
+    free(text);
+    if (status) return -1;
+    claim->renewed = smoe_now();
+    if (ours) return 0;
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "%s: another process has taken it over, since it was not renewed for %u s",
+                     claim->path, claim->lease);
+}
+
+void smoe_claim_release(smoe_claim *claim) {
+    char now[TEXT_MOST];
+    if (!claim->path) return;
+    if (read_text(claim->path, now, NULL) > 0 && is_token(now, claim->token)) unlink(claim->path);
+    free(claim->path);
+    claim->path = NULL;
+}
+
+char *smoe_claim_holder(const char *path) {
+    char text[TEXT_MOST];
+    struct stat st;
+    if (read_text(path, text, NULL) <= 0) return NULL;
+    json_t *json = json_loads(text, 0, NULL);
+    standing how = look(json);
+    bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);
+    const char *node = json_string_value(json_object_get(json, "node"));
+    long pid = (long)json_integer_value(json_object_get(json, "pid"));
+    char *holder = how == DEAD || (how == UNKNOWN && old)
+                       ? NULL
+                       : smoe_text_format("process %ld on %s", pid, node ? node : "?");
+    json_decref(json);
+    return holder;
+}

@@ -1,0 +1,52 @@
+/*
+ * Claims: at most one process, of any machine, works on something in a shared folder. A claim is a
+ * file that is created exclusively, renewed while it is held, and removed at the end; nothing is
+ * asked of the file system but exclusive creation and renaming (no locks, which many shared ones
+ * refuse).
+ *
+ * The claim of a process that is gone is taken over: at once on the same machine, where that can be
+ * seen; from another machine when it has not been renewed for its lease, as measured by the clock
+ * of whoever waits for it. Clocks of machines are never compared. Two processes that take over the
+ * same claim rename it away; one of them succeeds.
+ */
+#ifndef SMOE_CLAIM_H
+#define SMOE_CLAIM_H
+
+#include "base/base.h"
+
+#include <sys/types.h>
+
+enum { SMOE_CLAIM_LEASE = 120, SMOE_CLAIM_RENEW = 15 }; /* seconds */
+
+typedef struct smoe_claim {
+    char *path; /* owned; NULL: it is not held */
+    char token[64];
+    pid_t worker; /* another process that works under the claim, or 0 */
+    unsigned lease;
+    uint64_t beat; /* times it was renewed */
+    double renewed;
+} smoe_claim;
+
+/* What a process knows of a claim that others hold; all zero at first. */
+typedef struct smoe_claim_seen {
+    uint32_t sum; /* of its text */
+    double since; /* the clock when it was first seen so */
+} smoe_claim_seen;
+
+/* 1: ours, to be renewed every SMOE_CLAIM_RENEW seconds or to be held for less than `lease`, until
+ * smoe_claim_release; 0: another process holds it; -1: the folder cannot be written. `seen` may be
+ * NULL: then claims of other machines stand. */
+int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Does nothing if it was renewed lately, unless the worker is another one. 0; -1: another process
+ * has taken it over, as this one was stopped or cut off for longer than the lease, or it cannot be
+ * written. */
+int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_claim_release(smoe_claim *claim);
+
+/* Who holds it, "process 123 on host", fresh; NULL: nobody, as far as can be seen. From another
+ * machine the age of the file must do. */
+char *smoe_claim_holder(const char *path);
+
+#endif

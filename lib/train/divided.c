@@ -1,0 +1,290 @@
+/* The parameter table of several processes; see divided.h. */
+#include "train/divided.h"
+#include "train/optim.h"
+#include "vit/share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNIT = SMOE_OPTIM_UNIT };
+
+/* ---- which units are where ------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* The process whose range has element `at` of the parameters that are not divided, and where that
+ * range ends. `guess` is tried first. */
+static int range_owner(const smoe_divided *p, size_t at, int guess, size_t *end) {
+    size_t n = (p->params->shared + UNIT - 1) / UNIT;
+    *end = p->params->shared;
+    for (int i = 0; i <= p->comm->size; i++) {
+        smoe_comm one = {.size = p->comm->size, .rank = i ? i - 1 : guess};
+        size_t first;
+        smoe_comm_range(&one, n, &first, end);
+        *end *= UNIT;
+        if (at >= first * UNIT && at < *end) return one.rank;
+    }
+    return 0; /* not reached: the ranges are a partition */
+}
+
+/* Parts are counted, and stored where there is memory for them. */
+static void put(smoe_unit_part *list, size_t *count, smoe_unit_part part) {
+    if (list) list[*count] = part;
+    ++*count;
+}
+
+/* The walk over all parts of all units: those of units that begin here, and those sent away. */
+typedef struct walk {
+    smoe_divided *parts;
+    size_t at; /* in the whole slab */
+    size_t unit;
+    int home, guess;
+} walk;
+
+static void part_found(walk *w, const smoe_param *param, size_t first, size_t count, int owner) {
+    smoe_divided *p = w->parts;
+    size_t at = w->at + first, unit = at / UNIT;
+    int rank = p->comm->rank;
+    if (unit != w->unit) w->home = owner;
+    w->unit = unit;
+    smoe_unit_part part = {.unit = unit, .at = at % UNIT, .count = count, .process = owner};
+    if (owner == rank) part.from = param->offset + first - param->from;
+    if (w->home == rank) {
+        if (owner != rank) {
+            part.from = p->in[owner];
+            p->in[owner] += count;
+        }
+        put(p->units, &p->count, part);
+    } else if (owner == rank) {
+        part.process = w->home;
+        p->out[w->home] += count;
+        put(p->sent, &p->sent_count, part);
+    }
+}
+
+static void find_parts(smoe_divided *p) {
+    walk w = {.parts = p, .unit = SIZE_MAX};
+    p->count = p->sent_count = 0;
+    memset(p->in, 0, (size_t)p->comm->size * sizeof *p->in);
+    memset(p->out, 0, (size_t)p->comm->size * sizeof *p->out);
+    for (size_t i = 0; i < p->params->count; i++) {
+        const smoe_param *param = &p->params->param[i];
+        if (param->frozen) continue;
+        for (size_t first = 0, end; first < param->whole; first = end) {
+            int owner;
+            if (smoe_param_divided(param)) {
+                owner = (int)smoe_share_owner(param, p->shards, first, &end);
+            } else {
+                owner = w.guess = range_owner(p, param->offset + first, w.guess, &end);
+                end = least(end - param->offset, param->whole);
+            }
+            end = least(end, (w.at + first) / UNIT * UNIT + UNIT - w.at);
+            part_found(&w, param, first, end - first, owner);
+        }
+        smoe_param all = {.offset = w.at, .size = param->whole};
+        w.at = smoe_param_end(&all);
+    }
+    p->whole = w.at;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+enum { SLABS = 7 };
+
+typedef struct request {
+    int64_t slab; /* negative: there are no more */
+    uint64_t param, first, count;
+} request;
+
+/* The slabs of a table in a fixed order, each with its table and the bytes of an element. */
+static void slabs_of(const smoe_params *params, const void *slab[SLABS]) {
+    const void *const all[SLABS] = {params->w,
+                                    params->average,
+                                    params->m,
+                                    params->v,
+                                    params->m_bf16,
+                                    params->v_bf16,
+                                    params->second ? params->second->w : NULL};
+    memcpy(slab, all, sizeof all);
+}
+
+/* Elements of the part that is here. */
+static const char *part_of(const smoe_divided *p, const request *r, size_t *bytes) {
+    const void *slab[SLABS];
+    bool narrow = r->slab == 4 || r->slab == 5;
+    const smoe_params *table = r->slab == SLABS - 1 ? p->params->second : p->params;
+    const smoe_param *param = &table->param[r->param];
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    slabs_of(p->params, slab);
+    *bytes = r->count * size;
+    return (const char *)slab[r->slab] + (param->offset + r->first - param->from) * size;
+}
+
+/* Called by process 0. */
+static void read_parts(void *user, const void *slab, size_t i, size_t first, size_t count,
+                       void *out) {
+    smoe_divided *p = user;
+    const void *slabs[SLABS];
+    char *to = out;
+    request r = {.param = i};
+    slabs_of(p->params, slabs);
+    while (r.slab < SLABS - 1 && slabs[r.slab] != slab) r.slab++;
+    const smoe_params *table = r.slab == SLABS - 1 ? p->params->second : p->params;
+    for (size_t end, bytes; count; first = end, to += bytes) {
+        size_t owner = smoe_share_owner(&table->param[i], p->shards, first, &end);
+        end = least(end, first + count);
+        r.first = first;
+        r.count = end - first;
+        count -= r.count;
+        const char *own = part_of(p, &r, &bytes);
+        if ((int)owner == p->comm->rank) {
+            memcpy(to, own, bytes);
+            continue;
+        }
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, (int)owner, &r, sizeof r, NULL, 0);
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, (int)owner, NULL, 0, to, bytes);
+    }
+}
+
+void smoe_divided_serve(smoe_divided *p) {
+    request r;
+    if ((size_t)p->comm->rank >= p->shards) return;
+    for (;;) {
+        size_t bytes;
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, 0, NULL, 0, &r, sizeof r);
+        if (r.slab < 0) return;
+        const char *own = part_of(p, &r, &bytes);
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, 0, own, bytes, NULL, 0);
+    }
+}
+
+void smoe_divided_dismiss(smoe_divided *p) {
+    const request none = {.slab = -1};
+    for (int s = 1; s < (int)p->shards; s++)
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, s, &none, sizeof none, NULL, 0);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
+                      smoe_comm *comm, smoe_err *err) {
+    int n = share->block.size;
+    size_t R = (size_t)comm->size, moved = 0;
+    *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
+    p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
+    p->reader = (smoe_part_reader){read_parts, p};
+    p->in = calloc(R, sizeof *p->in);
+    p->out = calloc(R, sizeof *p->out);
+    p->unit = malloc(UNIT * sizeof *p->unit);
+    if (!p->in || !p->out || !p->unit) goto memory;
+    find_parts(p); /* counts them */
+    p->units = calloc(p->count + 1, sizeof *p->units);
+    p->sent = calloc(p->sent_count + 1, sizeof *p->sent);
+    for (size_t r = 0; r < R; r++) moved += p->in[r] + p->out[r];
+    p->buffer = malloc((moved + 1) * sizeof *p->buffer);
+    if (!p->units || !p->sent || !p->buffer) goto memory;
+    find_parts(p);
+    return 0;
+memory:
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parts of gradients");
+}
+
+void smoe_divided_free(smoe_divided *p) {
+    free(p->units);
+    free(p->sent);
+    free(p->in);
+    free(p->out);
+    free(p->buffer);
+    free(p->unit);
+    *p = (smoe_divided){0};
+}
+
+/* ---- sums and squares ------------------------------------------------------------------------ */
+
+size_t smoe_divided_units(const smoe_divided *p) {
+    return (p->whole + UNIT - 1) / UNIT;
+}
+
+void smoe_divided_sum(smoe_divided *p, real *block) {
+    real *g = p->params->g + p->params->shared;
+    size_t n = p->params->trained - p->params->shared;
+    if (p->same.size == 1) return;
+    smoe_comm_scatter_sum(&p->same, g, n, UNIT, block);
+    smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
+}
+
+/* Where the parts from that process begin in the buffer. */
+static size_t begin_of(const smoe_divided *p, int process) {
+    size_t begin = 0;
+    for (int r = 0; r < process; r++) begin += p->in[r];
+    return begin;
+}
+
+static void exchange_parts(smoe_divided *p) {
+    int R = p->comm->size;
+    size_t received = 0;
+    for (int r = 0; r < R; r++) received += p->in[r];
+    real *out = p->buffer + received;
+    for (int bit = 1; bit < R; bit++) {
+        int other = p->comm->rank ^ bit;
+        real *to = out;
+        for (size_t i = 0; i < p->sent_count; i++) {
+            const smoe_unit_part *part = &p->sent[i];
+            if (part->process != other) continue;
+            memcpy(to, p->params->g + part->from, part->count * sizeof *to);
+            to += part->count;
+        }
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_GRADIENTS, other, out, p->out[other] * sizeof *out,
+                           p->buffer + begin_of(p, other), p->in[other] * sizeof *out);
+    }
+}
+
+/* Elements of a part that is here, or was received. */
+static const real *values_of(const smoe_divided *p, const smoe_unit_part *part) {
+    if (part->process == p->comm->rank) return p->params->g + part->from;
+    return p->buffer + begin_of(p, part->process) + part->from;
+}
+
+/* Fills the unit of part i, and returns the number of the part after it. */
+static size_t assemble(smoe_divided *p, size_t i, const real **values) {
+    const smoe_unit_part *part = &p->units[i];
+    size_t unit = part->unit, size = least(UNIT, p->whole - unit * UNIT);
+    if (part->count == size) {
+        *values = values_of(p, part);
+        return i + 1;
+    }
+    memset(p->unit, 0, UNIT * sizeof *p->unit); /* between parameters there are zeros */
+    for (; i < p->count && p->units[i].unit == unit; i++)
+        memcpy(p->unit + p->units[i].at, values_of(p, &p->units[i]),
+               p->units[i].count * sizeof *p->unit);
+    *values = p->unit;
+    return i;
+}
+
+void smoe_divided_squares(smoe_divided *p, double *square) {
+    size_t n = smoe_divided_units(p);
+    memset(square, 0, n * sizeof *square);
+    exchange_parts(p);
+    for (size_t i = 0; i < p->count;) {
+        const real *values;
+        size_t unit = p->units[i].unit;
+        i = assemble(p, i, &values);
+        square[unit] = smoe_optim_unit_square(values, least(UNIT, p->whole - unit * UNIT));
+    }
+    smoe_comm_join(p->comm, square, n * sizeof *square);
+}
+
+void smoe_divided_expect(const smoe_divided *p, smoe_sent sent[SMOE_TRAFFICS]) {
+    smoe_sent *gradients = &sent[SMOE_TRAFFIC_GRADIENTS];
+    size_t n = p->params->trained - p->params->shared;
+    smoe_comm_expect_scatter_sum(&p->same, n, UNIT, gradients);
+    smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
+    for (int r = 0; r < p->comm->size; r++) {
+        gradients->bytes += p->out[r] * sizeof(real);
+        gradients->messages += p->out[r] > 0;
+    }
+    smoe_comm_expect_join(p->comm, smoe_divided_units(p) * sizeof(double),
+                          &sent[SMOE_TRAFFIC_OTHER]);
+}

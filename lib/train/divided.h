@@ -1,0 +1,62 @@
+/*
+ * The parameter table of a step where experts are divided over processes (vit/share.h): the norm of
+ * the whole gradient, sums over blocks of processes, and reading what other processes have.
+ *
+ * The norm is that of one process with all experts, to the bit: the sum of the squares of units of
+ * SMOE_OPTIM_UNIT elements of a slab that nothing is missing from. A unit may have parts in several
+ * processes; the one that has its first element gets the others.
+ */
+#ifndef SMOE_DIVIDED_H
+#define SMOE_DIVIDED_H
+
+#include "comm/comm.h"
+#include "vit/layer.h"
+
+/* A part of a unit that one process has. */
+typedef struct smoe_unit_part {
+    size_t unit, at, count; /* elements at .. at + count of the unit */
+    size_t from;            /* where they are: in the slab, or among what is received */
+    int process;            /* that has them; of parts to be sent: that gets them */
+} smoe_unit_part;
+
+typedef struct smoe_divided {
+    smoe_params *params;
+    smoe_comm *comm;
+    size_t shards;         /* N */
+    smoe_comm same;        /* the processes that have the same experts, one of each block */
+    size_t whole;          /* elements of the gradients of all */
+    smoe_unit_part *units; /* of the units whose squares are computed here, in their order; owned */
+    smoe_unit_part *sent;  /* of other units, in their order; owned */
+    size_t count, sent_count;
+    size_t *in, *out; /* [R] elements from and to each process; owned */
+    real *buffer;     /* what is received, then what is sent; owned */
+    real *unit;       /* [SMOE_OPTIM_UNIT] owned */
+    smoe_part_reader reader;
+} smoe_divided;
+
+/* The table needs no slabs. `share` is that of the model; borrows all. `reader` is for the table:
+ * smoe_divided_serve answers it. Free in any case. */
+int smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
+                      smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_divided_free(smoe_divided *parts);
+
+/* Units of the whole gradient. */
+size_t smoe_divided_units(const smoe_divided *parts);
+
+/* The gradients of experts become their sum over all blocks. `block` as in smoe_comm_scatter_sum.
+ * */
+void smoe_divided_sum(smoe_divided *parts, real *block);
+
+/* square [smoe_divided_units] of the gradients, of which shared ones are summed in the range of
+ * each process, and those of experts everywhere. */
+void smoe_divided_squares(smoe_divided *parts, double *square);
+
+/* Adds what the two functions send. */
+void smoe_divided_expect(const smoe_divided *parts, smoe_sent sent[SMOE_TRAFFICS]);
+
+/* While process 0 writes a checkpoint, it reads the tensors of others; these call the first
+ * function, which returns when process 0 has called the second. */
+void smoe_divided_serve(smoe_divided *parts);
+void smoe_divided_dismiss(smoe_divided *parts);
+
+#endif

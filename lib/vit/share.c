@@ -1,0 +1,319 @@
+/* Experts divided over processes; see share.h. */
+#include "vit/share.h"
+#include "base/team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMS = 4 }; /* of a group */
+
+static size_t processes(const smoe_moe *l) {
+    return (size_t)l->share->block.size;
+}
+
+static size_t own(const smoe_moe *l) {
+    return (size_t)l->share->block.rank;
+}
+
+size_t smoe_share_owner(const smoe_param *param, size_t n, size_t at, size_t *end) {
+    size_t each = param->whole / param->dim[0], e = at / each;
+    size_t s = ((e + 1) * n - 1) / param->dim[0], first;
+    smoe_share_range(param->dim[0], n, s, &first, end);
+    *end *= each;
+    return s;
+}
+
+static void params_of(const smoe_mlp *l, size_t param[PARAMS]) {
+    const size_t all[PARAMS] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
+    memcpy(param, all, sizeof all);
+}
+
+void smoe_share_divide(smoe_moe *l, smoe_share *share) {
+    l->share = share;
+    for (size_t k = 0; k < l->groups; k++) {
+        smoe_expert_group *group = &l->experts[k];
+        smoe_mlp *mlp = &group->mlp;
+        size_t first, end, param[PARAMS];
+        smoe_share_range(group->count, processes(l), own(l), &first, &end);
+        params_of(mlp, param);
+        for (size_t i = 0; i < PARAMS; i++) {
+            size_t each = mlp->params->param[param[i]].whole / group->count;
+            smoe_params_divide(mlp->params, param[i], first * each, (end - first) * each);
+        }
+        mlp->E = end - first;
+        mlp->first_expert = group->begin + first;
+    }
+}
+
+size_t smoe_share_sums(const smoe_share *s) {
+    return (size_t)s->block.size * s->levels + s->block_levels;
+}
+
+int smoe_share_allocate(smoe_share *s, const smoe_params *params, smoe_err *err) {
+    size_t most = 1;
+    for (size_t i = 0; i < params->count; i++)
+        if (smoe_param_divided(&params->param[i]) && params->param[i].dim[0] > most)
+            most = params->param[i].dim[0];
+    s->size = params->trained - params->shared;
+    smoe_arena arena = {0};
+    smoe_arena_take(&arena, smoe_share_sums(s) * s->size, sizeof *s->sums);
+    s->counts = calloc(4 * most, sizeof *s->counts); /* of two groups at most */
+    if (!s->counts) return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of rows");
+    if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of experts");
+    s->sums = (real *)arena.base;
+    return 0;
+}
+
+void smoe_share_free(smoe_share *s) {
+    smoe_arena arena = {.base = (char *)s->sums,
+                        .size = smoe_share_sums(s) * s->size * sizeof *s->sums};
+    if (s->sums) smoe_arena_free(&arena);
+    free(s->counts);
+    s->sums = NULL;
+    s->counts = NULL;
+}
+
+void smoe_share_reserve(smoe_moe *l, size_t k, size_t most, const smoe_space *space) {
+    smoe_expert_group *group = &l->experts[k];
+    smoe_far *far = &group->far;
+    size_t n = processes(l), size = n * most * l->d;
+    far->most = most;
+    far->places = NULL;
+    far->first = smoe_arena_take(space->keep, n * (group->mlp.E + 1), sizeof *far->first);
+    far->x = smoe_arena_take(space->keep, size, sizeof *far->x);
+    far->y = smoe_arena_take(space->scratch, size, sizeof *far->y);
+    if (!space->train) return;
+    far->dy = smoe_arena_take(space->scratch, size, sizeof *far->dy);
+    if (group->mlp.dropout > 0)
+        far->places = smoe_arena_take(space->keep, n * most, sizeof *far->places);
+}
+
+/* ---- where rows are -------------------------------------------------------------------------- */
+
+/* Rows of the experts of group k that process s has, among the rows of this process's plan. */
+static size_t near_rows(const smoe_moe *l, size_t k, size_t s, size_t *first) {
+    const smoe_expert_group *group = &l->experts[k];
+    const size_t *row = l->router->plan.first_row + group->begin;
+    size_t begin, end;
+    smoe_share_range(group->count, processes(l), s, &begin, &end);
+    *first = row[begin];
+    return row[end] - row[begin];
+}
+
+/* The rows of each expert here that process q sent, from 0 on. */
+static size_t *far_first(const smoe_moe *l, size_t k, size_t q) {
+    const smoe_expert_group *group = &l->experts[k];
+    return group->far.first + q * (group->mlp.E + 1);
+}
+
+static size_t far_rows(const smoe_moe *l, size_t k, size_t q) {
+    return far_first(l, k, q)[l->experts[k].mlp.E];
+}
+
+/* ---- what travels ---------------------------------------------------------------------------- */
+
+static void exchange(smoe_moe *l, size_t other, const void *out, size_t out_bytes, void *in,
+                     size_t in_bytes) {
+    smoe_comm_exchange(&l->share->block, SMOE_TRAFFIC_SLOTS, (int)other, out, out_bytes, in,
+                       in_bytes);
+}
+
+/* How many rows the experts of `other` get from here, and those here from `other`. With `idle`
+ * there are none from here. */
+static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
+    uint64_t *out = l->share->counts, *in = out;
+    size_t sent = 0, received = 0;
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_expert_group *group = &l->experts[k];
+        const size_t *row = l->router->plan.first_row + group->begin;
+        size_t begin, end;
+        smoe_share_range(group->count, processes(l), other, &begin, &end);
+        for (size_t e = begin; e < end; e++) out[sent++] = idle ? 0 : row[e + 1] - row[e];
+        received += group->mlp.E;
+    }
+    in += sent;
+    exchange(l, other, out, sent * sizeof *out, in, received * sizeof *in);
+    for (size_t k = 0; k < l->groups; k++) {
+        size_t *first = far_first(l, k, other);
+        first[0] = 0;
+        for (size_t e = 0; e < l->experts[k].mlp.E; e++) first[e + 1] = first[e] + *in++;
+    }
+}
+
+/* Rows of `bytes` each of group k, near ones in the order of the plan, between here and `other`. */
+static void rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void *far, size_t bytes,
+                     bool idle) {
+    size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
+    size_t most = l->experts[k].far.most;
+    exchange(l, other, (const char *)near + first * bytes, rows * bytes,
+             (char *)far + other * most * bytes, far_rows(l, k, other) * bytes);
+}
+
+static void rows_back(smoe_moe *l, size_t k, size_t other, void *near, const void *far, bool idle) {
+    size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
+    size_t most = l->experts[k].far.most, bytes = l->d * sizeof(real);
+    exchange(l, other, (const char *)far + other * most * bytes, far_rows(l, k, other) * bytes,
+             (char *)near + first * bytes, rows * bytes);
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* The experts of group k that are here, and rows of process q: where they are. */
+typedef struct work {
+    smoe_mlp mlp;
+    const size_t *first;
+    real *x, *y, *dy, *dx;
+} work;
+
+static work work_of(smoe_moe *l, size_t k, size_t q) {
+    const smoe_expert_group *group = &l->experts[k];
+    const smoe_far *far = &group->far;
+    size_t at = q * far->most * l->d, first;
+    work w = {.mlp = smoe_mlp_at(&group->mlp, q * far->most), .first = far_first(l, k, q)};
+    if (q == own(l)) {
+        (void)near_rows(l, k, q, &first);
+        w.x = l->slots + first * l->d;
+        w.y = l->out + first * l->d;
+        if (l->dout) w.dy = l->dout + first * l->d;
+        if (l->dslots) w.dx = l->dslots + first * l->d;
+        return w;
+    }
+    w.mlp.plan = NULL;
+    if (far->places) w.mlp.places = far->places + q * far->most;
+    w.x = far->x + at;
+    w.y = w.dx = far->y + at;
+    if (far->dy) w.dy = far->dy + at;
+    return w;
+}
+
+/* Rows of this process's own plan for its own experts. */
+static void count_own(smoe_moe *l, size_t k) {
+    const smoe_expert_group *group = &l->experts[k];
+    const size_t *row = l->router->plan.first_row + group->mlp.first_expert;
+    size_t *first = far_first(l, k, own(l));
+    for (size_t e = 0; e <= group->mlp.E; e++) first[e] = row[e] - row[0];
+}
+
+static void forward(smoe_moe *l, const smoe_pass *pass, bool idle) {
+    size_t n = processes(l);
+    for (size_t bit = 1; bit < n; bit++) exchange_counts(l, own(l) ^ bit, idle);
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_expert_group *group = &l->experts[k];
+        bool drops = pass->train && group->far.places;
+        if (!idle) count_own(l, k);
+        for (size_t bit = 1; bit < n; bit++)
+            rows_out(l, k, own(l) ^ bit, l->slots, group->far.x, l->d * sizeof(real), idle);
+        if (drops) {
+            size_t at = l->router->plan.first_row[group->begin];
+            smoe_dropout_find(l->places + at, &l->router->plan, group->begin, group->count, pass);
+        }
+        for (size_t bit = 1; bit < n && drops; bit++)
+            rows_out(l, k, own(l) ^ bit, l->places, group->far.places, sizeof *l->places, false);
+        for (size_t q = 0; q < n; q++) {
+            if (q == own(l) && idle) continue;
+            work w = work_of(l, k, q);
+            smoe_mlp_forward(&w.mlp, (smoe_outputs){.at = w.y}, (smoe_values){.at = w.x}, NULL,
+                             w.first, pass);
+        }
+        for (size_t bit = 1; bit < n; bit++)
+            rows_back(l, k, own(l) ^ bit, l->out, group->far.y, idle);
+    }
+}
+
+void smoe_share_forward(smoe_moe *l, const smoe_pass *pass) {
+    forward(l, pass, false);
+}
+
+bool smoe_share_goes_on(smoe_share *s, bool own) {
+    unsigned flags = own;
+    (void)smoe_comm_agree(&s->block, 0, &flags, NULL);
+    return flags;
+}
+
+void smoe_share_serve(smoe_moe *l, const smoe_pass *pass) {
+    forward(l, pass, true);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static void add(real *restrict x, const real *restrict y, size_t n) {
+    SMOE_SHARED(optimizer, n)
+    for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* Of one parameter: the gradient of piece i of process q is in g. As in a binary counter, a sum
+ * that waits at a level is the left neighbour. After the last one the sum of the block is in g. */
+static void add_piece(const smoe_share *s, real *g, size_t at, size_t n, size_t q, size_t i) {
+    real *own = s->sums + at + q * s->levels * s->size;
+    real *block = s->sums + at + (size_t)s->block.size * s->levels * s->size;
+    size_t level = 0;
+    for (; i >> level & 1; level++) add(g, own + level * s->size, n);
+    if (level < s->levels) {
+        memcpy(own + level * s->size, g, n * sizeof *g);
+        return;
+    }
+    for (level = 0; q >> level & 1; level++) add(g, block + level * s->size, n);
+    if (level < s->block_levels) memcpy(block + level * s->size, g, n * sizeof *g);
+}
+
+/* Each process's rows start with gradients of 0. */
+static void clear(smoe_params *params, const size_t param[PARAMS]) {
+    for (size_t k = 0; k < PARAMS; k++) {
+        smoe_param *p = &params->param[param[k]];
+        if (p->frozen) continue;
+        p->fresh = smoe_param_streams(p);
+        if (!p->fresh) memset(params->g + p->offset, 0, p->size * sizeof(real));
+    }
+}
+
+void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
+    const smoe_share *s = l->share;
+    size_t n = processes(l), piece = pass->first / pass->images % s->pieces, param[PARAMS];
+    smoe_params *params = l->build->params;
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_expert_group *group = &l->experts[k];
+        params_of(&group->mlp, param);
+        for (size_t bit = 1; bit < n; bit++)
+            rows_out(l, k, own(l) ^ bit, l->dout, group->far.dy, l->d * sizeof(real), false);
+        for (size_t q = 0; q < n; q++) {
+            work w = work_of(l, k, q);
+            clear(params, param);
+            smoe_mlp_backward(&w.mlp, (smoe_outputs){.at = w.dx}, (smoe_values){.at = w.dy},
+                              (smoe_values){.at = w.x}, w.first, pass);
+            for (size_t i = 0; i < PARAMS; i++) {
+                const smoe_param *p = &params->param[param[i]];
+                if (p->frozen) continue;
+                add_piece(s, params->g + p->offset, p->offset - params->shared, p->size, q, piece);
+            }
+        }
+        for (size_t bit = 1; bit < n; bit++)
+            rows_back(l, k, own(l) ^ bit, l->dslots, group->far.y, false);
+    }
+}
+
+/* ---- what will be sent ----------------------------------------------------------------------- */
+
+static void expect(smoe_sent *sent, size_t bytes, size_t times) {
+    if (!bytes) return;
+    sent->bytes += bytes * times;
+    sent->messages += times;
+}
+
+void smoe_share_expect(const smoe_moe *l, smoe_sent *sent) {
+    enum { WAYS = 2 }; /* forward and backward */
+    size_t n = processes(l), pieces = l->share->pieces, row = l->d * sizeof(real);
+    for (size_t bit = 1; bit < n; bit++) {
+        size_t experts = 0;
+        for (size_t k = 0; k < l->groups; k++) {
+            const smoe_expert_group *group = &l->experts[k];
+            size_t first, end, each = group->far.most / group->mlp.E;
+            smoe_share_range(group->count, n, own(l) ^ bit, &first, &end);
+            experts += end - first;
+            expect(sent, (end - first) * each * row, WAYS * pieces);
+            expect(sent, group->far.most * row, WAYS * pieces);
+            if (group->mlp.dropout > 0)
+                expect(sent, (end - first) * each * sizeof(uint64_t), pieces);
+        }
+        expect(sent, experts * sizeof(uint64_t), pieces);
+    }
+}

@@ -1,0 +1,72 @@
+# Experts divided over processes (train.experts_over): every router comes to the bits of one process that has all experts,
+# and checkpoints do not tell where an expert was.
+. "$ROOT/tests/cli/lib.sh"
+command -v mpirun >/dev/null || skip "no mpirun"
+[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
+# More processes than cores, and by root in a container: of tests alone.
+several="mpirun --oversubscribe --allow-run-as-root -n"
+# Tensors of more than one unit of the norm, which units that several processes have parts of; clipping, so that the norm
+# counts; batches of an evaluation that the processes do not have the same number of.
+base="train.pieces=4 data.test_size=60 train.steps=6 train.eval_every=3 train.checkpoint_every=0 model.width=64 model.mlp=256
+train.optimizer.clip=0.01 eval.batch_size=7"
+
+# same_bits KEY=VALUE ...: one process, two with two threads each, and four
+same_bits() {
+    rm -rf one two four
+    status 0 smoe train tiny.yaml -q -j1 -o one $base "$@" >/dev/null
+    status 0 $several 2 smoe train tiny.yaml -q -j2 -o two $base "$@" train.experts_over=2 >/dev/null
+    same_run one two
+    status 0 $several 4 smoe train tiny.yaml -q -j1 -o four $base "$@" train.experts_over=all >/dev/null
+    same_run one four
+}
+
+routers=$(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$ROOT/lib/spec/routers.def")
+[ "$(echo "$routers" | wc -l)" -ge 13 ] || fail "routers: $routers"
+for router in $routers; do
+    case $router in identity | hash) E=8 ;; *) E=6 ;; esac # six are not the same number in each of four processes
+    same_bits model.moe.router="$router" model.moe.experts=$E model.moe.expert_dropout=0.1
+done
+# Experts of two widths and shared ones; moments that no process can update a part of, and the average of the weights;
+# moments and products in BF16; frozen tensors; checkpoints in several files.
+same_bits model.moe.experts=8 model.moe.universal_experts=2 model.moe.shared_experts=1 train.optimizer.moments=bf16 train.precision=bf16
+same_bits model.moe.experts=8 train.optimizer.name=adafactor train.ema=0.9 eval.fewshot.shots=[1]
+cmp one/ckpt/latest/ema.safetensors four/ckpt/latest/ema.safetensors || fail "another average"
+rm -rf one
+status 0 smoe train tiny.yaml -q -j1 -o one $base train.shard_bytes=200000 'train.optimizer.groups=[{match: "*experts.fc1*", frozen: true}]' >/dev/null
+status 0 $several 4 smoe train tiny.yaml -q -j1 -o frozen $base train.experts_over=2 train.shard_bytes=200000 'train.optimizer.groups=[{match: "*experts.fc1*", frozen: true}]' >/dev/null
+for f in one/ckpt/latest/*; do cmp "$f" "frozen/ckpt/latest/${f##*/}" || fail "another $f"; done
+[ "$(ls one/ckpt/latest | wc -l)" -gt 4 ] || fail "one file only: $(ls one/ckpt/latest)"
+
+# Copies of a dense model's MLPs as experts, with noise.
+status 0 smoe train tiny.yaml -q -j1 -o dense train.steps=2 model.width=64 model.mlp=256 model.moe.layers=none >/dev/null
+up="--init dense --upcycle --upcycle-noise 0.1 $base train.steps=2"
+status 0 smoe train tiny.yaml -q -j1 -o copied1 $up >/dev/null
+status 0 $several 2 smoe train tiny.yaml -q -j1 -o copied2 $up train.experts_over=2 >/dev/null
+same_run copied1 copied2
+
+# Resumed by other numbers of processes, with experts divided or not: the same run.
+keys="$base train.checkpoint_every=2 train.eval_every=2 train.pieces=8 train.schedule.name=constant"
+status 0 smoe train tiny.yaml -q -j2 -o whole $keys train.steps=12 >/dev/null
+status 0 $several 4 smoe train tiny.yaml -q -j1 -o parts $keys train.steps=2 train.experts_over=4 >/dev/null
+status 0 $several 2 smoe train --resume parts -q -j2 train.steps=4 >/dev/null
+status 0 smoe train --resume parts -q -j1 train.steps=6 >/dev/null
+status 0 $several 4 smoe train --resume parts -q -j1 train.steps=8 train.experts_over=1 >/dev/null
+status 0 $several 8 smoe train --resume parts -q -j1 train.steps=12 train.experts_over=2 >/dev/null
+same_run whole parts
+status 0 smoe verify parts -q >/dev/null
+
+# What is sent is what smoe cost says: 6 steps, none of them logged but the last, no evaluation but that at the end.
+quiet="train.pieces=4 train.log_every=6 train.steps=6 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
+for over in 2 4; do
+    rm -rf counted
+    status 0 $several 4 smoe train tiny.yaml -q -j1 -o counted $quiet train.experts_over=$over >/dev/null
+    smoe cost tiny.yaml --json --processes 4 $quiet train.experts_over=$over | tr -d ' \n' >costs
+    for kind in weights gradients; do
+        # process 0 is not always the one that sends most
+        most=$(sed "s/.*\"sent_per_step\":{.*\"$kind\":{\"bytes\":\([0-9]*\),.*\"other\".*/\1/" costs)
+        sent=$(sed -n "s/.* $kind: \([0-9]*\) .*/\1/p" counted/log.txt)
+        [ $((6 * most)) -ge "$sent" ] || fail "$kind: smoe cost says $most per step, the run: $sent"
+    done
+done
+status 2 smoe train tiny.yaml -q -o bad train.experts_over=3 2>err
+grep -q 'must be all or a power of two, found 3' err || fail "$(cat err)"

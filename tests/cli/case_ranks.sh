@@ -1,0 +1,62 @@
+# What happens to one process of a run happens to all, with experts divided over them: a signal, a full disk, data that is
+# damaged, a kill. One message, which names the process where only one has failed, and the last checkpoint is whole.
+. "$ROOT/tests/cli/lib.sh"
+command -v mpirun >/dev/null || skip "no mpirun"
+[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
+# More processes than cores, and by root in a container: of tests alone.
+several="mpirun --oversubscribe --allow-run-as-root"
+one_of() { pgrep -P "$1" smoe | tail -n 1; }
+await() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 1200 ] || fail "never: $1"; sleep 0.05; done; }
+keys="train.pieces=4 train.experts_over=all train.eval_every=0 train.schedule.name=constant train.steps=1000000"
+
+# SIGUSR1 to one of them: a checkpoint of all, and on they go; SIGHUP: a checkpoint and the end.
+$several -n 2 smoe train tiny.yaml -q -j1 -o run $keys train.checkpoint_every=0 2>err &
+mpi=$!
+await '[ -s run/metrics.jsonl ]'
+kill -USR1 "$(one_of $mpi)"
+await '[ -e run/ckpt/latest ]'
+first=$(readlink run/ckpt/latest)
+kill -0 $mpi || fail "SIGUSR1 ended it: $(cat err)"
+kill -USR1 "$(one_of $mpi)"
+await '[ "$(readlink run/ckpt/latest)" != "$first" ]'
+kill -HUP "$(one_of $mpi)"
+wait $mpi
+got=$?
+[ $got -eq 75 ] || fail "status $got after SIGHUP: $(cat err)"
+status 0 smoe verify run -q >/dev/null
+
+# No room for the checkpoint: only process 0 writes, and all of them end.
+before=$(readlink run/ckpt/latest)
+size=$(wc -c <run/ckpt/latest/state.safetensors)
+small="ulimit -f $((size / 512 - 2)) && exec smoe train --resume run -q -j1 train.checkpoint_every=5"
+$several -n 1 sh -c "$small" : -n 1 smoe train --resume run -q -j1 train.checkpoint_every=5 2>err
+got=$?
+[ $got -eq 1 ] || fail "status $got on a full disk: $(cat err)"
+[ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -qE 'process 0 of 2 on .*run/.*: .*(File too large|No space)' err || fail "on a full disk: $(cat err)"
+[ "$(readlink run/ckpt/latest)" = "$before" ] || fail "latest moved from $before to $(readlink run/ckpt/latest)"
+status 0 smoe eval run -q >/dev/null
+[ -z "$(ls -A run/ckpt | grep tmp)" ] || fail "left behind: $(ls -A run/ckpt)"
+
+# An image that only process 1 finds damaged.
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+for part in here there; do
+    for class in ape bee; do
+        mkdir -p $part/photos/$class
+        for i in 0 1 2 3 4 5 6 7 8 9; do png >$part/photos/$class/$i.png; done
+    done
+done
+for class in ape bee; do for i in 0 1 2 3 4 5 6 7 8 9; do echo damaged >there/photos/$class/$i.png; done; done
+own="data.source=image-folder data.limit=0 data.holdout=0.25 train.pieces=2 train.steps=4 train.eval_every=0 train.experts_over=2"
+$several -n 1 smoe train tiny.yaml -q -j1 -o photos $own data.path=here/photos : -n 1 smoe train tiny.yaml -q -j1 -o photos $own data.path=there/photos 2>err
+got=$?
+[ $got -eq 3 ] || fail "status $got with damaged data: $(cat err)"
+[ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q 'process 1 of 2 on .*there/photos' err || fail "with damaged data: $(cat err)"
+
+# A kill of one ends the others.
+$several -n 4 smoe train --resume run -q -j1 train.checkpoint_every=5 2>err &
+mpi=$!
+await '[ "$(readlink run/ckpt/latest)" != "$before" ]'
+kill -KILL "$(one_of $mpi)"
+wait $mpi
+[ $? -ne 0 ] || fail "status 0 after SIGKILL of one"
+status 0 smoe verify run -q >/dev/null

@@ -1,0 +1,165 @@
+/* Claims: one holder at a time, also where many try at once; who is gone, and who only seems so. */
+#include "base/clock.h"
+#include "sweep/claim.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static int take(smoe_claim *claim, const char *path, smoe_claim_seen *seen) {
+    smoe_err err;
+    return smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, seen, &err);
+}
+
+static void one_has_it(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_claim first, second;
+    smoe_err err;
+    scratch_path(*state, path, "a.claim");
+    assert_null(smoe_claim_holder(path));
+    assert_int_equal(take(&first, path, NULL), 1);
+    assert_int_equal(take(&second, path, NULL), 0);
+    char *holder = smoe_claim_holder(path), want[64];
+    snprintf(want, sizeof want, "process %ld on ", (long)getpid());
+    assert_non_null(strstr(holder, want));
+    free(holder);
+    assert_int_equal(smoe_claim_renew(&first, getppid(), &err), 0); /* another worker: written */
+    assert_int_equal(first.beat, 1);
+    assert_int_equal(smoe_claim_renew(&first, getppid(), &err), 0);
+    assert_int_equal(first.beat, 1);
+    smoe_claim_release(&first);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(take(&second, path, NULL), 1);
+    smoe_claim_release(&second);
+}
+
+/* A worker that outlives the process that took the claim keeps it. */
+static void a_worker_counts(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_claim claim;
+    scratch_path(*state, path, "b.claim");
+    pid_t worker = fork();
+    if (!worker)
+        for (;;) pause();
+    pid_t parent = fork();
+    if (!parent) {
+        smoe_err err;
+        _exit(take(&claim, path, NULL) == 1 && !smoe_claim_renew(&claim, worker, &err) ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(parent, &status, 0), parent);
+    assert_int_equal(status, 0);
+    assert_int_equal(take(&claim, path, NULL), 0);
+    kill(worker, SIGKILL);
+    assert_int_equal(waitpid(worker, NULL, 0), worker);
+    assert_int_equal(take(&claim, path, NULL), 1);
+    smoe_claim_release(&claim);
+}
+
+static void write_foreign(const char *path, int beat) {
+    char text[256];
+    int n = snprintf(text, sizeof text,
+                     "{\"node\":\"far\",\"place\":\"x\",\"pid\":7,\"began\":1,\"worker\":0,"
+                     "\"token\":\"t\",\"beat\":%d,\"lease_s\":1}",
+                     beat);
+    scratch_write(path, text, (size_t)n);
+}
+
+/* Of another machine: it stands while it changes, whatever its clock says, and a lease longer. */
+static void another_machine_is_believed_for_a_lease(void **state) {
+    const struct timespec moment = {.tv_nsec = 400000000};
+    char path[SCRATCH_PATH];
+    smoe_claim claim;
+    smoe_claim_seen seen = {0};
+    scratch_path(*state, path, "c.claim");
+    for (int beat = 0; beat < 4; beat++) { /* 1.6 seconds, renewed */
+        write_foreign(path, beat);
+        assert_int_equal(take(&claim, path, NULL), 0);
+        assert_int_equal(take(&claim, path, &seen), 0);
+        nanosleep(&moment, NULL);
+    }
+    double begin = smoe_now();
+    int got = 0;
+    while (!got && smoe_now() - begin < 20) {
+        got = take(&claim, path, &seen);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    assert_int_equal(got, 1);
+    assert_true(smoe_now() - begin > 0.5);
+    /* Now the other one finds that it has lost it. */
+    smoe_err err;
+    smoe_claim late = {.path = strdup(path), .token = "t", .lease = 1};
+    assert_int_equal(smoe_claim_renew(&late, 0, &err), -1);
+    assert_non_null(strstr(err.text, "another process has taken it over"));
+    smoe_claim_release(&late);
+    assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0); /* and has not removed this one */
+    smoe_claim_release(&claim);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* A claim that is gone, as somebody took it for another's and has not put it back, is made again. */
+static void a_lost_file_comes_back(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_claim claim;
+    smoe_err err;
+    scratch_path(*state, path, "d.claim");
+    assert_int_equal(take(&claim, path, NULL), 1);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    smoe_claim_release(&claim);
+    /* What a process has created and not written yet is somebody's. */
+    scratch_write(path, "", 0);
+    assert_int_equal(take(&claim, path, NULL), 0);
+}
+
+/* Processes that hold it in turn, and are killed while they do: never two at a time. */
+static void many_take_turns(void **state) {
+    enum { PROCESSES = 6, TURNS = 40 };
+    char path[SCRATCH_PATH], guard[SCRATCH_PATH];
+    scratch_path(*state, path, "e.claim");
+    scratch_path(*state, guard, "guard");
+    pid_t pid[PROCESSES];
+    for (int p = 0; p < PROCESSES; p++) {
+        pid[p] = fork();
+        if (pid[p]) continue;
+        for (int turn = 0; turn < TURNS;) {
+            smoe_claim claim;
+            int got = take(&claim, path, NULL);
+            if (got < 0) _exit(2);
+            if (!got) continue;
+            if (mkdir(guard, 0700)) _exit(3); /* another one is here */
+            if (rmdir(guard)) _exit(4);
+            turn++;
+            if (p % 2 && turn == TURNS / 2) _exit(0); /* with the claim */
+            smoe_claim_release(&claim);
+        }
+        _exit(0);
+    }
+    for (int p = 0; p < PROCESSES; p++) {
+        int status;
+        assert_int_equal(waitpid(pid[p], &status, 0), pid[p]);
+        assert_int_equal(status, 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_has_it, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_worker_counts, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(another_machine_is_believed_for_a_lease, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_lost_file_comes_back, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(many_take_turns, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
