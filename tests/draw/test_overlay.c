@@ -153,8 +153,8 @@ static void test_soft(void **state) {
     check_pixel(&sheet, 20, 2, &s.sample_tables->sample[1], 0, 0, dark);
     check_pixel(&sheet, 23, 5, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
-    /* The enlarged image: 144/4 = 36 times, gaps of 14, and 21 above rows (1.7 letters of 12 pixels);
-     * the pixel in the middle of pixel 15. */
+    /* The enlarged image: 144/4 = 36 times, gaps of 14, and 21 above rows (1.7 letters of 12
+     * pixels); the pixel in the middle of pixel 15. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
     assert_int_equal(sheet.width, 4 * (144 + 14) + 14);
     check_pixel(&sheet, 3 * 158 + 14 + 126, 21 + 126, &s.sample_tables->sample[1], 15, 0.92, dark);
@@ -177,8 +177,8 @@ static void test_rule(void **state) {
     drop(&s);
 }
 
-/* The figure of a sheet has a name above the middle of each tile and a bar of shades. For a paper it
- * has the requested width, with more room above the tiles, which are smaller. */
+/* The figure of a sheet has a name above the middle of each tile and a bar of shades. For a paper
+ * it has the requested width, with more room above the tiles, which are smaller. */
 static void test_figure(void **state) {
     sheets s;
     char path[SCRATCH_PATH];
