@@ -520,8 +520,8 @@ static void noise_changes_what_the_gap_says(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* The first images of the evaluation's order by themselves have the routing that they have in a whole
- * pass, and no batch is evaluated behind them. */
+/* The first images of the evaluation's order by themselves have the routing that they have in a
+ * whole pass, and no batch is evaluated behind them. */
 static void some_images(void **state) {
     (void)state;
     static const char *const keys[] = {"model.moe.router=soft",
