@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* The times of a pass: its parts, the work of the threads, then these. */
-enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, ROWS };
+enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, SERIES };
 
 typedef struct bencher {
     const smoe_spec *spec;
@@ -27,7 +27,7 @@ typedef struct bencher {
     smoe_step step;
     smoe_peaks peaks;
     size_t rounds;
-    double *seconds;       /* [ROWS, rounds] of one kind of pass */
+    double *seconds;       /* [SERIES, rounds] of one kind of pass */
     smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
     size_t measured;
     smoe_bench *out;
@@ -53,7 +53,7 @@ static int allocate(bencher *x, smoe_err *err) {
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
     x->target = calloc(x->B * x->N, sizeof(real));
-    x->seconds = malloc(ROWS * x->rounds * sizeof(double));
+    x->seconds = malloc(SERIES * x->rounds * sizeof(double));
     x->machine = malloc(2 * x->rounds * sizeof *x->machine);
     if (!x->pixels || !x->target || !x->seconds || !x->machine)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
@@ -102,8 +102,8 @@ static smoe_bench_time time_of(double *seconds, size_t rounds) {
 
 static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
                        smoe_bench_pass *out, watcher *w, smoe_err *err) {
-    double *row[ROWS];
-    for (size_t r = 0; r < ROWS; r++) row[r] = x->seconds + r * x->rounds;
+    double *series[SERIES];
+    for (size_t r = 0; r < SERIES; r++) series[r] = x->seconds + r * x->rounds;
     if (pass(x, NULL, err)) return -1;
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
@@ -114,16 +114,17 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         int status = pass(x, &parts, err);
         smoe_team_watched();
         if (status) return -1;
-        row[WHOLE][i] = smoe_now() - start;
-        row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
-        for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
-        for (size_t k = 0; k < SMOE_WORK_COUNT; k++) row[WORK + k][i] = worked.seconds[k];
+        series[WHOLE][i] = smoe_now() - start;
+        series[LAYERS][i] = series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
+        for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
+        for (size_t k = 0; k < SMOE_WORK_COUNT; k++) series[WORK + k][i] = worked.seconds[k];
         if (w->progress) w->progress(w->user, ++w->done, w->of);
     }
-    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(row[p], x->rounds);
-    for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = time_of(row[WORK + k], x->rounds);
-    out->whole = time_of(row[WHOLE], x->rounds);
-    out->layers = time_of(row[LAYERS], x->rounds);
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(series[p], x->rounds);
+    for (size_t k = 0; k < SMOE_WORK_COUNT; k++)
+        out->work[k] = time_of(series[WORK + k], x->rounds);
+    out->whole = time_of(series[WHOLE], x->rounds);
+    out->layers = time_of(series[LAYERS], x->rounds);
     return 0;
 }
 

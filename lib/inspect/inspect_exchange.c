@@ -27,14 +27,14 @@ static real neighbour_of(const real *from, size_t n, size_t size, size_t e, size
 }
 
 /* to [E, ...] = the tensor with its experts exchanged. */
-static int fill(real *to, const smoe_params *params, size_t row, exchange *rule, smoe_err *err) {
-    const smoe_param *p = &params->param[row];
-    const smoe_bf16 *narrow = smoe_weight_bf16(params, row);
+static int fill(real *to, const smoe_params *params, size_t which, exchange *rule, smoe_err *err) {
+    const smoe_param *p = &params->param[which];
+    const smoe_bf16 *narrow = smoe_weight_bf16(params, which);
     size_t n = p->dim[0], size = p->size / n;
     real *wide = narrow ? calloc(p->size, sizeof *wide) : NULL;
     if (narrow && !wide) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", p->name);
     if (narrow) smoe_kernels_get()->row->widen(wide, narrow, p->size);
-    const real *from = narrow ? wide : smoe_weight(params, row);
+    const real *from = narrow ? wide : smoe_weight(params, which);
     for (size_t k = 0; k < p->size; k++) to[k] = rule(from, n, size, k / size, k % size);
     free(wide);
     return 0;

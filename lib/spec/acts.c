@@ -1,5 +1,5 @@
 /*
- * Which values have an effect; see smoe_spec_acts in spec.h. The conditions are the rows of
+ * Which values have an effect; see smoe_spec_acts in spec.h. The conditions are the entries of
  * acts.def, and for keys of model.moe those of routers.def.
  */
 #include "spec/routers.h"
@@ -56,7 +56,7 @@ typedef struct rule {
     bool (*holds)(const smoe_spec *s);
 } rule;
 
-/* A function for each row of acts.def, named by its line. */
+/* A function for each entry of acts.def, named by its line. */
 #define HOLDS_(line) holds_##line
 #define HOLDS(line) HOLDS_(line)
 #define ACTS(keys, condition, needs)                  \

@@ -440,14 +440,14 @@ typedef struct target {
 } target;
 
 typedef struct targets {
-    target *row;
+    target *target;
     size_t count;
 } targets;
 
 static target *target_of(targets *t, const char *name) {
     for (size_t i = t->count; i-- > 0;)
-        if (!strcmp(t->row[i].name, name)) return &t->row[i];
-    target *fresh = &t->row[t->count++];
+        if (!strcmp(t->target[i].name, name)) return &t->target[i];
+    target *fresh = &t->target[t->count++];
     snprintf(fresh->name, sizeof fresh->name, "%s", name);
     return fresh;
 }
@@ -559,7 +559,7 @@ static char *header_of(const targets *all, const smoe_pair *pairs, size_t count)
     else
         json_decref(metadata);
     for (size_t i = 0; i < all->count; i++) {
-        const target *t = &all->row[i];
+        const target *t = &all->target[i];
         json_t *dims = json_array();
         for (int k = 0; k < t->ndim; k++)
             json_array_append_new(dims, json_integer((json_int_t)t->dim[k]));
@@ -581,7 +581,7 @@ static int serialise(void **made, size_t *size, const foreign *f, targets *all,
     size_t data = 0;
     char *text = header_of(all, pairs, count);
     if (!text) return smoe_fail(err, SMOE_DATA, "%s: names that are not UTF-8", f->path);
-    for (size_t i = 0; i < all->count; i++) data += all->row[i].size;
+    for (size_t i = 0; i < all->count; i++) data += all->target[i].size;
     size_t letters = strlen(text), begin = (LENGTH + letters + ALIGN - 1) / ALIGN * ALIGN;
     smoe_arena arena = {0};
     smoe_arena_take(&arena, begin + data, 1);
@@ -597,8 +597,8 @@ static int serialise(void **made, size_t *size, const foreign *f, targets *all,
     free(text);
     out += begin;
     for (size_t i = 0; i < all->count; i++) {
-        fill(&all->row[i], out);
-        out += all->row[i].size;
+        fill(&all->target[i], out);
+        out += all->target[i].size;
     }
     *made = arena.base;
     *size = begin + data;
@@ -612,14 +612,14 @@ void smoe_foreign_free(void *made, size_t size) {
 
 static int make(void **made, size_t *size, const foreign *f, const rule *rules, size_t count,
                 const smoe_pair *pairs, size_t pair_count, smoe_err *err) {
-    targets all = {.row = calloc(f->pieces + 1, sizeof *all.row)};
-    int status = all.row ? 0 : no_memory(f, err);
+    targets all = {.target = calloc(f->pieces + 1, sizeof *all.target)};
+    int status = all.target ? 0 : no_memory(f, err);
     for (size_t i = 0; !status && i < f->pieces; i++)
         status = assign(&all, &f->piece[i], rules, count, err);
-    for (size_t i = 0; !status && i < all.count; i++) status = shape(&all.row[i], err);
-    if (status && all.row) smoe_fail_prefix(err, "%s", f->path);
+    for (size_t i = 0; !status && i < all.count; i++) status = shape(&all.target[i], err);
+    if (status && all.target) smoe_fail_prefix(err, "%s", f->path);
     if (!status) status = serialise(made, size, f, &all, pairs, pair_count, err);
-    free(all.row);
+    free(all.target);
     return status;
 }
 

@@ -19,9 +19,9 @@ typedef enum kind {
     TUPLE,
     LIST,
     DICT,
-    CALL,    /* a known function: number is its row of `calls` */
-    TYPE,    /* of a storage: number is its row of `types` */
-    STORAGE, /* number: the row of its type; its key is `text` */
+    CALL,    /* a known function: number is its index in `calls` */
+    TYPE,    /* of a storage: number is its index in `types` */
+    STORAGE, /* number: the index of its type; its key is `text` */
     TENSOR   /* items: storage, offset, shape, strides */
 } kind;
 

@@ -77,7 +77,7 @@ double smoe_adafactor_numbers(const smoe_params *params);
 void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_t step,
                          double clip);
 
-/* The weight decay of a row. */
-double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *row);
+/* The weight decay of a parameter. */
+double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *param);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_copied(const smoe_init_map *from, const smoe_param *row) {
-    return smoe_init_map_source(from, row, row->name).way == SMOE_WAY_COPIED;
+static bool is_copied(const smoe_init_map *from, const smoe_param *param) {
+    return smoe_init_map_source(from, param, param->name).way == SMOE_WAY_COPIED;
 }
 
 void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint64_t seed,
@@ -19,19 +19,19 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
     smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE);
     real *noise = malloc(RUN * sizeof *noise);
     for (size_t i = 0; noise && i < params->count; i++) {
-        const smoe_param *row = &params->param[i];
-        if (!is_copied(&from, row) || row->group != SMOE_PARAM_KERNEL) continue;
-        real *w = params->w + row->offset;
+        const smoe_param *param = &params->param[i];
+        if (!is_copied(&from, param) || param->group != SMOE_PARAM_KERNEL) continue;
+        real *w = params->w + param->offset;
         double square = 0;
-        size_t one = row->whole / row->dim[0]; /* its copies are equal, whichever are here */
-        for (size_t j = 0; j < row->whole; j++) square += (double)w[j % one] * (double)w[j % one];
-        smoe_param drawn = *row; /* with the stream of the row's initial values */
+        size_t one = param->whole / param->dim[0]; /* its copies are equal, whichever are here */
+        for (size_t j = 0; j < param->whole; j++) square += (double)w[j % one] * (double)w[j % one];
+        smoe_param drawn = *param; /* with the stream of the tensor's initial values */
         drawn.alike = false;
         drawn.mean = 0;
-        drawn.std = share * sqrt(square / (double)row->whole);
-        for (size_t first = 0; first < row->size; first += RUN) {
-            size_t left = row->size - first, n = left < RUN ? left : RUN;
-            smoe_param_initial(noise, &drawn, seed, row->from + first, n);
+        drawn.std = share * sqrt(square / (double)param->whole);
+        for (size_t first = 0; first < param->size; first += RUN) {
+            size_t left = param->size - first, n = left < RUN ? left : RUN;
+            smoe_param_initial(noise, &drawn, seed, param->from + first, n);
             for (size_t j = 0; j < n; j++) w[first + j] += noise[j];
         }
     }
@@ -67,8 +67,8 @@ static void find_copied(comparison *c, const smoe_safetensors *file) {
     for (size_t i = 0; i < c->spec->model.depth; i++) {
         char name[64];
         snprintf(name, sizeof name, "blocks.%zu.mlp.experts.fc1.weight", i);
-        const smoe_param *row = smoe_params_find(params, name);
-        c->copied[i] = row && is_copied(&from, row);
+        const smoe_param *param = smoe_params_find(params, name);
+        c->copied[i] = param && is_copied(&from, param);
     }
 }
 
