@@ -77,4 +77,5 @@ kill -INT $serve
 wait $serve
 got=$?
 [ $got -eq 0 ] || fail "serve ended with $got after SIGINT"
+command -v python3 >/dev/null || skip "no python3: event files were not read back, and the page of smoe serve was not opened"
 [ -z "${no_browser:-}" ] || skip "no Chromium: the page of smoe serve was not opened"
