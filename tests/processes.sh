@@ -5,6 +5,7 @@
 # final result must equal that of an undisturbed run.
 # Prints a line per kill and a summary.
 cd "$(dirname "$0")/.." || exit 1
+. tests/support/children.sh
 kills=${KILLS:-100} seed=${SEED:-1}
 smoe=$PWD/build/release/smoe
 work=$(mktemp -d) || exit 1
@@ -28,7 +29,7 @@ while [ $done -lt "$kills" ]; do
     random 3000
     sleep $((1 + number / 1000)).$(printf %03d $((number % 1000)))
     random $R
-    if [ $R -eq 1 ]; then victim=$job; else victim=$(pgrep -P $job | sed -n "$((number + 1))p"); fi
+    if [ $R -eq 1 ]; then victim=$job; else victim=$(children_of $job | sed -n "$((number + 1))p"); fi
     [ -n "$victim" ] && kill -KILL "$victim" 2>/dev/null && killed=yes || killed=no
     wait $job 2>/dev/null
     status=$?

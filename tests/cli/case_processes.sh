@@ -6,7 +6,8 @@ command -v mpirun >/dev/null || skip "no mpirun"
 # More processes than cores, and by root in a container: only for tests.
 several="mpirun --oversubscribe --allow-run-as-root -n"
 # one_of PID: a process of the mpirun PID
-one_of() { pgrep -P "$1" smoe | tail -n 1; }
+. "$ROOT/tests/support/children.sh"
+one_of() { children_of "$1" | tail -n 1; } # of the processes that mpirun has started
 keys="train.pieces=4 data.test_size=60 model.dropout=0.1 data.augment.mixup=0.5"
 status 0 smoe train tiny.yaml -q -j1 -o one $keys >one.out
 status 0 $several 2 smoe train tiny.yaml -q -j1 -o two $keys >two.out

@@ -5,7 +5,8 @@ command -v mpirun >/dev/null || skip "no mpirun"
 [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
 # More processes than cores, and by root in a container: only for tests.
 several="mpirun --oversubscribe --allow-run-as-root"
-one_of() { pgrep -P "$1" smoe | tail -n 1; }
+. "$ROOT/tests/support/children.sh"
+one_of() { children_of "$1" | tail -n 1; } # of the processes that mpirun has started
 await() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 1200 ] || fail "never: $1"; sleep 0.05; done; }
 keys="train.pieces=4 train.experts_over=all train.eval_every=0 train.schedule.name=constant train.steps=1000000"
 
