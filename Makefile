@@ -227,7 +227,7 @@ coverage: deps
 	@$(MAKE) $(SUB) FLAVOUR=release all
 	@$(MAKE) $(SUB) FLAVOUR=cov build/cov/smoe tests
 	@find build/cov -name '*.gcda' -delete
-	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
+	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe tests/run.sh \
 	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
 # Processes killed at random moments: too long for every day.
