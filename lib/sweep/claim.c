@@ -124,30 +124,15 @@ static unsigned lease_of(const json_t *json) {
 }
 
 /* Whether the claim with that text may be taken over. */
-static bool is_over(const char *text, smoe_claim_seen *seen) {
+static bool is_over(const char *text, smoe_claim_sight *seen) {
     json_t *json = json_loads(text, 0, NULL);
     standing how = look(json);
     uint32_t sum = (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text));
     unsigned lease = lease_of(json);
     json_decref(json);
     if (how != UNKNOWN || !seen) return how == DEAD;
-    if (!seen->since || seen->sum != sum) *seen = (smoe_claim_seen){sum, smoe_now()};
+    if (!seen->since || seen->sum != sum) *seen = (smoe_claim_sight){sum, smoe_now()};
     return smoe_now() - seen->since > lease;
-}
-
-/* Renames the claim with that text away and removes it. If it is no longer that one when it is
- * renamed, it is put back, unless there is already another one: then its holder will notice. */
-static int remove_over(const char *path, const char *text, const char *token, smoe_err *err) {
-    char now[TEXT_MOST];
-    char *aside = smoe_text_format("%s" SMOE_FILE_TEMPORARY "%s", path, token);
-    int status = aside ? 0 : no_memory(path, err);
-    if (!status && rename(path, aside) && errno != ENOENT)
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot rename", path);
-    int there = status ? 0 : read_text(aside, now, err);
-    if (there > 0 && strcmp(now, text) && create(path, now, err) < 0) there = -1;
-    if (there > 0) unlink(aside);
-    free(aside);
-    return status || there < 0 ? -1 : 0;
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -164,8 +149,36 @@ static void new_token(smoe_claim *claim) {
              (unsigned long)now.tv_nsec ^ (unsigned long)now.tv_sec, count++);
 }
 
-int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
-                    smoe_err *err) {
+static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                size_t level, smoe_err *err);
+
+/* Replaces the claim whose holder is gone, and whose text was `was`, by this text. 1: done; 0:
+ * another process was faster; -1: an error. Only the holder of a second claim, on PATH.next, may do
+ * this, and it reads the first one again: so no process replaces the claim of a successor. */
+static int succeed(const char *path, const char *was, const char *text, unsigned lease,
+                   smoe_claim_seen *seen, size_t level, smoe_err *err) {
+    char now[TEXT_MOST];
+    smoe_claim right;
+    if (level + 1 == SMOE_CLAIM_LEVELS) return 0;
+    char *next = smoe_text_format("%s.next", path);
+    int got = next ? take(&right, next, lease, seen, level + 1, err) : no_memory(path, err);
+    free(next);
+    if (got != 1) return got;
+    int there = read_text(path, now, err);
+    if (there < 0)
+        got = -1;
+    else if (!there)
+        got = create(path, text, err);
+    else if (strcmp(now, was))
+        got = 0;
+    else
+        got = smoe_file_write(path, text, strlen(text), err) ? -1 : 1;
+    smoe_claim_release(&right);
+    return got;
+}
+
+static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                size_t level, smoe_err *err) {
     enum { TRIES = 4 };
     char was[TEXT_MOST];
     *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
@@ -174,9 +187,11 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
     int got = text && copy ? create(path, text, err) : no_memory(path, err);
     for (int i = 0; !got && i < TRIES; i++) {
         int there = read_text(path, was, err);
-        if (there > 0 && !is_over(was, seen)) break;
-        if (there < 0 || (there > 0 && remove_over(path, was, claim->token, err)))
+        if (there > 0 && !is_over(was, seen ? &seen->level[level] : NULL)) break;
+        if (there < 0)
             got = -1;
+        else if (there)
+            got = succeed(path, was, text, lease, seen, level, err);
         else
             got = create(path, text, err);
     }
@@ -186,6 +201,11 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
     else
         free(copy);
     return got;
+}
+
+int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                    smoe_err *err) {
+    return take(claim, path, lease, seen, 0, err);
 }
 
 int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) {

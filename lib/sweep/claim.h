@@ -6,8 +6,8 @@
  *
  * The claim of a process that is gone is taken over: at once on the same machine, where that can be
  * seen; from another machine when it has not been renewed for its lease, as measured by the clock
- * of whoever waits for it. Clocks of machines are never compared. Two processes that take over the
- * same claim rename it away; one of them succeeds.
+ * of whoever waits for it. Clocks of machines are never compared. Of several processes that take
+ * over the same claim one succeeds: that which holds a claim on doing so.
  */
 #ifndef SMOE_CLAIM_H
 #define SMOE_CLAIM_H
@@ -27,10 +27,15 @@ typedef struct smoe_claim {
     double renewed;
 } smoe_claim;
 
-/* What a process knows of a claim that others hold; all zero at first. */
-typedef struct smoe_claim_seen {
+/* What a process knows of a claim that others hold, and of the claims on the right to take it over
+ * (of which the last is never taken over); all zero at first. */
+enum { SMOE_CLAIM_LEVELS = 3 };
+typedef struct smoe_claim_sight {
     uint32_t sum; /* of its text */
     double since; /* the clock when it was first seen so */
+} smoe_claim_sight;
+typedef struct smoe_claim_seen {
+    smoe_claim_sight level[SMOE_CLAIM_LEVELS];
 } smoe_claim_seen;
 
 /* 1: ours, to be renewed every SMOE_CLAIM_RENEW seconds or to be held for less than `lease`, until
