@@ -1,6 +1,7 @@
 /* smoe bench: how fast a spec trains and predicts on this machine, compared with the limits of the
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
+#include "heading.h"
 #include "load.h"
 #include "progress.h"
 #include "table.h"
@@ -400,6 +401,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                spec->train.batch_size, spec->train.batch_size == 1 ? "" : "s");
         return 0;
     }
+    if (!options->quiet && !options->json && !weights) smoe_heading_spec(stderr, spec);
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;

@@ -144,10 +144,13 @@ static void key_lines(void *user, const char *key, const char *type, const char 
 }
 
 static void list_routers(void) {
+    size_t width = 0;
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
+        if (strlen(smoe_routers[i].name) > width) width = strlen(smoe_routers[i].name);
     printf("\nRouters (smoe-routers(7)):\n");
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
-        printf("  %-16s ", smoe_routers[i].name);
-        wrap(stdout, smoe_routers[i].summary, 19);
+        printf("  %-*s  ", (int)width, smoe_routers[i].name);
+        wrap(stdout, smoe_routers[i].summary, width + 4);
     }
 }
 

@@ -28,6 +28,8 @@ status 0 smoe sweep tiny.yaml seed=0,1 train.steps=8 -o grid >out 2>err
 said '^sweep       grid, 2 cells, 2 to run; data and model are those of the first$'
 said '\(1 of 2 done, about [0-9]+:[0-9]+ left\)$'
 said '\(2 of 2 done\)$'
+status 0 smoe bench tiny.yaml --rounds 1 >out 2>err
+said '^model       soft'
 for option in -q --json; do
     status 0 smoe eval run $option >out 2>err
     [ ! -s err ] || fail "$option: $(cat err)"
