@@ -268,10 +268,25 @@ static double step_that_fits(const smoe_plot_axis *a, const layout *l) {
     return step / 2;
 }
 
-static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout *l) {
+/* A label that is longer than its axis goes on in a second line, where its parenthesis begins. */
+static void put_label(FILE *out, char axis, const char *label, const layout *l) {
+    const char *second = strstr(label, " (");
+    char first[SMOE_PLOT_TEXT];
+    double letter = 0.62 * l->font; /* the mean width of a letter */
+    size_t room = axis == 'x' ? l->panel_width : l->panel_height;
     fprintf(out, "set %clabel ", axis);
-    smoe_gnuplot_text(out, a->label);
+    if (second && letter * (double)strlen(label) > (double)room) {
+        snprintf(first, sizeof first, "%.*s", (int)(second - label), label);
+        smoe_gnuplot_text(out, first);
+        fputs(" . \"\\n\" . ", out);
+        label = second + 1;
+    }
+    smoe_gnuplot_text(out, label);
     fputc('\n', out);
+}
+
+static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout *l) {
+    put_label(out, axis, a->label, l);
     if (a->log)
         fprintf(out, "set logscale %c %d\n", axis, a->log);
     else
