@@ -210,9 +210,10 @@ static bool same_word(const char *a, const char *b) {
 const char *smoe_spec_key_called(const char *word) {
     const char *found = NULL;
     for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
-        const char *key = smoe_schema[i].key, *dot = strrchr(key, '.');
+        const char *key = smoe_schema[i].key, *end = strchr(key, '.');
         if (same_word(word, key)) return key;
-        if (!dot || !same_word(word, dot + 1)) continue;
+        while (end && !same_word(word, end + 1)) end = strchr(end + 1, '.');
+        if (!end) continue;
         bool train = smoe_schema_within(i, "train"), had = found && !strncmp(found, "train.", 6);
         if (!found || train > had || (train == had && strlen(key) < strlen(found))) found = key;
     }

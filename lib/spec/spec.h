@@ -444,8 +444,9 @@ typedef void smoe_spec_key(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_key *key, void *user);
 
-/* The key of the schema that a word probably means: the whole key, or its last part, with '-' or
- * '_'; of several keys the one in `train`, or else the shortest. NULL if there is none. */
+/* The key of the schema that a word probably means: the whole key, or the end of one after a
+ * dot, with '-' or '_'; of several keys the one in `train`, or else the shortest. NULL if there is
+ * none. */
 const char *smoe_spec_key_called(const char *word);
 
 /* The words of this program for a name from another program (elsewhere.def), or NULL. */
