@@ -1,7 +1,9 @@
 #!/bin/sh
 # Prints the tables of an experiment's page, in Markdown, from the CSV files in experiments/results/NAME.
 #   experiments/tables.sh facts-ablation
-dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME}
+#   experiments/tables.sh why-scale dispatch_max combine_max     with the means of further columns of results.csv
+dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME [COLUMN...]}
+shift
 [ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 
 # Lines of CSV, with quotes, as the fields f[1] ...
@@ -21,7 +23,10 @@ csv='
 
 # Settings in the order of the sweep: seeds, mean and standard deviation of precision, mean of the loss.
 settings() {
-    awk "$csv"'
+    table=$1
+    shift
+    awk -v more="$*" "$csv"'
+    NR == 1 { extra = split(more, column, " ") }
     NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
         for (i = at["status"] ? 2 : 1; i < (at["status"] ? at["status"] : at["loss"]); i++) if (i != at["seed"]) {
@@ -31,22 +36,47 @@ settings() {
         if (!(key in n)) order[++keys] = key
         p = f[at["precision_at_1"]]
         n[key]++; sum[key] += p; square[key] += p * p; loss[key] += f[at["test_loss"] ? at["test_loss"] : at["loss"]]
+        for (i = 1; i <= extra; i++) further[key, i] += f[at[column[i]]]
     }
     END {
-        print "| setting | seeds | precision@1 | standard deviation | test loss |"; print "|---|---|---|---|---|"
+        printf "| setting | seeds | precision@1 | standard deviation | test loss |"
+        for (i = 1; i <= extra; i++) printf " %s |", column[i]
+        printf "\n|---|---|---|---|---|"
+        for (i = 1; i <= extra; i++) printf "---|"
+        print ""
         for (k = 1; k <= keys; k++) {
             key = order[k]; mean = sum[key] / n[key]
             sd = n[key] > 1 ? sqrt((square[key] - n[key] * mean * mean) / (n[key] - 1)) : 0
-            printf "| %s | %d | %.4f | %.4f | %.4f |\n", key ? key : "as trained", n[key], mean, sd, loss[key] / n[key]
+            printf "| %s | %d | %.4f | %.4f | %.4f |", key ? key : "as trained", n[key], mean, sd, loss[key] / n[key]
+            for (i = 1; i <= extra; i++) printf " %.4g |", further[key, i] / n[key]
+            print ""
         }
+    }' "$table"
+}
+
+# Differences of precision, paired by seed; a setting that the reference fixes too is not repeated.
+differences() {
+    [ -f "$1" ] || return 0
+    awk "$csv"'
+    NR > 1 && f[at["metric"]] == "precision_at_1" {
+        key = ""
+        for (i = 1; i < at["reference"]; i++) {
+            short = head[i]; sub(/.*\./, "", short)
+            key = key (key ? ", " : "") short " " (f[i] == "" ? "all" : f[i])
+        }
+        reference = f[at["reference"]]; gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
+        if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
+        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
     }' "$1"
 }
-settings "$dir/results.csv"
+settings "$dir/results.csv" "$@"
+differences "$dir/differences.csv"
 if [ -f "$dir/evaluations.csv" ]; then
     echo
     echo "Evaluated at other settings:"
     echo
     settings "$dir/evaluations.csv"
+    differences "$dir/evaluations_differences.csv"
 fi
 
 [ -f "$dir/primary.csv" ] || exit 0
