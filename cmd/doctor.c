@@ -1,11 +1,14 @@
 /* smoe doctor: what this machine has, what makes smoe slow on it, and what would help. It changes
  * nothing; the speed of a model is measured by smoe bench. */
 #include "cmd.h"
+#include "base/module.h"
 #include "bench/estimate.h"
 #include "bench/peaks.h"
+#include "comm/comm.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "store/env.h"
+#include "text/pieces.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -202,6 +205,32 @@ static bool has_program(const char *name) {
     return false;
 }
 
+/* Modules are loaded, since one that is there may miss a library. */
+static void look_at_modules(findings *f) {
+    static const struct {
+        const char *name, *module, *entry, *package;
+        bool global;
+    } modules[] = {
+        {"MPI", "mpi", SMOE_COMM_ENTRY, "libopenmpi-dev", true},
+        {"SentencePiece", "sentencepiece", SMOE_PIECES_ENTRY, "libsentencepiece-dev", false},
+    };
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        void (*function)(void);
+        smoe_err err = {0};
+        smoe_module_found found = smoe_module_load(modules[i].module, modules[i].entry,
+                                                   modules[i].global, &function, &err);
+        finding *x = find(f, modules[i].name, "%s",
+                          found == SMOE_MODULE_HERE     ? "there"
+                          : found == SMOE_MODULE_BROKEN ? "cannot be loaded"
+                                                        : "not in this build");
+        if (found == SMOE_MODULE_BROKEN) advise(x, "%s", err.text);
+        if (found == SMOE_MODULE_MISSING)
+            advise(x, "install %s and build again, if you need it", modules[i].package);
+    }
+    finding *x = find(f, "mpirun", "%s", has_program("mpirun") ? "there" : "not found");
+    if (!has_program("mpirun")) advise(x, "starts several processes: install openmpi-bin");
+}
+
 static void look_at_programs(findings *f) {
     bool there = has_program("gnuplot");
     finding *x = find(f, "gnuplot", "%s", there ? "there" : "not found");
@@ -240,5 +269,6 @@ int cmd_doctor(const smoe_options *options, smoe_err *err) {
     look_at_limits(&f);
     look_at_disk(&f);
     look_at_programs(&f);
+    look_at_modules(&f);
     return show(&f, options, err);
 }
