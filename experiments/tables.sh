@@ -4,7 +4,6 @@
 #   experiments/tables.sh why-scale dispatch_max combine_max     with the means of further columns of results.csv
 dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME [COLUMN...]}
 shift
-[ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 
 # Lines of CSV, with quotes, as the fields f[1] ...
 csv='
@@ -69,6 +68,37 @@ differences() {
         printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
     }' "$1"
 }
+
+# What smoe inspect says of several runs, means over them: precision with other experts, and what the choice of an expert tells.
+means() {
+    awk -v kept="$2" -v measured="$3" "$csv"'
+    NR == 1 {
+        n = split(kept, key, " "); m = split(measured, measure, " ")
+        printf "|"; for (i = 1; i <= n; i++) printf " %s |", key[i]
+        printf " runs |"; for (i = 1; i <= m; i++) printf " %s |", measure[i]
+        printf "\n|"; for (i = 0; i <= n + m; i++) printf "---|"
+        print ""; next
+    }
+    {
+        row = "|"; for (i = 1; i <= n; i++) row = row " " f[at[key[i]]] " |"
+        if (!(row in count)) order[++rows] = row
+        count[row]++; for (i = 1; i <= m; i++) sum[row, i] += f[at[measure[i]]]
+    }
+    END {
+        for (r = 1; r <= rows; r++) {
+            row = order[r]; printf "%s %d |", row, count[row]
+            for (i = 1; i <= m; i++) printf " %.4f |", sum[row, i] / count[row]
+            print ""
+        }
+    }' "$1"
+}
+if [ -f "$dir/expert_value.csv" ]; then
+    means "$dir/expert_value.csv" "block experts layers" "precision_at_1 loss"
+    echo
+    means "$dir/expert_information.csv" "block about" "bits by_chance expert_entropy"
+    exit
+fi
+[ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 settings "$dir/results.csv" "$@"
 differences "$dir/differences.csv"
 if [ -f "$dir/evaluations.csv" ]; then
