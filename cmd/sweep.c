@@ -11,7 +11,9 @@
 static int expand_spec(smoe_sweep *sweep, const char *file, char *const *override, size_t count,
                        const smoe_options *options, smoe_err *err) {
     const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
-                                   .referred = options->reference};
+                                   .referred = options->reference,
+                                   .init = options->init,
+                                   .upcycle = options->upcycle};
     smoe_spec_text text;
     size_t skipped = 0;
     int status = smoe_cmd_text(&text, file, options, err);
@@ -32,6 +34,11 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
     if (!status && seeds) override[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)
         if (strncmp(options->override[i], "seed=", 5)) override[count++] = options->override[i];
+    if (!status && options->init && smoe_trials_is_run(arg))
+        status = smoe_fail(err, SMOE_USAGE,
+                           "--init %s: %s is a run, which is evaluated and not "
+                           "trained",
+                           options->init, arg);
     if (!status)
         status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, override, count, err)
                                          : expand_spec(sweep, arg, override, count, options, err);

@@ -145,6 +145,13 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
             err, SMOE_USAGE,
             "--profile %s: the cells of the sweep in %s are fixed; a profile cannot change them",
             options->profile, arg);
+    if (folder && options->init)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--init %s: the cells of the sweep in %s are fixed, and so is what they "
+                         "start from",
+                         options->init, arg);
+    if (options->upcycle && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
     if (folder && (options->overrides || options->seeds))
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "

@@ -25,7 +25,9 @@ static void on_ended(void *user, size_t i) {
 static int from_spec(smoe_sweep *sweep, const char *file, const char *const *overrides,
                      size_t count, const char *dir, const smoe_sweep_settings *settings,
                      smoe_err *err) {
-    const smoe_grid_options how = {.skip_invalid = settings->skip_invalid};
+    const smoe_grid_options how = {.skip_invalid = settings->skip_invalid,
+                                   .init = settings->init,
+                                   .upcycle = settings->upcycle};
     smoe_spec_text text;
     size_t skipped;
     int status = smoe_spec_text_read(&text, file, err);

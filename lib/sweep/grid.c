@@ -2,6 +2,7 @@
 #include "sweep/grid.h"
 #include "store/run.h"
 #include "sweep/show.h"
+#include "sweep/start.h"
 #include "sweep/evaluations.h"
 
 #include <stdlib.h>
@@ -99,6 +100,8 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     if (!status) status = smoe_sweep_show(sweep, &spec.sweep.plan, err);
     if (!status && spec.sweep.reference && !options->referred)
         status = smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err);
+    if (!status && options->init)
+        status = smoe_start_set(sweep, options->init, options->upcycle, err);
     lists_free(&l);
     smoe_spec_free(&spec);
     return status;

@@ -12,6 +12,8 @@ typedef struct smoe_grid_options {
     bool skip_invalid; /* leave out combinations that are no valid spec: err has their names then,
                           although the call succeeds */
     bool referred;     /* the caller sets a reference: that of the spec is not looked at */
+    const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
+    bool upcycle;
 } smoe_grid_options;
 
 /* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some

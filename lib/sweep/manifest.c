@@ -112,6 +112,9 @@ static json_t *header_json(const smoe_sweep *sweep) {
     if (line && sweep->run)
         json_object_update_new(
             line, json_pack("{s:s, s:s}", "run", sweep->run, "checkpoint", sweep->checkpoint));
+    if (line && sweep->init)
+        json_object_update_new(
+            line, json_pack("{s:s, s:b}", "init", sweep->init, "upcycle", sweep->upcycle));
     if (line && (figure->x || figure->y || figure->line || figure->title))
         json_object_set_new(line, "figure",
                             json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
@@ -177,6 +180,18 @@ static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *
                      was->dir, was->plan.primaries);
 }
 
+/* Whether two sweeps start from the same models. */
+static int compare_starts(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (!was->init == !is->init && was->upcycle == is->upcycle &&
+        (!is->init || !strcmp(was->init, is->init)))
+        return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: is another sweep: its cells start from %s%s; -o DIR chooses another "
+                     "folder",
+                     was->dir, was->init ? was->init : "new weights",
+                     was->upcycle ? ", upcycled" : "");
+}
+
 /* Reports what differs between two sweeps that should be the same. */
 static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
@@ -192,7 +207,8 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
                              "); -o DIR chooses another folder",
                              was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
                              was->trial[i].hash);
-    return compare_plans(was, is, err) ? -1 : compare_evaluations(was, is, err);
+    if (compare_plans(was, is, err) || compare_starts(was, is, err)) return -1;
+    return compare_evaluations(was, is, err);
 }
 
 static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
@@ -404,9 +420,11 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         read_text(&sweep->figure.line, figure, "line") ||
         read_text(&sweep->figure.title, figure, "title") || read_text(&sweep->run, line, "run") ||
         read_text(&sweep->checkpoint, line, "checkpoint") ||
+        read_text(&sweep->init, line, "init") ||
         read_text(&sweep->reference, line, "reference") ||
         read_plan(&sweep->plan, json_object_get(line, "plan")))
         return -1;
+    sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 
@@ -618,7 +636,9 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
                          "%s: is another sweep: the keys it sweeps are different (one with a "
                          "single value is not swept); -o DIR chooses another folder",
                          old->dir);
-    if (compare_plans(old, sweep, err) || compare_evaluations(old, sweep, err)) return -1;
+    if (compare_plans(old, sweep, err) || compare_starts(old, sweep, err) ||
+        compare_evaluations(old, sweep, err))
+        return -1;
     for (size_t k = 0; k < old->trials; k++) {
         if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
         if (number_of(&old->trial[k]) >= next) next = number_of(&old->trial[k]) + 1;

@@ -266,6 +266,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->trial);
     free(sweep->run);
     free(sweep->checkpoint);
+    free(sweep->init);
     free(sweep->remarks);
     free(sweep->name);
     free(sweep->dir);

@@ -72,6 +72,8 @@ typedef struct smoe_sweep {
     smoe_axis evaluate; /* what each trained trial is evaluated at; points 0: nothing */
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
+    char *init;               /* what trials start from, see sweep/start.h; NULL: new weights */
+    bool upcycle;             /* their experts start as copies of the dense MLP */
     smoe_sweep_figure figure; /* what the figures show */
     smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/show.h */
     char *reference;          /* what groups are compared with, see sweep/show.h; NULL: the first */

@@ -1,7 +1,9 @@
 /* Running a trial and measuring it; see trial.h. Its numbers come from metrics.jsonl, which a
  * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
 #include "sweep/trial.h"
+#include "sweep/start.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/frame.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
@@ -147,11 +149,20 @@ static void wait_for_run(const char *dir) {
     free(path);
 }
 
-static int train(const smoe_spec *spec, const char *dir, const smoe_trial_options *options,
-                 size_t *classes, smoe_err *err) {
+static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const char *dir,
+                 const smoe_trial_options *options, size_t *classes, smoe_err *err) {
     struct stat st;
+    char *init = NULL;
+    /* A trial with a checkpoint no longer needs what it started from. */
+    if (sweep->init && !smoe_file_holds(dir, "ckpt/latest") &&
+        !(init = smoe_start_of(sweep, i, err))) {
+        json_decref(options->env);
+        return -1;
+    }
     smoe_train_options how = {.dir = dir,
                               .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
+                              .init = init,
+                              .fit = SMOE_FIT_PARTIAL,
                               .env = options->env,
                               .stop = options->stop,
                               .save = options->save,
@@ -159,7 +170,9 @@ static int train(const smoe_spec *spec, const char *dir, const smoe_trial_option
                               .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
+    if (init && spec->model.moe.layer_count && sweep->upcycle) how.fit = SMOE_FIT_UPCYCLE;
     int status = smoe_fewshot_train(spec, &how, &result, err);
+    free(init);
     *classes = result.classes;
     return status;
 }
@@ -212,7 +225,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     if (status || !dir || sweep->run)
         json_decref(env);
     else
-        status = train(&spec, dir, options, &classes, err);
+        status = train(sweep, i, &spec, dir, options, &classes, err);
     if (!status) status = evaluate(sweep, i, dir, options, err);
     if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {

@@ -186,6 +186,9 @@ typedef struct smoe_sweep_settings {
      * precision of one that has none is NaN. */
     void (*ended)(void *user, const char *trial, bool done, double precision_at_1);
     void *user;
+    const char *init; /* what each trial starts from: a model, or another sweep, whose trial with
+                         the same settings is taken. NULL: new weights */
+    bool upcycle;     /* with init: experts start as copies of the dense MLP */
 } smoe_sweep_settings;
 
 typedef struct smoe_sweep_counts {

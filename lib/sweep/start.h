@@ -1,0 +1,19 @@
+/*
+ * What the trials of a sweep with `init` start from: one model for all of them, or the trial of
+ * another sweep that has the same settings, as far as that sweep varies them.
+ */
+#ifndef SMOE_START_H
+#define SMOE_START_H
+
+#include "sweep/sweep.h"
+
+/* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file or the folder of a
+ * sweep, and checks that every trial has a start there (SMOE_USAGE names the first that has none,
+ * or more than one; SMOE_DATA where `init` cannot be read). */
+int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */
+char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);
+
+#endif
