@@ -536,12 +536,8 @@ static void resolve_schedule(smoe_reading *reading) {
 static void check_pieces(smoe_reading *reading) {
     smoe_train_spec *train = &reading->spec->train;
     size_t G = train->pieces, B = train->batch_size;
-    bool pairs = G > 1 && smoe_task_pairs(train->loss);
-    if (!(G & (G - 1)) && B % G == 0 && !pairs) return;
-    if (pairs)
-        clash(reading, KEYS("train.pieces", "train.loss"),
-              "images and captions of the whole batch are compared: use 1 piece");
-    else if (G & (G - 1))
+    if (!(G & (G - 1)) && B % G == 0) return;
+    if (G & (G - 1))
         clash(reading, KEYS("train.pieces"), "must be a power of two, found %zu", G);
     else
         clash(reading, KEYS("train.pieces", "train.batch_size"),

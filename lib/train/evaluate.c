@@ -109,10 +109,9 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
                        size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
                        void *user, smoe_eval *result, smoe_err *err) {
     smoe_comm alone = smoe_comm_alone;
-    if (smoe_task_pairs(spec->train.loss) && comm && comm->size > 1)
-        return smoe_fail(err, SMOE_USAGE, "a contrastive loss is evaluated by one process only");
     if (smoe_task_pairs(spec->train.loss))
-        return smoe_evaluate_pairs(model, spec, set, batch_size, outcomes, sink, user, result, err);
+        return smoe_evaluate_pairs(model, spec, set, batch_size, comm ? comm : &alone, outcomes,
+                                   sink, user, result, err);
     evaluation x = {.model = model,
                     .spec = spec,
                     .comm = comm ? comm : &alone,

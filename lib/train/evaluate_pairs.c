@@ -12,29 +12,31 @@
 /* The results collected over the split, in data-set order. */
 typedef struct gathered {
     size_t n, D, N, batch;
+    size_t group;    /* images whose captions are compared in the loss: eval.batch_size */
     bool classified; /* there are texts for classes */
     real *unit[2];   /* [n,D] images, captions */
+    real *own[2];    /* [batch,D] */
     uint64_t *key;   /* [n] of the caption's tokens */
+    uint64_t *place; /* [n] of the image in the order of the evaluation */
     double *loss;    /* [n] */
     bool *correct;   /* [n] zero-shot */
     size_t *rank;    /* [n] */
     real *classes;   /* [N,D] */
     real *logits;    /* [batch,N] zero-shot */
-    real *target;    /* [batch,batch] captions belong to their images */
-    double *rows;    /* [batch] */
 } gathered;
 
 static void gathered_free(gathered *g) {
     free(g->unit[0]);
     free(g->unit[1]);
+    free(g->own[0]);
+    free(g->own[1]);
     free(g->key);
+    free(g->place);
     free(g->loss);
     free(g->correct);
     free(g->rank);
     free(g->classes);
     free(g->logits);
-    free(g->target);
-    free(g->rows);
 }
 
 static int gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
@@ -42,20 +44,23 @@ static int gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
     *g = (gathered){.n = smoe_dataset_images(set),
                     .D = smoe_model_width(model),
                     .N = smoe_dataset_classes(set),
-                    .batch = batch};
+                    .batch = batch,
+                    .group = spec->eval.batch_size};
+    if (g->group > g->n) g->group = g->n;
     g->classified = spec->eval.zeroshot.count && g->N > 1;
     size_t room = g->n + 1;
-    g->unit[0] = malloc(room * g->D * sizeof(real));
-    g->unit[1] = malloc(room * g->D * sizeof(real));
-    g->key = malloc(room * sizeof *g->key);
+    /* 0 where the images are evaluated by other processes. */
+    g->unit[0] = calloc(room * g->D, sizeof(real));
+    g->unit[1] = calloc(room * g->D, sizeof(real));
+    g->key = calloc(room, sizeof *g->key);
+    g->place = calloc(room, sizeof *g->place);
     g->loss = calloc(room, sizeof *g->loss);
     g->correct = calloc(room, sizeof *g->correct);
     g->rank = calloc(room, sizeof *g->rank);
+    for (int k = 0; k < 2; k++) g->own[k] = malloc(batch * g->D * sizeof(real));
     g->logits = malloc(batch * g->N * sizeof *g->logits);
-    g->target = malloc(batch * batch * sizeof *g->target);
-    g->rows = calloc(batch, sizeof *g->rows);
-    if (g->unit[0] && g->unit[1] && g->key && g->loss && g->correct && g->rank && g->logits &&
-        g->target && g->rows)
+    if (g->unit[0] && g->unit[1] && g->key && g->place && g->loss && g->correct && g->rank &&
+        g->logits && g->own[0] && g->own[1])
         return 0;
     return smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
 }
@@ -74,24 +79,77 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
     const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
     const smoe_pairs *pairs = smoe_model_pairs(model);
     smoe_pass pass = {.seed = spec->seed, .images = B, .first = first};
-    smoe_task_sums sums = {0};
-    memset(g->target, 0, B * B * sizeof *g->target);
-    for (size_t b = 0; b < B; b++) g->target[b * B + b] = 1;
-    smoe_model_forward_pairs(model, &in, &pass);
-    smoe_task_of(spec->train.loss)
-        ->batch(&sums, NULL, g->rows, pairs->logits, g->target, B, B, B, 0);
-    if (g->classified) smoe_zeroshot_logits(g->logits, pairs, pairs->unit[0], g->classes, B, g->N);
+    smoe_model_embed_pairs(model, &in, &pass);
+    const real *out[] = {smoe_model_logits(model), smoe_model_texts(model)};
+    for (int k = 0; k < 2; k++) smoe_pairs_unit(g->own[k], out[k], B, D);
+    if (g->classified) smoe_zeroshot_logits(g->logits, pairs, g->own[0], g->classes, B, g->N);
     for (size_t b = 0; b < B; b++) {
         size_t i = (size_t)batch->index[b];
-        if (!isfinite(g->rows[b])) return smoe_evaluate_nonfinite(model, i, g->rows[b], err);
-        for (int k = 0; k < 2; k++)
-            memcpy(g->unit[k] + i * D, pairs->unit[k] + b * D, D * sizeof(real));
+        for (int k = 0; k < 2; k++) {
+            const real *unit = g->own[k] + b * D;
+            for (size_t c = 0; c < D; c++)
+                if (!isfinite(unit[c])) return smoe_evaluate_nonfinite(model, i, NAN, err);
+            memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
+        }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);
-        g->loss[i] = g->rows[b];
+        g->place[i] = first + b;
         g->correct[i] = g->classified &&
                         smoe_task_correct(g->logits + b * g->N, batch->target + b * g->N, g->N);
     }
     return 0;
+}
+
+/* Evaluates the batches of this process. */
+static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec, smoe_loader *loader,
+                        const smoe_comm *comm, smoe_eval_sink *sink, void *user, smoe_err *err) {
+    size_t done = 0, rank = (size_t)comm->rank, size = (size_t)comm->size;
+    smoe_batch batch;
+    int more;
+    for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
+        if (take_batch(g, model, spec, &batch, (done * size + rank) * g->batch, err)) return -1;
+        if (sink && sink(user, &batch, g->classified ? g->logits : NULL, g->N, err)) return -1;
+    }
+    return more;
+}
+
+/* Gives every process what the others have evaluated. */
+static void join(gathered *g, smoe_comm *comm) {
+    for (int k = 0; k < 2; k++) smoe_comm_join(comm, g->unit[k], g->n * g->D * sizeof(real));
+    smoe_comm_join(comm, g->key, g->n * sizeof *g->key);
+    smoe_comm_join(comm, g->place, g->n * sizeof *g->place);
+    smoe_comm_join(comm, g->correct, g->n * sizeof *g->correct);
+}
+
+/* The loss of each image: it and its caption among those of eval.batch_size consecutive images of
+ * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
+static int losses(gathered *g, const smoe_model *model, smoe_loss loss, smoe_err *err) {
+    size_t n = g->n, D = g->D, G = g->group;
+    size_t *image = malloc(n * sizeof *image);
+    real *unit[2] = {malloc(G * D * sizeof(real)), malloc(G * D * sizeof(real))};
+    real *logits = malloc(G * G * sizeof *logits), *target = malloc(G * G * sizeof *target);
+    double *rows = malloc(G * sizeof *rows);
+    bool there = image && unit[0] && unit[1] && logits && target && rows;
+    for (size_t i = 0; there && i < n; i++) image[g->place[i]] = i;
+    for (size_t from = 0, B; there && from < n; from += B) {
+        smoe_task_sums sums = {0};
+        B = n - from < G ? n - from : G;
+        memset(target, 0, B * B * sizeof *target);
+        for (size_t b = 0; b < B; b++) {
+            target[b * B + b] = 1;
+            for (int k = 0; k < 2; k++)
+                memcpy(unit[k] + b * D, g->unit[k] + image[from + b] * D, D * sizeof(real));
+        }
+        smoe_zeroshot_logits(logits, smoe_model_pairs(model), unit[0], unit[1], B, B);
+        smoe_task_of(loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
+        for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
+    }
+    free(image);
+    free(unit[0]);
+    free(unit[1]);
+    free(logits);
+    free(target);
+    free(rows);
+    return there ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", G);
 }
 
 /* The results of the split, from those of its images. */
@@ -119,35 +177,36 @@ static int conclude(gathered *g, float *outcomes, smoe_eval *result, smoe_err *e
 }
 
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                        size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
-                        smoe_eval *result, smoe_err *err) {
-    smoe_loader_options options = {.batch_size = batch_size, .seed = spec->seed};
+                        size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
+                        void *user, smoe_eval *result, smoe_err *err) {
+    smoe_loader_options options = {.batch_size = batch_size,
+                                   .seed = spec->seed,
+                                   .part = (size_t)comm->rank,
+                                   .parts = (size_t)comm->size};
     smoe_tokenizer *tokenizer = NULL;
     smoe_loader *loader = NULL;
-    smoe_batch batch;
     gathered g = {0};
     double start = smoe_now();
-    size_t images = 0;
-    int status = -1, more = -1;
     *result = (smoe_eval){0};
-    if (smoe_tokenizer_open(&tokenizer, spec, err) ||
-        gathered_open(&g, model, spec, set, batch_size, err))
-        goto out;
-    if (g.classified &&
-        smoe_zeroshot_classes(&g.classes, model, spec, set, tokenizer, batch_size, err))
-        goto out;
+    int status = smoe_tokenizer_open(&tokenizer, spec, err);
+    if (!status) status = gathered_open(&g, model, spec, set, batch_size, err);
+    if (!status && g.classified) /* every process embeds the texts of all classes */
+        status = smoe_zeroshot_classes(&g.classes, model, spec, set, tokenizer, batch_size, err);
     options.tokenizer = tokenizer;
-    if (smoe_loader_open(&loader, set, spec, &options, err)) goto out;
-    while ((more = smoe_loader_next(loader, &batch, err)) > 0) {
-        if (take_batch(&g, model, spec, &batch, images, err)) goto out;
-        images += batch.images;
-        if (sink && sink(user, &batch, g.classified ? g.logits : NULL, g.N, err)) goto out;
+    if (!status) status = smoe_loader_open(&loader, set, spec, &options, err);
+    status = smoe_comm_agree(comm, status, NULL, err);
+    if (!status) {
+        status = take_batches(&g, model, spec, loader, comm, sink, user, err);
+        smoe_model_serve(model);
+        status = smoe_comm_agree(comm, status, NULL, err);
     }
-    if (more < 0) goto out;
-    status = images ? conclude(&g, outcomes, result, err)
-                    : smoe_fail(err, SMOE_DATA, "no images to evaluate");
-    result->seconds = smoe_now() - start;
-out:
+    if (!status) {
+        join(&g, comm);
+        status = g.n ? losses(&g, model, spec->train.loss, err)
+                     : smoe_fail(err, SMOE_DATA, "no images to evaluate");
+        if (!status) status = conclude(&g, outcomes, result, err);
+        result->seconds = smoe_now() - start;
+    }
     smoe_loader_free(loader);
     smoe_tokenizer_free(tokenizer);
     gathered_free(&g);

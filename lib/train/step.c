@@ -33,16 +33,19 @@ static size_t all_units(const smoe_step *s) {
 static int allocate(smoe_step *s, smoe_err *err) {
     size_t layers = smoe_model_moe_layers(s->model);
     bool several = s->comm->size > 1;
-    s->dlogits = calloc(s->images * s->N, sizeof *s->dlogits);
-    s->losses = calloc(s->images, sizeof *s->losses);
+    size_t rows = s->pairs ? s->N : s->images;
+    s->dlogits = calloc(rows * s->N, sizeof *s->dlogits);
+    s->losses = calloc(rows, sizeof *s->losses);
     s->sums = calloc(s->pieces * numbers(s), sizeof *s->sums);
     s->stats = calloc(layers + 1, sizeof *s->stats);
-    size_t B = s->spec->train.batch_size;
+    size_t B = s->spec->train.batch_size, D = smoe_model_width(s->model);
     if (s->pairs) s->target = calloc(B * B, sizeof *s->target);
     for (size_t b = 0; s->target && b < B; b++) s->target[b * B + b] = 1;
+    for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = malloc(B * D * sizeof(real));
     if (several) s->block = malloc(SMOE_COMM_BLOCK * sizeof *s->block);
     if (several) s->squares = calloc(all_units(s), sizeof *s->squares);
-    if (s->dlogits && s->losses && s->sums && s->stats && (!s->pairs || s->target) &&
+    if (s->dlogits && s->losses && s->sums && s->stats &&
+        (!s->pairs || (s->target && s->embedded[0] && s->embedded[1])) &&
         (!several || (s->block && s->squares)))
         return 0;
     return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images",
@@ -90,6 +93,8 @@ void smoe_step_free(smoe_step *s) {
     free(s->losses);
     free(s->stats);
     free(s->target);
+    for (int k = 0; k < 2; k++) free(s->embedded[k]);
+    s->embedded[0] = s->embedded[1] = NULL;
     s->block = s->dlogits = s->target = NULL;
     s->squares = s->sums = s->losses = NULL;
     s->stats = NULL;
@@ -163,33 +168,71 @@ static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
                      isfinite(loss) ? "norm of the gradient" : "loss");
 }
 
-/* Logits [images,N] of the images from `first` on; of pairs the batch is whole, one piece. */
-static const real *forward(const smoe_step *s, const smoe_batch *batch, size_t first,
-                           const smoe_pass *pass) {
-    const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
-    size_t side = s->spec->data.image_size, pixels = s->spec->data.channels * side * side;
-    if (s->pairs) {
-        smoe_model_forward_pairs(s->model, &in, pass);
-        return smoe_model_pairs(s->model)->logits;
-    }
-    smoe_model_forward(s->model, batch->pixels + first * pixels, pass);
-    return smoe_model_logits(s->model);
+/* The place in the whole batch of piece i of those here. */
+static size_t place_of(const smoe_step *s, size_t i) {
+    return ((size_t)s->comm->rank * s->pieces + i) * s->images;
 }
 
-/* Forward, loss and backward of piece i of those here. */
+/* Logits of piece i, or embeddings. */
+static void forward(const smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
+    size_t side = s->spec->data.image_size, first = i * s->images;
+    const real *pixels = batch->pixels + first * s->spec->data.channels * side * side;
+    pass->first = place_of(s, i);
+    if (s->pairs)
+        smoe_model_embed_pairs(s->model,
+                               &(smoe_inputs){pixels, batch->tokens + first * s->spec->text.context,
+                                              batch->lengths + first},
+                               pass);
+    else
+        smoe_model_forward(s->model, pixels, pass);
+}
+
+static void put_loss(double *sums, const smoe_task_sums *task) {
+    sums[LOSS] = task->loss;
+    sums[CORRECT] = (double)task->correct;
+}
+
+/* The loss of a task that compares all images of the batch with all captions: every piece is
+ * embedded, and every process compares everything. The gradient of the scale and the loss count in
+ * the first piece. */
+static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
+    size_t B = s->N, D = smoe_model_width(s->model), rows = s->images * D;
+    const smoe_train_spec *train = &s->spec->train;
+    bool chief = s->comm->rank == 0;
+    for (int k = 0; k < 2; k++) memset(s->embedded[k], 0, B * D * sizeof(real));
+    for (size_t i = 0; i < s->pieces; i++) {
+        forward(s, batch, i, pass);
+        const real *out[] = {smoe_model_logits(s->model), smoe_model_texts(s->model)};
+        for (int k = 0; k < 2; k++)
+            memcpy(s->embedded[k] + place_of(s, i) * D, out[k], rows * sizeof(real));
+        put_loss(s->sums + i * numbers(s), &(smoe_task_sums){0});
+    }
+    for (int k = 0; k < 2; k++) smoe_comm_join(s->comm, s->embedded[k], B * D * sizeof(real));
+    const real *logits = smoe_model_compare(s->model, s->embedded[0], s->embedded[1], B);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
+    smoe_task_sums task = {0};
+    smoe_task_of(train->loss)
+        ->batch(&task, s->dlogits, s->losses, logits, s->target, B, B, B, train->label_smoothing);
+    if (chief) put_loss(s->sums, &task);
+    smoe_clock_lap(pass->clock, SMOE_PART_loss);
+    smoe_model_compare_backward(s->model, s->dlogits, B, chief);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
+}
+
+/* Forward, loss and backward of piece i of those here; of pairs there is a loss already, and of a
+ * single piece what a backward pass needs. */
 static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
     const smoe_train_spec *train = &s->spec->train;
-    size_t first = i * s->images;
     double *sums = s->sums + i * numbers(s);
-    smoe_task_sums task = {0};
-    pass->first = ((size_t)s->comm->rank * s->pieces + i) * s->images;
-    const real *logits = forward(s, batch, first, pass);
-    const real *target = s->pairs ? s->target : batch->target + first * s->N;
-    smoe_task_of(train->loss)
-        ->batch(&task, s->dlogits, s->losses, logits, target, pass->images, s->N, pass->whole,
-                train->label_smoothing);
-    sums[LOSS] = task.loss;
-    sums[CORRECT] = (double)task.correct;
+    if (!s->pairs || s->pieces > 1) forward(s, batch, i, pass);
+    if (!s->pairs) {
+        smoe_task_sums task = {0};
+        smoe_task_of(train->loss)
+            ->batch(&task, s->dlogits, s->losses, smoe_model_logits(s->model),
+                    batch->target + i * s->images * s->N, pass->images, s->N, pass->whole,
+                    train->label_smoothing);
+        put_loss(sums, &task);
+    }
     sums[AUX] = smoe_model_losses(s->model).aux;
     sums[Z] = smoe_model_losses(s->model).z;
     smoe_model_counts(s->model, sums + COUNTS);
@@ -270,6 +313,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
                       .whole = whole,
                       .clock = clock};
     s->bad[0] = '\0';
+    if (s->pairs) compare_batch(s, batch, &pass);
     for (size_t i = 0; i < s->pieces; i++) {
         run_piece(s, batch, i, &pass);
         smoe_pieces_add(&s->tree, params, i);
@@ -294,6 +338,9 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     smoe_divided parts = {0};
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
     smoe_comm_expect_sum(comm, stats_at(params), other);
+    size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
+    for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
+        smoe_comm_expect_join(comm, embedded, other);
     smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
                                  &sent[SMOE_TRAFFIC_GRADIENTS]);
     bool divides = smoe_optim_divides(train);

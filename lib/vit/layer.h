@@ -393,8 +393,8 @@ void smoe_pairs_reserve(smoe_pairs *l, const smoe_space *space);
 void smoe_pairs_cost(const smoe_pairs *l, smoe_costs *costs, size_t B);
 /* From embeddings [B,D] to l->logits. */
 void smoe_pairs_forward(smoe_pairs *l, const real *images, const real *texts, size_t B);
-/* To l->d. */
-void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B);
+/* To l->d, and where it `learns` to the gradients of scale and bias. */
+void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B, bool learns);
 /* After an update: the factor of the cosines is at most 100. */
 void smoe_pairs_bound(const smoe_pairs *l);
 /* The factor of the cosines, and the bias. */

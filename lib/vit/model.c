@@ -237,7 +237,10 @@ static void reserve(smoe_model *m, const smoe_space *space) {
         space->scratch->used = scratch;
         e->type->reserve(e, &own);
     }
-    if (m->paired) smoe_pairs_reserve(&m->pairs, space);
+    if (!m->paired) return;
+    smoe_space pairs = *space; /* in training, of all pieces of a batch */
+    if (space->train && pairs.B < m->spec.train.batch_size) pairs.B = m->spec.train.batch_size;
+    smoe_pairs_reserve(&m->pairs, &pairs);
 }
 
 /* Gives every buffer its place in the arenas. */
@@ -305,20 +308,33 @@ void smoe_model_forward_texts(smoe_model *m, const uint32_t *tokens, const size_
     encode(m, SMOE_TOWER_TEXT, pass);
 }
 
-void smoe_model_forward_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
+void smoe_model_embed_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
     smoe_model_forward(m, in->pixels, pass);
     smoe_model_forward_texts(m, in->tokens, in->lengths, pass);
-    smoe_pairs_forward(&m->pairs, smoe_model_logits(m), smoe_model_texts(m), pass->images);
+}
+
+const real *smoe_model_compare(smoe_model *m, const real *images, const real *texts, size_t B) {
+    smoe_pairs_forward(&m->pairs, images, texts, B);
+    return m->pairs.logits;
+}
+
+void smoe_model_forward_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
+    smoe_model_embed_pairs(m, in, pass);
+    smoe_model_compare(m, smoe_model_logits(m), smoe_model_texts(m), pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
+}
+
+void smoe_model_compare_backward(smoe_model *m, const real *dlogits, size_t B, bool learns) {
+    smoe_pairs_backward(&m->pairs, dlogits, B, learns);
 }
 
 void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pass) {
     smoe_clock_start(pass->clock);
-    if (m->paired) smoe_pairs_backward(&m->pairs, dlogits, pass->images);
     for (int i = 0; i < SMOE_TOWERS; i++) {
         smoe_encoder *e = m->encoder[i];
         if (!e || !e->trained) continue;
-        e->type->backward(e, m->paired ? m->pairs.d[i] : dlogits, &m->in, pass);
+        const real *dout = m->paired ? m->pairs.d[i] + pass->first * m->pairs.D : dlogits;
+        e->type->backward(e, dout, &m->in, pass);
     }
 }
 

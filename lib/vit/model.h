@@ -58,18 +58,26 @@ const real *smoe_model_features(const smoe_model *model);
 
 /* If the task of a model compares images with captions (smoe_task_pairs), the logits of an image
  * are its embedding [D], not normalised. The first function does the same for texts: from tokens
- * [B, text.context] and lengths [B], as in smoe_inputs, to smoe_model_texts [B, D]. The other does
- * both, and computes the similarities [B, B] of smoe_model_pairs (NULL for other models). */
+ * [B, text.context] and lengths [B], as in smoe_inputs, to smoe_model_texts [B, D]; the second does
+ * both. The third gets embeddings of images and texts [B, D] and returns their similarities [B, B],
+ * which smoe_model_pairs has too (NULL for other models). The last embeds and compares. */
 void smoe_model_forward_texts(smoe_model *model, const uint32_t *tokens, const size_t *lengths,
                               const smoe_pass *pass);
+void smoe_model_embed_pairs(smoe_model *model, const smoe_inputs *in, const smoe_pass *pass);
+const real *smoe_model_compare(smoe_model *model, const real *images, const real *texts, size_t B);
 void smoe_model_forward_pairs(smoe_model *model, const smoe_inputs *in, const smoe_pass *pass);
 const real *smoe_model_texts(const smoe_model *model);
 const smoe_pairs *smoe_model_pairs(const smoe_model *model);
 /* Numbers of an image's logits: N, or D. */
 size_t smoe_model_width(const smoe_model *model);
 
-/* dlogits [B, N], or [B, B] of pairs -> adds to every parameter's gradient (a fresh one counts as
- * zero, base/param.h); the gradients of the auxiliary losses included. */
+/* From the gradient [B, B] of the similarities to those of the embeddings. With `learns` also adds
+ * to the gradients of logit_scale and logit_bias: once per batch. */
+void smoe_model_compare_backward(smoe_model *model, const real *dlogits, size_t B, bool learns);
+
+/* dlogits [B, N] -> adds to every parameter's gradient (a fresh one counts as zero, base/param.h);
+ * the gradients of the auxiliary losses included. Models of pairs ignore dlogits: they go on from
+ * smoe_model_compare_backward, whose rows from pass->first on are those of this pass. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
 
 /* After an update: limits the parameter that has a bound, the factor of the similarities. */

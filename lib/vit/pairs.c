@@ -84,7 +84,7 @@ static void unit_backward(real *dp, const real *p, double length, size_t D) {
     for (size_t i = 0; i < D; i++) dp[i] = (real)(((double)dp[i] - (double)p[i] * along) / length);
 }
 
-void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B) {
+void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B, bool learns) {
     size_t D = l->D;
     double bias = smoe_pairs_bias(l), scaled = 0, shifted = 0;
     SMOE_SHARED(elementwise, B * B)
@@ -102,8 +102,8 @@ void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B) {
     }
     real *dscale = smoe_gradient(l->params, l->scale);
     real *dbias = l->biased ? smoe_gradient(l->params, l->bias) : NULL;
-    if (dscale) *dscale += (real)scaled;
-    if (dbias) *dbias += (real)shifted;
+    if (dscale && learns) *dscale += (real)scaled;
+    if (dbias && learns) *dbias += (real)shifted;
     smoe_product p[] = {smoe_product_of(l->d[0], D, B, D, B, smoe_matrix_of(dlogits, B),
                                         smoe_matrix_of(l->unit[1], D)),
                         smoe_product_of(l->d[1], D, B, D, B, smoe_transposed(dlogits, B),

@@ -20,6 +20,34 @@ status 2 smoe inspect whole 'eval.zeroshot=[]' -o none 2>err
 grep -q 'eval.zeroshot' err || fail "of an inspection without texts: $(cat err)"
 status 0 smoe inspect whole -q -o looked --images 1
 
+# In pieces: all of the batch is compared, so loss and gradient are those of one piece but for rounding (sums of 24 bits in another
+# order: 1e-5 is 80 units in the last place). The loss of an evaluation depends neither on pieces nor on who evaluates.
+first() { sed -n '1s/.*"train\/loss":\([^,]*\),.*"train\/gradient_norm":\([^,}]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+tested() { grep -o '"test/loss":[^,]*' "$1/metrics.jsonl" | tail -n 1; }
+for loss in contrastive contrastive-sigmoid; do
+    for G in 1 2 4; do
+        status 0 smoe train tiny.yaml -q $pairs train.loss=$loss train.pieces=$G train.optimizer.lr=0 train.schedule.warmup=0 -o "pieces$G-$loss"
+        echo "$(first "pieces1-$loss") $(first "pieces$G-$loss")" | awk 'NF == 4 && ($1 - $3) ^ 2 <= (1e-5 * $1) ^ 2 && ($2 - $4) ^ 2 <= (1e-5 * $2) ^ 2 { ok = 1 } END { exit !ok }' ||
+            fail "$loss, $G pieces: loss and norm $(first "pieces$G-$loss"), of one piece $(first "pieces1-$loss")"
+        [ "$(tested "pieces1-$loss")" = "$(tested "pieces$G-$loss")" ] || fail "$loss, $G pieces: $(tested "pieces$G-$loss")"
+    done
+done
+stop_and_resume pieces tiny.yaml -q $pairs train.pieces=2
+status 0 smoe train tiny.yaml -q $pairs train.pieces=2 -o in2
+same_run in2 pieces
+if [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] && command -v mpirun >/dev/null; then
+    several="mpirun --oversubscribe --allow-run-as-root -n"
+    keys="$pairs train.pieces=4 model.dropout=0.1"
+    status 0 smoe train tiny.yaml -q $keys "$zeroshot" -o alone
+    status 0 $several 2 smoe train tiny.yaml -q -j1 $keys "$zeroshot" train.experts_over=2 -o two
+    status 0 $several 4 smoe train tiny.yaml -q -j1 $keys "$zeroshot" -o four
+    same_run alone two
+    same_run alone four
+    status 0 $several 2 smoe eval alone -q -j1 --json --logits two.npy >two.out
+    status 0 smoe eval alone -q --json --logits one.npy >one.out
+    cmp one.out two.out && cmp one.npy two.npy || fail "evaluated by two processes: $(cat two.out)"
+fi
+
 # LiT: the image tower of a trained classifier, with another number of threads.
 status 0 smoe train tiny.yaml -q train.steps=4 -o classifier
 groups='train.optimizer.groups=[{match: "text.*"}, {match: "logit_*"}, {match: "*", frozen: true}]'

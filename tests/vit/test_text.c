@@ -51,6 +51,11 @@ static smoe_task_sums forward(subject *s) {
     return sums;
 }
 
+static void backward(subject *s) {
+    smoe_model_compare_backward(s->rig.model, s->dlogits, B, true);
+    smoe_model_backward(s->rig.model, NULL, &s->rig.pass);
+}
+
 /* ---- laws ------------------------------------------------------------------------------------ */
 
 static void embed(subject *s, real *out) {
@@ -222,7 +227,7 @@ static void same_bits(void **state) {
         smoe_threads_set(threads);
         make(&s, PAIRS);
         forward(&s);
-        smoe_model_backward(s.rig.model, s.dlogits, &s.rig.pass);
+        backward(&s);
         size_t size = s.rig.params->trained * sizeof(real);
         if (first) assert_memory_equal(first, s.rig.params->g, size);
         if (!first) memcpy(first = malloc(size), s.rig.params->g, size);
@@ -250,7 +255,7 @@ static void locked_image_tower(void **state) {
     smoe_pass evaluation = locked.rig.pass;
     evaluation.train = false;
     forward(&locked);
-    smoe_model_backward(locked.rig.model, locked.dlogits, &locked.rig.pass);
+    backward(&locked);
     real trained[B * 8], evaluated[B * 8];
     memcpy(trained, smoe_model_logits(locked.rig.model), sizeof trained);
     smoe_model_forward(locked.rig.model, locked.rig.image, &evaluation);
@@ -281,7 +286,7 @@ static void check(const char *keys) {
     s.rig.params->w[smoe_params_find(s.rig.params, "logit_scale")->offset] = log(2);
     for (int i = 0; i < 2; i++) {
         forward(&s);
-        smoe_model_backward(s.rig.model, s.dlogits, &s.rig.pass);
+        backward(&s);
     }
     for (size_t i = 0; i < s.rig.params->trained; i++) s.rig.params->g[i] /= 2;
     gradcheck c = {.loss = loss, .choices = choices, .user = &s, .most = 12, .least = 1e-7};
