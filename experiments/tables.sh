@@ -7,6 +7,8 @@ shift
 
 # Lines of CSV, with quotes, as the fields f[1] ...
 csv='
+    # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k".
+    function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : "") short }
     function split_csv(line, f,    n, c, quoted, i) {
         n = 1; f[n] = ""; quoted = 0
         for (i = 1; i <= length(line); i++) {
@@ -29,8 +31,7 @@ settings() {
     NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
         for (i = at["status"] ? 2 : 1; i < (at["status"] ? at["status"] : at["loss"]); i++) if (i != at["seed"]) {
-            short = head[i]; sub(/.*\./, "", short)
-            key = key (key ? ", " : "") short " " f[i]
+            key = key (key ? ", " : "") name_of(head[i]) " " f[i]
         }
         if (!(key in n)) order[++keys] = key
         p = f[at["precision_at_1"]]
@@ -60,10 +61,9 @@ differences() {
     NR > 1 && f[at["metric"]] == "precision_at_1" {
         key = ""
         for (i = 1; i < at["reference"]; i++) {
-            short = head[i]; sub(/.*\./, "", short)
-            key = key (key ? ", " : "") short " " (f[i] == "" ? "all" : f[i])
+            key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
         }
-        reference = f[at["reference"]]; gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
+        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
         printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
     }' "$1"
