@@ -1,6 +1,7 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
+#include "tensors/foreign.h"
 #include "tensors/shards.h"
 #include "tensors/safetensors.h"
 
@@ -49,12 +50,6 @@ static const struct {
     const char *ending; /* NULL: any */
     const char *text;
 } others[] = {
-    {"PK\3\4", 4, ".npz",
-     "NumPy arrays; in Python, rename and write them: "
-     "safetensors.numpy.save_file(dict(numpy.load('%s')), 'model.safetensors')"},
-    {"PK\3\4", 4, NULL,
-     "a file of PyTorch; in Python: safetensors.torch.save_file(torch.load('%s', "
-     "map_location='cpu'), 'model.safetensors')"},
     {"\200", 1, NULL,
      "a pickle, as old files of PyTorch; in Python: safetensors.torch.save_file(torch.load('%s', "
      "map_location='cpu'), 'model.safetensors')"},
@@ -71,13 +66,15 @@ static bool ends(const char *text, const char *ending) {
     return length > tail && !strcmp(text + length - tail, ending);
 }
 
-/* Whether arg is a file of another kind; err then says so. */
+/* Whether arg is a file of a kind that is not read (tensors/foreign.h reads .npz and .pth); err
+ * then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
     char first[8] = {0};
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = fd >= 0 ? read(fd, first, sizeof first) : 0;
     if (fd >= 0) close(fd);
-    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0; i++) {
+    bool read_here = got > 0 && smoe_foreign_begins(first, (size_t)got);
+    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !read_here; i++) {
         bool here = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
         if (!here || (others[i].ending && !ends(arg, others[i].ending))) continue;
         const char *text = others[i].text, *name = strstr(text, "%s");

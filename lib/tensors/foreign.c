@@ -669,12 +669,29 @@ static bool is_open_clip(const char *name) {
            !strncmp(name, "visual.trunk.", strlen("visual.trunk."));
 }
 
+/* open_clip's projection of images has a bias only if asked for; without one it is 0. */
+static int add_projection_bias(foreign *f, smoe_err *err) {
+    static const char weight[] = "visual.head.proj.weight", bias[] = "visual.head.proj.bias";
+    static const char zero[sizeof(double)];
+    const piece *found = NULL;
+    for (size_t i = 0; i < f->pieces; i++) {
+        if (!strcmp(f->piece[i].name, bias)) return 0;
+        if (!strcmp(f->piece[i].name, weight) && f->piece[i].ndim == 2) found = &f->piece[i];
+    }
+    if (!found) return 0;
+    piece p = {.type = found->type, .bytes = found->bytes, .ndim = 1, .data = zero};
+    p.dim[0] = found->dim[0]; /* the same element, with a stride of 0 */
+    memcpy(p.name, bias, sizeof bias);
+    return piece_add(f, &p, err);
+}
+
 /* From the names of timm, Hugging Face or open_clip. */
 static int make_named(void **made, size_t *size, foreign *f, const smoe_pair *pairs, size_t count,
                       smoe_err *err) {
     bool clip = false;
     for (size_t i = 0; i < f->pieces; i++) clip |= is_open_clip(f->piece[i].name);
     for (size_t i = 0; clip && i < f->pieces; i++) strip_prefix(&f->piece[i]);
+    if (clip && add_projection_bias(f, err)) return smoe_fail_prefix(err, "%s", f->path);
     if (clip) return make(made, size, f, open_clip, CLIP_RULES, pairs, count, err);
     return make(made, size, f, hugging_face, HF_RULES, pairs, count, err);
 }

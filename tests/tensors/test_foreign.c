@@ -5,6 +5,7 @@
  * checked.
  */
 #include "scratch.h"
+#include "store/run.h"
 #include "tensors/foreign.h"
 #include "tensors/pickle.h"
 #include "zipfile.h"
@@ -78,13 +79,15 @@ static void assert_tensor(const smoe_safetensors *file, const expected *want, co
     }
 }
 
-/* The file at `path` has these tensors, and `more` others. */
+/* The file at `path`, opened as a user's argument is, has these tensors, and `more` others. */
 static void assert_model(const char *path, size_t more) {
     smoe_safetensors *file;
     smoe_err err = {0};
     size_t count = 0;
-    char name[96];
-    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    char name[96], *model, *spec;
+    if (smoe_run_model(path, NULL, &model, &spec, &file, &err)) fail_msg("%s", err.text);
+    free(model);
+    free(spec);
     for (size_t i = 0; i < TABLE; i++)
         for (size_t b = 0; b < (strchr(table[i].name, '#') ? BLOCKS : 1); b++, count++)
             assert_tensor(file, &table[i], numbered(name, table[i].name, b));
@@ -513,6 +516,26 @@ static void names_of_open_clip(void **state) {
     smoe_safetensors_free(file);
 }
 
+/* open_clip's projection of images has no bias unless asked for: here it is 0. */
+static void projection_without_bias(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    const smoe_tensor tensors[] = {
+        {.name = "visual.trunk.fc_norm.bias", .ndim = 1, .dim = {2}, .size = 2, .data = values},
+        {.name = "visual.head.proj.weight", .ndim = 2, .dim = {3, 2}, .size = 6, .data = values}};
+    smoe_safetensors *file;
+    smoe_err err;
+    scratch_path(s, path, "clip.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, tensors, 2, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    const smoe_tensor *t = smoe_safetensors_find(file, "head.proj.bias");
+    assert_non_null(t);
+    assert_true(t->ndim == 1 && t->dim[0] == 3);
+    for (size_t i = 0; i < 3; i++) assert_true(((const float *)t->data)[i] == 0);
+    smoe_safetensors_free(file);
+}
+
 /* ---- files that are refused ------------------------------------------------------------------ */
 
 static void assert_refused(const char *path, const char *const *words) {
@@ -693,10 +716,10 @@ static void small_files_stay_small(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_of_vit),          cmocka_unit_test(pickles_of_tensors),
-        cmocka_unit_test(names_of_hugging_face),  cmocka_unit_test(names_of_open_clip),
-        cmocka_unit_test(hostile_arrays),         cmocka_unit_test(hostile_pickles),
-        cmocka_unit_test(small_files_stay_small),
+        cmocka_unit_test(arrays_of_vit),           cmocka_unit_test(pickles_of_tensors),
+        cmocka_unit_test(names_of_hugging_face),   cmocka_unit_test(names_of_open_clip),
+        cmocka_unit_test(projection_without_bias), cmocka_unit_test(hostile_arrays),
+        cmocka_unit_test(hostile_pickles),         cmocka_unit_test(small_files_stay_small),
     };
     struct CMUnitTest all[sizeof tests / sizeof *tests];
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
