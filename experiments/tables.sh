@@ -5,8 +5,15 @@
 dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME [COLUMN...]}
 shift
 
+# rows.txt, where it is there, has a name for each setting, in the order of the sweep.
+rows=$dir/rows.txt
+
 # Lines of CSV, with quotes, as the fields f[1] ...
 csv='
+    function row_name(key) {
+        if (!(key in named)) { named[key] = key; if ((getline line < rows) > 0) named[key] = line }
+        return named[key] ? named[key] : "as trained"
+    }
     # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k".
     function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : "") short }
     function split_csv(line, f,    n, c, quoted, i) {
@@ -22,11 +29,22 @@ csv='
     NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     { split_csv($0, f) }'
 
+# Of two files the first is results.csv, for the names of its settings.
+settings='
+    FNR == 1 && NR > 1 { split("", at); columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
+    FNR == NR { # the settings, for their names
+        key = ""
+        for (i = 2; FNR > 1 && i < at["status"]; i++) if (i != at["seed"]) key = key (key ? ", " : "") name_of(head[i]) " " f[i]
+        if (FNR > 1 && at["status"]) row_name(key)
+        next
+    }
+'
+
 # Settings in the order of the sweep: seeds, mean and standard deviation of precision, mean of the loss.
 settings() {
     table=$1
     shift
-    awk -v more="$*" "$csv"'
+    awk -v rows="$rows" -v more="$*" "$csv"'
     NR == 1 { extra = split(more, column, " ") }
     NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
@@ -47,7 +65,7 @@ settings() {
         for (k = 1; k <= keys; k++) {
             key = order[k]; mean = sum[key] / n[key]
             sd = n[key] > 1 ? sqrt((square[key] - n[key] * mean * mean) / (n[key] - 1)) : 0
-            printf "| %s | %d | %.4f | %.4f | %.4f |", key ? key : "as trained", n[key], mean, sd, loss[key] / n[key]
+            printf "| %s | %d | %.4f | %.4f | %.4f |", row_name(key), n[key], mean, sd, loss[key] / n[key]
             for (i = 1; i <= extra; i++) printf " %.4g |", further[key, i] / n[key]
             print ""
         }
@@ -57,16 +75,18 @@ settings() {
 # Differences of precision, paired by seed; a setting that the reference fixes too is not repeated.
 differences() {
     [ -f "$1" ] || return 0
-    awk "$csv"'
-    NR > 1 && f[at["metric"]] == "precision_at_1" {
+    awk -v rows="$rows" "$csv$settings"'
+    FNR > 1 && f[at["metric"]] == "precision_at_1" {
         key = ""
         for (i = 1; i < at["reference"]; i++) {
             key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
         }
+        if (key in named) key = named[key]
         reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
+        gsub(/,? [a-z_0-9]+ \*/, "", reference)
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
         printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
-    }' "$1"
+    }' "$dir/results.csv" "$1"
 }
 
 # What smoe inspect says of several runs, means over them: precision with other experts, and what the choice of an expert tells.
@@ -111,8 +131,10 @@ fi
 
 [ -f "$dir/primary.csv" ] || exit 0
 echo
-awk "$csv"'
-    NR == 1 { print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
+awk -v rows="$rows" "$csv$settings"'
+    function side(text) { gsub(/=/, " ", text); return text in named ? named[text] : text }
+    FNR == 1 { print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
     { gsub(/(evaluate\.)?model\.moe\./, "", f[at["contrast"]]); gsub(/,/, ", ", f[at["contrast"]])
+        if (split(f[at["contrast"]], sides, " - ") == 2) f[at["contrast"]] = side(sides[1]) " - " side(sides[2])
         printf "| %s | %+.4f | %+.4f to %+.4f | %.2g | %s |\n", f[at["contrast"]], f[at["value"]], f[at["low"]], f[at["high"]], f[at["adjusted"]], f[at["finding"]] }
-' "$dir/primary.csv"
+' "$dir/results.csv" "$dir/primary.csv"
