@@ -1,6 +1,7 @@
 /*
- * Internal to image-folder: the list of its images, made by folder_list.c, with the classes of
- * folder_labels.c where data.labels names a table, and read by source_folder.c.
+ * Internal to image-folder: the list of its images. folder_list.c finds them, folder_settle.c
+ * chooses split and classes (of folder_labels.c where data.labels names a table), and
+ * source_folder.c reads them.
  */
 #ifndef SMOE_DATA_FOLDER_H
 #define SMOE_DATA_FOLDER_H

@@ -1,27 +1,19 @@
 /*
- * The manifest of a sweep on disk and the claims on its trials; see sweep.h. The manifest is
- * written once, completely, and replaced only by one that has more trials after the old ones. The
- * state of a trial is in a separate file, written by the process that holds its claim.
+ * The manifest of a sweep as text, written and read; see sweep.h for what it is and sweep_folder.c
+ * for the folder in which it lies.
  */
 #include "sweep/manifest.h"
-#include "base/frame.h"
-#include "compare/primary.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "store/run.h"
+#include "base/frame.h"
+#include "compare/primary.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { MANIFEST_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
+enum { MANIFEST_MOST = 1 << 30 };
 
 /* The digest of the whole manifest is in its first line, that of a claim at its end. */
 static const char MARK[] = "\"xxh3\":\"", MARK_INDENTED[] = "\"xxh3\": \"";
@@ -192,8 +184,12 @@ static int compare_starts(const smoe_sweep *was, const smoe_sweep *is, smoe_err 
                      was->upcycle ? ", upcycled" : "");
 }
 
-/* Reports what differs between two sweeps that should be the same. */
-static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (compare_plans(was, is, err) || compare_starts(was, is, err)) return -1;
+    return compare_evaluations(was, is, err);
+}
+
+int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: is another sweep: it has %zu cells, the spec now makes %zu; --extend "
@@ -207,134 +203,16 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
                              "); -o DIR chooses another folder",
                              was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
                              was->trial[i].hash);
-    if (compare_plans(was, is, err) || compare_starts(was, is, err)) return -1;
-    return compare_evaluations(was, is, err);
+    return smoe_manifest_compare_settings(was, is, err);
 }
 
-static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
+int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
     char *path = smoe_text_format("%s/cells.jsonl", dir);
     size_t size = 0;
     char *text = manifest_text(sweep, &size);
     int status = path && text ? smoe_file_write(path, text, size, err) : no_memory(dir, err);
     free(path);
     free(text);
-    return status;
-}
-
-/* What the manifest is called between the removal of a sweep and the one that replaces it: a folder
- * with other files in it is still known for a sweep's, should the process be killed then. */
-#define REMOVED "cells.jsonl" SMOE_FILE_TEMPORARY "removed"
-
-static int remove_in(const char *dir, const char *name, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", dir, name);
-    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
-    free(path);
-    return status;
-}
-
-/* ---- making the folder ----------------------------------------------------------------------- */
-
-/* Held, or left by a process that was killed, while a manifest is written. */
-#define MANIFEST_CLAIM "manifest.claim"
-
-static int is_entry(const struct dirent *entry) {
-    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-           strncmp(entry->d_name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1);
-}
-
-/* Files that exist only after the first manifest is complete. */
-static int is_foreign(const struct dirent *entry) {
-    static const char temporary[] = "cells.jsonl" SMOE_FILE_TEMPORARY;
-    return is_entry(entry) && strcmp(entry->d_name, "claims") &&
-           strncmp(entry->d_name, temporary, sizeof temporary - 1);
-}
-
-/* Is it a folder without entries of the kind? */
-static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
-    struct dirent **list = NULL;
-    int count = scandir(folder, &list, kind, NULL);
-    for (int i = 0; i < count; i++) free(list[i]);
-    free(list);
-    return !count;
-}
-
-/* A folder that has only remains of a sweep that ended before its manifest was complete is treated
- * as if it did not exist. */
-static bool not_begun(const char *dir) {
-    char *claims = smoe_text_format("%s/claims", dir);
-    bool bare = claims && holds_none(dir, is_foreign) &&
-                (access(claims, F_OK) || holds_none(claims, is_entry));
-    free(claims);
-    return bare;
-}
-
-static int fail_there(const char *dir, smoe_err *err) {
-    return smoe_fail(err, SMOE_USAGE,
-                     "%s: exists already; --resume continues a sweep, --extend adds cells to one, "
-                     "--force replaces it",
-                     dir);
-}
-
-static int make_folder(const char *path, smoe_err *err) {
-    if (smoe_file_make_parents(path, err)) return -1;
-    if (!mkdir(path, 0777)) return smoe_file_sync_parent(path, err);
-    if (errno == EEXIST) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
-}
-
-/* Waits for the claim on the manifest, which a process that writes it must hold. */
-static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) {
-    const struct timespec nap = {.tv_nsec = 20000000};
-    smoe_claim_seen seen = {0};
-    char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
-    int got = path ? 0 : no_memory(claims, err);
-    while (!got && !(got = smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, &seen, err)))
-        nanosleep(&nap, NULL);
-    free(path);
-    return got < 0 ? -1 : 0;
-}
-
-/* Replaces this sweep by the one in the folder, if they are the same. */
-static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    smoe_sweep old;
-    int status = smoe_sweep_open(&old, dir, err);
-    if (!status) status = compare(&old, sweep, err);
-    if (status) {
-        smoe_sweep_free(&old);
-        return -1;
-    }
-    smoe_sweep_free(sweep);
-    *sweep = old;
-    return 0;
-}
-
-/* The first manifest of a folder. */
-static int begin(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
-    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
-    if (!status) status = write_manifest(sweep, dir, err);
-    if (!status) status = remove_in(dir, REMOVED, err);
-    return status;
-}
-
-int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
-    char *claims = smoe_text_format("%s/claims", dir);
-    smoe_claim claim = {0};
-    int status = -1;
-    if (!claims) {
-        no_memory(dir, err);
-    } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
-        fail_there(dir, err);
-    } else if (!make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
-        if (!smoe_file_holds(dir, "cells.jsonl"))
-            status = begin(sweep, dir, err);
-        else /* another process may have been faster */
-            status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
-    }
-    smoe_claim_release(&claim);
-    /* Without a manifest, an otherwise empty folder goes as well. */
-    if (status && claims && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
-    free(claims);
     return status;
 }
 
@@ -420,8 +298,7 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         read_text(&sweep->figure.line, figure, "line") ||
         read_text(&sweep->figure.title, figure, "title") || read_text(&sweep->run, line, "run") ||
         read_text(&sweep->checkpoint, line, "checkpoint") ||
-        read_text(&sweep->init, line, "init") ||
-        read_text(&sweep->reference, line, "reference") ||
+        read_text(&sweep->init, line, "init") || read_text(&sweep->reference, line, "reference") ||
         read_plan(&sweep->plan, json_object_get(line, "plan")))
         return -1;
     sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
@@ -468,273 +345,16 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
                      sweep->trials, trials);
 }
 
-int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
-    char *path = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
+int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) {
+    char *text = NULL;
     size_t size = 0;
-    int status = -1;
-    if (!path || !sweep->dir) {
-        no_memory(dir, err);
-    } else if (access(path, F_OK) && not_begun(dir)) {
-        smoe_fail(err, SMOE_USAGE,
-                  "%s: no sweep there; SPEC.yaml and its overrides with -o %s start one", dir, dir);
-    } else if (access(path, F_OK)) {
-        smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
-    } else if (!smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) {
-        smoe_seal seal = smoe_digest_sealed(text, size, strcspn(text, "\n"), MARK);
-        sweep->sealed = seal == SMOE_SEAL_RIGHT;
-        status = read_manifest(sweep, path, text, err);
-        if (!status && seal == SMOE_SEAL_WRONG)
-            status = smoe_fail(err, SMOE_DATA,
-                               "%s: changed since it was written: its digest is "
-                               "another",
-                               path);
-    }
+    if (smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) return -1;
+    smoe_seal seal = smoe_digest_sealed(text, size, strcspn(text, "\n"), MARK);
+    sweep->sealed = seal == SMOE_SEAL_RIGHT;
+    int status = read_manifest(sweep, path, text, err);
+    if (!status && seal == SMOE_SEAL_WRONG)
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: changed since it was written: its digest is another", path);
     free(text);
-    free(path);
-    if (status) smoe_sweep_free(sweep);
-    return status;
-}
-
-int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    int status = smoe_sweep_read(sweep, dir, err);
-    for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
-    if (status) smoe_sweep_free(sweep);
-    return status;
-}
-
-/* ---- trials ---------------------------------------------------------------------------------- */
-
-char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
-    return sweep->run ? strdup(sweep->run)
-                      : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
-}
-
-char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
-    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
-    char *dir = smoe_trial_dir(sweep, i);
-    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
-    free(dir);
-    return path;
-}
-
-static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
-    return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->trial[i].name, suffix);
-}
-
-int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
-                     smoe_claim_seen *seen, smoe_err *err) {
-    char *path = claim_path(sweep, i, "claim");
-    char *claims = smoe_text_format("%s/claims", sweep->dir);
-    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
-    int status = path && claims ? make_folder(claims, err) : no_memory(sweep->dir, err);
-    int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
-    free(claims);
-    free(path);
-    return got;
-}
-
-char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
-    char *path = claim_path(sweep, i, "claim");
-    char *holder = path ? smoe_claim_holder(path) : NULL;
-    free(path);
-    return holder;
-}
-
-int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
-    smoe_trial *trial = &sweep->trial[i];
-    char *path = claim_path(sweep, i, "json"), *text = NULL;
-    size_t size = 0;
-    int status = 0;
-    if (!path) return no_memory(sweep->dir, err);
-    json_decref(trial->outcome);
-    trial->outcome = NULL;
-    trial->state = SMOE_TRIAL_OPEN;
-    trial->sealed = false;
-    if (access(path, F_OK)) goto out;
-    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
-    if (status) goto out;
-    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
-    if (!trial->outcome) {
-        status = -1;
-        goto out;
-    }
-    const char *word = json_string_value(json_object_get(trial->outcome, "status"));
-    if (word && !strcmp(word, "done"))
-        trial->state = SMOE_TRIAL_DONE;
-    else if (word && !strcmp(word, "failed"))
-        trial->state = SMOE_TRIAL_FAILED;
-    else
-        status =
-            smoe_fail(err, SMOE_DATA,
-                      "%s: does not say how the cell ended; remove it to run the cell again", path);
-out:
-    free(text);
-    free(path);
-    return status;
-}
-
-int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
-    char *path = claim_path(sweep, i, "json");
-    int status =
-        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
-    json_decref(outcome);
-    free(path);
-    return status;
-}
-
-json_t *smoe_trial_failure(int code, const char *error) {
-    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
-}
-
-/* ---- extending ------------------------------------------------------------------------------- */
-
-/* The number that a trial's name begins with. */
-static size_t number_of(const smoe_trial *trial) {
-    return (size_t)strtoull(trial->name, NULL, 10);
-}
-
-static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (strcmp(a->value[c], b->value[c])) return false;
-    return true;
-}
-
-/* Finds the trial that equals `was` among those from `from` on, moves it to place `from` and gives
- * it its old name. */
-static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, const smoe_trial *was,
-                      smoe_err *err) {
-    size_t i = from;
-    while (i < sweep->trials && !same_values(sweep, &sweep->trial[i], was)) i++;
-    if (i == sweep->trials)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: cell %s is not among the cells of the spec; --extend needs all "
-                         "existing cells and new ones",
-                         old->dir, was->name);
-    if (sweep->trial[i].hash != was->hash)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s: cell %s (%016" PRIx64 ") would now be a different one (%016" PRIx64
-            "): the spec or its overrides are different; -o DIR chooses another folder",
-            old->dir, was->name, was->hash, sweep->trial[i].hash);
-    smoe_trial trial = sweep->trial[i];
-    free(trial.name);
-    trial.name = strdup(was->name);
-    memmove(&sweep->trial[from + 1], &sweep->trial[from], (i - from) * sizeof trial);
-    sweep->trial[from] = trial;
-    return trial.name ? 0 : no_memory(old->dir, err);
-}
-
-/* The unchanged trials of the old sweep first, then the new ones, with numbers that continue. */
-static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
-    bool same = sweep->columns == old->columns;
-    size_t next = 0;
-    for (size_t c = 0; c < sweep->columns && same; c++)
-        same = !strcmp(sweep->column[c], old->column[c]);
-    if (!same)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: the keys it sweeps are different (one with a "
-                         "single value is not swept); -o DIR chooses another folder",
-                         old->dir);
-    if (compare_plans(old, sweep, err) || compare_starts(old, sweep, err) ||
-        compare_evaluations(old, sweep, err))
-        return -1;
-    for (size_t k = 0; k < old->trials; k++) {
-        if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
-        if (number_of(&old->trial[k]) >= next) next = number_of(&old->trial[k]) + 1;
-    }
-    for (size_t i = old->trials; i < sweep->trials; i++) {
-        smoe_trial *trial = &sweep->trial[i];
-        char *name =
-            smoe_text_format("%03zu%s", next++, trial->name + strspn(trial->name, "0123456789"));
-        free(trial->name);
-        if (!(trial->name = name)) return no_memory(old->dir, err);
-    }
-    return 0;
-}
-
-int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    smoe_sweep old;
-    if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
-    if (smoe_sweep_open(&old, dir, err)) return -1;
-    char *claims = smoe_text_format("%s/claims", dir);
-    smoe_claim claim = {0};
-    int status = claims ? make_folder(claims, err) : no_memory(dir, err);
-    if (!status) status = claim_manifest(&claim, claims, err);
-    if (!status) { /* as it is now that nobody else changes it */
-        smoe_sweep_free(&old);
-        status = smoe_sweep_open(&old, dir, err);
-    }
-    if (!status) status = merge(sweep, &old, err);
-    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
-    if (!status && sweep->trials > old.trials) status = write_manifest(sweep, dir, err);
-    smoe_claim_release(&claim);
-    for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
-    smoe_sweep_free(&old);
-    free(claims);
-    return status;
-}
-
-/* ---- removing -------------------------------------------------------------------------------- */
-
-/* Checks that no process runs any of the trials. */
-static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
-    for (size_t i = 0; i < sweep->trials; i++) {
-        smoe_claim claim;
-        int got = smoe_trial_claim(sweep, i, &claim, SMOE_CLAIM_LEASE, NULL, err);
-        if (got < 0) return -1;
-        if (!got) {
-            char *holder = smoe_trial_holder(sweep, i);
-            smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s (%s)", sweep->dir,
-                      sweep->trial[i].name,
-                      holder ? holder : "its machine may be gone; --resume takes it over");
-            free(holder);
-            return -1;
-        }
-        smoe_claim_release(&claim);
-    }
-    return 0;
-}
-
-int smoe_sweep_remove(const char *dir, smoe_err *err) {
-    /* How cells went is the first to go: a sweep whose removal was interrupted runs them again. */
-    static const char *const written[] = {"results.csv",
-                                          "summary.csv",
-                                          "summary.md",
-                                          "evaluations.csv",
-                                          "evaluations_summary.csv",
-                                          "sweep.gp",
-                                          "sweep.svg",
-                                          "evaluations.gp",
-                                          "evaluations.svg",
-                                          "differences.csv",
-                                          "evaluations_differences.csv",
-                                          "trends.csv",
-                                          "evaluations_trends.csv",
-                                          "primary.csv"};
-    smoe_sweep sweep = {0};
-    if (access(dir, F_OK) || not_begun(dir)) return 0;
-    bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
-    if (removed) return smoe_file_sweep_dead(dir, err);
-    int status = smoe_sweep_read(&sweep, dir, err);
-    /* A process that was killed in this function may have removed it. */
-    char *claims = smoe_text_format("%s/claims", dir);
-    if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
-    free(claims);
-    if (!status) status = check_idle(&sweep, err);
-    if (!status) status = remove_in(dir, "claims", err);
-    for (size_t i = 0; i < sweep.trials && !status && !sweep.run; i++)
-        status = remove_in(dir, sweep.trial[i].name, err);
-    for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
-        status = remove_in(dir, written[i], err);
-    if (!status) status = smoe_file_sweep_dead(dir, err);
-    char *manifest = smoe_text_format("%s/cells.jsonl", dir);
-    char *hidden = smoe_text_format("%s/" REMOVED, dir);
-    if (!status && (!manifest || !hidden)) status = no_memory(dir, err);
-    if (!status && rename(manifest, hidden))
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
-    free(manifest);
-    free(hidden);
-    smoe_sweep_free(&sweep);
     return status;
 }

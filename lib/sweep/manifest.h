@@ -1,8 +1,21 @@
-/* Functions that the files of this room share, about trials and their files. */
+/* Functions that the files of this room share, about the manifest, trials and their files. */
 #ifndef SMOE_MANIFEST_H
 #define SMOE_MANIFEST_H
 
 #include "sweep/sweep.h"
+
+/* Writes the manifest of a sweep into its folder, in place of one that is there. */
+int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Reads it, into a sweep of zeros; SMOE_DATA names the line. The caller frees the sweep. */
+int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_USAGE says what differs between two sweeps that should be the same; or only between their
+ * plans, evaluations and the models that they start from. */
+int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
+                          smoe_err *err) SMOE_MUST_CHECK;
+int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,
+                                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);

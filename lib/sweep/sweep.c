@@ -1,5 +1,4 @@
-/* Sweeps: axes and the trials they span; see sweep.h. The manifest and the claims are in
- * manifest.c. */
+/* Sweeps: axes and the trials they span; see sweep.h. Their folder is in sweep_folder.c. */
 #include "sweep/sweep.h"
 #include "base/frame.h"
 #include "sweep/manifest.h"

@@ -1,0 +1,318 @@
+/*
+ * Reads .npz and .pth files; see foreign_files.h. Both are zip files: a .npz of arrays, a .pth of a
+ * pickle (pickle.h) and the storages that its tensors are views of.
+ */
+#include "tensors/foreign_files.h"
+#include "tensors/foreign.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS };
+
+typedef smoe_foreign_piece piece;
+typedef smoe_foreign_member member;
+typedef smoe_foreign_file foreign;
+
+void smoe_foreign_file_free(foreign *f) {
+    for (size_t i = 0; i < f->members; i++) {
+        free(f->member[i].name);
+        free(f->member[i].bytes);
+    }
+    free(f->member);
+    free(f->piece);
+}
+
+static int no_memory(const foreign *f, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", f->path);
+}
+
+/* Without a limit, many views of the same bytes could add up to any size. */
+int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
+    enum { OFTEN = 4, MOST = 1 << 14 };
+    size_t bytes = p->bytes;
+    bool wide = false;
+    for (int i = 0; i < p->ndim; i++) wide |= __builtin_mul_overflow(bytes, p->dim[i], &bytes);
+    if (wide || __builtin_add_overflow(f->used, bytes, &f->used) || f->used / OFTEN > f->held)
+        return smoe_fail(err, SMOE_DATA, "tensor %s: the tensors have more elements than the file",
+                         p->name);
+    if (f->pieces == MOST) return smoe_fail(err, SMOE_DATA, "more than %d tensors", MOST);
+    if (f->pieces == f->room) {
+        size_t room = 2 * f->room + 64;
+        piece *more = realloc(f->piece, room * sizeof *more);
+        if (!more) return no_memory(f, err);
+        f->piece = more;
+        f->room = room;
+    }
+    f->piece[f->pieces++] = *p;
+    return 0;
+}
+
+/* ---- zip ------------------------------------------------------------------------------------- */
+
+static int member_read(struct archive *zip, member *m, smoe_err *err) {
+    size_t room = 0;
+    for (;;) {
+        if (m->size == room) {
+            room = 2 * room + (1 << 16);
+            char *more = realloc(m->bytes, room);
+            if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", room);
+            m->bytes = more;
+        }
+        la_ssize_t n = archive_read_data(zip, m->bytes + m->size, room - m->size);
+        if (n < 0) return smoe_fail(err, SMOE_DATA, "damaged: %s", archive_error_string(zip));
+        if (!n) return 0;
+        m->size += (size_t)n;
+    }
+}
+
+static int next_member(foreign *f, struct archive *zip, const char *name, smoe_err *err) {
+    char *own = strdup(name ? name : "");
+    member *more = realloc(f->member, (f->members + 1) * sizeof *more);
+    if (more) f->member = more;
+    if (!own || !more) {
+        free(own);
+        return no_memory(f, err);
+    }
+    member *m = &f->member[f->members++];
+    *m = (member){.name = own};
+    if (member_read(zip, m, err)) return smoe_fail_prefix(err, "%s: %.200s", f->path, m->name);
+    f->held += m->size;
+    return 0;
+}
+
+static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
+    struct archive *zip = archive_read_new();
+    struct archive_entry *entry;
+    int status = -1, found = ARCHIVE_OK;
+    if (!zip) return no_memory(f, err);
+    if (archive_read_support_format_zip(zip) != ARCHIVE_OK ||
+        archive_read_open_memory(zip, bytes, size) != ARCHIVE_OK) {
+        smoe_fail(err, SMOE_DATA, "%s: not a zip file: %s", f->path, archive_error_string(zip));
+        goto out;
+    }
+    while ((found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
+        if (next_member(f, zip, archive_entry_pathname(entry), err)) goto out;
+    if (found != ARCHIVE_EOF) {
+        smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, archive_error_string(zip));
+        goto out;
+    }
+    status = 0;
+out:
+    archive_read_free(zip);
+    return status;
+}
+
+static bool ends(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* ---- npz ------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *descr, *word;
+    size_t bytes;
+} types[] = {{"<f4", "F32", 4}, {"<f2", "F16", 2}, {"|V2", "BF16", 2},
+             {"<f8", "F64", 8}, {"<i8", "I64", 8}, {"<i4", "I32", 4},
+             {"|u1", "U8", 1},  {"|i1", "I8", 1},  {"|b1", "BOOL", 1}};
+
+/* The value behind a key of the dictionary of an .npy header, or NULL. */
+static const char *header_value(const char *header, const char *key) {
+    const char *at = strstr(header, key);
+    return at ? at + strlen(key) + strspn(at + strlen(key), " ") : NULL;
+}
+
+/* "(3, 4)", "(3,)", "()" */
+static bool read_shape(const char *text, piece *p) {
+    if (!text || *text++ != '(') return false;
+    for (p->ndim = 0; *text != ')'; p->ndim++) {
+        size_t digits = strspn(text, "0123456789");
+        if (p->ndim == DIMS || !digits || digits > 18) return false;
+        p->dim[p->ndim] = strtoull(text, NULL, 10);
+        text += digits;
+        if (*text != ',' && *text != ')') return false;
+        text += *text == ',';
+        text += strspn(text, " ");
+    }
+    return true;
+}
+
+/* Strides of the order C, or Fortran's, and the number of elements; false where it overflows. */
+static bool set_strides(piece *p, bool fortran, size_t *count) {
+    *count = 1;
+    for (int i = 0; i < p->ndim; i++) {
+        int axis = fortran ? i : p->ndim - 1 - i;
+        p->stride[axis] = *count;
+        if (__builtin_mul_overflow(*count, p->dim[axis], count)) return false;
+    }
+    return true;
+}
+
+static int bad_npy(smoe_err *err, const char *what) {
+    return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", what);
+}
+
+static int npy_read(foreign *f, const member *m, smoe_err *err) {
+    enum { MAGIC = 8, LONGEST = 1 << 12 };
+    char header[LONGEST];
+    piece p = {0};
+    size_t wide, length = 0, count;
+    if (m->size < MAGIC + 4 || memcmp(m->bytes, "\x93NUMPY", 6))
+        return bad_npy(err, "it does not begin as .npy files do");
+    wide = m->bytes[6] == 1 ? 2 : 4; /* of format 1, and 2 and 3 */
+    for (size_t i = 0; i < wide; i++) length |= (size_t)(unsigned char)m->bytes[MAGIC + i] << 8 * i;
+    size_t from = MAGIC + wide + length;
+    if (length >= LONGEST || from > m->size) return bad_npy(err, "the length of its header");
+    memcpy(header, m->bytes + MAGIC + wide, length);
+    header[length] = '\0';
+    const char *type = header_value(header, "'descr':");
+    const char *order = header_value(header, "'fortran_order':");
+    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+        if (*type == '\'' && !strncmp(type + 1, types[i].descr, 3) && type[4] == '\'') {
+            p.type = types[i].word;
+            p.bytes = types[i].bytes;
+        }
+    if (!p.type) return bad_npy(err, "the type of its elements");
+    if (!order || (strncmp(order, "False", 5) && strncmp(order, "True", 4)) ||
+        !read_shape(header_value(header, "'shape':"), &p))
+        return bad_npy(err, "its shape");
+    if (!set_strides(&p, *order == 'T', &count) || count > (m->size - from) / p.bytes ||
+        count * p.bytes != m->size - from)
+        return smoe_fail(err, SMOE_DATA, "%zu bytes of elements do not fit its shape",
+                         m->size - from);
+    p.data = m->bytes + from;
+    snprintf(p.name, sizeof p.name, "%.*s", (int)(strlen(m->name) - 4), m->name);
+    return smoe_foreign_add(f, &p, err);
+}
+
+static int npz_read(foreign *f, smoe_err *err) {
+    /* What members hold is freed with f. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+    for (size_t i = 0; i < f->members; i++) {
+        const member *m = &f->member[i];
+        if (strlen(m->name) >= NAME)
+            return smoe_fail(err, SMOE_DATA, "%s: %.200s: a name that is too long", f->path,
+                             m->name);
+        if (npy_read(f, m, err)) return smoe_fail_prefix(err, "%s: %s", f->path, m->name);
+    }
+    return 0;
+}
+
+/* ---- pth ------------------------------------------------------------------------------------- */
+
+/* A tensor of the pickle that is the last member found in `user`. */
+typedef struct pth {
+    foreign *f;
+    const char *folder; /* what comes before "data.pkl" */
+    int letters;
+} pth;
+
+static const member *storage_of(const pth *x, const char *key) {
+    char name[2 * NAME];
+    snprintf(name, sizeof name, "%.*sdata/%s", x->letters, x->folder, key);
+    for (size_t i = 0; i < x->f->members; i++)
+        if (!strcmp(x->f->member[i].name, name)) return &x->f->member[i];
+    return NULL;
+}
+
+static int add_tensor(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
+    const pth *x = user;
+    const member *m = storage_of(x, t->storage);
+    char shown[NAME];
+    piece p = {.type = t->type, .bytes = t->bytes, .ndim = t->ndim};
+    if (!m)
+        return smoe_fail(err, SMOE_DATA, "tensor %s: its elements, data/%.40s, are not in the file",
+                         smoe_text_shown(t->name, shown, sizeof shown), t->storage);
+    size_t last = t->offset, count = 1;
+    bool beyond = false;
+    for (int i = 0; i < t->ndim; i++) {
+        size_t reach;
+        p.dim[i] = t->dim[i];
+        p.stride[i] = t->stride[i];
+        beyond |= __builtin_mul_overflow(count, t->dim[i], &count);
+        if (!t->dim[i]) continue;
+        beyond |= __builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &reach);
+        beyond |= __builtin_add_overflow(last, reach, &last);
+    }
+    size_t there = m->size / t->bytes;
+    if (beyond || count > there || (count && last >= there))
+        return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
+                         smoe_text_shown(t->name, shown, sizeof shown), there);
+    p.data = m->bytes + (count ? t->offset * t->bytes : 0);
+    snprintf(p.name, sizeof p.name, "%s", strncmp(t->name, "module.", 7) ? t->name : t->name + 7);
+    return smoe_foreign_add(x->f, &p, err);
+}
+
+/* Nothing in a pickle is executed. A user who trusts the file can convert it with the program that
+ * wrote it. */
+static int say_conversion(const foreign *f, smoe_err *err) {
+    return smoe_fail_more(
+        err, SMOE_DATA,
+        "%s: only dictionaries of tensors are read, and nothing is executed; a file that you trust "
+        "is converted by: python3 -c \"import sys, torch; from safetensors.torch import save_file; "
+        "d = torch.load(sys.argv[1], map_location='cpu', weights_only=False); d = d.get('model', "
+        "d.get('state_dict', d)); save_file({k: v.contiguous() for k, v in d.items() if "
+        "torch.is_tensor(v)}, sys.argv[2])\" %s weights.safetensors",
+        f->path, f->path);
+}
+
+static int pth_read(foreign *f, const member *pickle, smoe_err *err) {
+    pth x = {f, pickle->name, (int)(strlen(pickle->name) - strlen("data.pkl"))};
+    smoe_err found = {0};
+    if (!smoe_pickle_each(pickle->bytes, pickle->size, add_tensor, &x, &found)) return 0;
+    smoe_fail_prefix(&found, "%s: %.200s", f->path, pickle->name);
+    if (found.code == SMOE_DATA) say_conversion(f, &found);
+    if (err) *err = found;
+    return -1;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static const char LEGACY[] = "\x80\x02\x8a\x0a"; /* PyTorch's magic number before it used zip */
+
+bool smoe_foreign_begins(const void *bytes, size_t size) {
+    return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || !memcmp(bytes, LEGACY, 4));
+}
+
+/* .npz or .pth, by the names of its members. */
+static int read_members(foreign *f, bool *arrays, smoe_err *err) {
+    const member *pickle = NULL;
+    *arrays = f->members > 0;
+    for (size_t i = 0; i < f->members; i++) {
+        const char *name = f->member[i].name;
+        *arrays &= ends(name, ".npy");
+        if (ends(name, "/data.pkl") || !strcmp(name, "data.pkl")) pickle = &f->member[i];
+    }
+    if (pickle) return pth_read(f, pickle, err);
+    if (*arrays) return npz_read(f, err);
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: a zip file, but neither of arrays (.npz) nor from PyTorch (.pth)",
+                     f->path);
+}
+
+int smoe_foreign_read(foreign *f, bool *arrays, const void *bytes, size_t size, smoe_err *err) {
+    smoe_err found = {0};
+    if (memcmp(bytes, LEGACY, 4))
+        return unzip(f, bytes, size, err) ? -1 : read_members(f, arrays, err);
+    smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file from before version 1.6", f->path);
+    say_conversion(f, &found);
+    if (err) *err = found;
+    return -1;
+}
+
+int smoe_foreign_add_tensor(foreign *f, const smoe_tensor *t, const char *prefix, smoe_err *err) {
+    piece p = {
+        .type = t->type, .bytes = smoe_dtype_bytes(t->dtype), .ndim = t->ndim, .data = t->data};
+    char shown[NAME];
+    size_t elements;
+    if (!p.bytes || strlen(prefix) + strlen(t->name) >= NAME)
+        return smoe_fail(err, SMOE_DATA, "%s: tensor %s: type %s, or its name is too long", f->path,
+                         smoe_text_shown(t->name, shown, sizeof shown), t->type);
+    memcpy(p.dim, t->dim, sizeof p.dim);
+    snprintf(p.name, sizeof p.name, "%s%s", prefix, t->name);
+    (void)set_strides(&p, false, &elements);
+    return smoe_foreign_add(f, &p, err) ? smoe_fail_prefix(err, "%s", f->path) : 0;
+}

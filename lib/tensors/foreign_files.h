@@ -1,0 +1,51 @@
+/*
+ * Internal to foreign.c: the tensors in a file of another program. Each is a piece: a view with
+ * strides, whose bytes belong to the file.
+ */
+#ifndef SMOE_FOREIGN_FILES_H
+#define SMOE_FOREIGN_FILES_H
+
+#include "tensors/pickle.h"
+#include "tensors/safetensors.h"
+
+enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_TENSOR_DIMS };
+
+typedef struct smoe_foreign_piece {
+    char name[SMOE_FOREIGN_NAME];
+    const char *type; /* as safetensors calls it */
+    size_t bytes;     /* of an element */
+    int ndim;
+    size_t dim[SMOE_FOREIGN_DIMS], stride[SMOE_FOREIGN_DIMS]; /* in elements */
+    const char *data;
+} smoe_foreign_piece;
+
+/* A file in a zip file, unpacked. */
+typedef struct smoe_foreign_member {
+    char *name;
+    char *bytes;
+    size_t size;
+} smoe_foreign_member;
+
+typedef struct smoe_foreign_file {
+    const char *path;
+    smoe_foreign_member *member;
+    smoe_foreign_piece *piece;
+    size_t members, pieces, room;
+    size_t held, used; /* bytes of all members, and of the pieces */
+} smoe_foreign_file;
+
+/* Reads the pieces of a .npz or .pth file; `file` has its path. *arrays: it is a .npz. */
+int smoe_foreign_read(smoe_foreign_file *file, bool *arrays, const void *bytes, size_t size,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds a copy of a piece. SMOE_DATA if the pieces together have far more bytes than the file. */
+int smoe_foreign_add(smoe_foreign_file *file, const smoe_foreign_piece *piece,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds a tensor of a safetensors file, with `prefix` in front of its name. */
+int smoe_foreign_add_tensor(smoe_foreign_file *file, const smoe_tensor *tensor, const char *prefix,
+                            smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_foreign_file_free(smoe_foreign_file *file);
+
+#endif
