@@ -1,17 +1,34 @@
 /* The signal handlers of everything that trains; see stop.h. */
 #include "base/stop.h"
 
+#include <time.h>
+
 /* The only state that a signal handler can reach. */
 static volatile sig_atomic_t stop, save;
+static volatile time_t asked; /* seconds of the clock at the first request */
 
-/* The first signal: finish the step and write a checkpoint. The second: end at once. SIGHUP does
- * not count as a second one, because a terminal that is closed may send several. */
+static time_t seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* Whether a further signal is the first request again: a terminal that is closed sends several
+ * SIGHUP, and Slurm at a time limit several SIGTERM, itself and by srun. */
+static bool repeats(int number) {
+    enum { WINDOW = 3 };
+    return number == SIGHUP || (number == SIGTERM && seconds() - asked < WINDOW);
+}
+
+/* The first signal: finish the step and write a checkpoint. The second: end at once. */
 static void on_signal(int number) {
-    if (stop && number != SIGHUP) {
+    if (!stop) {
+        asked = seconds();
+        stop = 1;
+    } else if (!repeats(number)) {
         signal(number, SIG_DFL);
         raise(number);
     }
-    stop = 1;
 }
 
 static void on_save(int number) {

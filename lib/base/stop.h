@@ -1,6 +1,7 @@
-/* Requests to stop and to save. The first SIGINT, SIGTERM or SIGHUP asks to stop, a second SIGINT
- * or SIGTERM ends the process; SIGUSR1 asks for a checkpoint. For processes of our own, the program
- * and the trials of a sweep; another program's signals are its own affair. */
+/* Requests to stop and to save. The first SIGINT, SIGTERM or SIGHUP asks to stop, a second SIGINT,
+ * or a SIGTERM three seconds later, ends the process; SIGUSR1 asks for a checkpoint. For processes
+ * of our own, the program and the trials of a sweep; another program's signals are its own
+ * affair. */
 #ifndef SMOE_STOP_H
 #define SMOE_STOP_H
 

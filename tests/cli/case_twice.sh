@@ -10,7 +10,11 @@ done
 sleep 0.5
 kill -TERM $!
 sleep 0.2
+# A SIGTERM within three seconds is the first request again; the program stands still meanwhile.
+kill -STOP $!
+sleep 4
 kill -TERM $!
+kill -CONT $!
 wait $!
 got=$?
 [ $got -eq 143 ] || fail "status $got after two signals, not 143"
