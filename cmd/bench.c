@@ -6,13 +6,13 @@
 #include "progress.h"
 #include "table.h"
 #include "base/file.h"
-#include "base/frame.h"
 #include "base/threads.h"
 #include "bench/bench.h"
 #include "math/kernels.h"
 #include "store/env.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -150,7 +150,7 @@ static json_t *machine_json(const smoe_machine *machine) {
 static json_t *bench_json(const smoe_bench *b) {
     json_t *object =
         json_pack("{s:I, s:i, s:o, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
-                  b->threads, "params", smoe_number_json(b->params), "flops_train",
+                  b->threads, "params", smoe_json_of_number(b->params), "flops_train",
                   trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
                   b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
                   "infer_s", time_json(&b->infer.whole));
@@ -163,8 +163,8 @@ static json_t *bench_json(const smoe_bench *b) {
                         trained(b) ? json_real(b->train.part_bytes[SMOE_PART_optimizer] / update)
                                    : json_null());
     json_object_set_new(object, "data_s", b->data_s > 0 ? json_real(b->data_s) : json_null());
-    json_object_set_new(object, "planned_bytes", smoe_number_json(b->planned_bytes));
-    json_object_set_new(object, "peak_rss_bytes", smoe_number_json(b->peak_bytes));
+    json_object_set_new(object, "planned_bytes", smoe_json_of_number(b->planned_bytes));
+    json_object_set_new(object, "peak_rss_bytes", smoe_json_of_number(b->peak_bytes));
     json_object_set_new(object, "breakdown",
                         json_pack("{s:o, s:o}", "train",
                                   trained(b) ? parts_json(&b->train) : json_null(), "infer",
@@ -180,8 +180,8 @@ static json_t *bench_json(const smoe_bench *b) {
     json_object_set_new(object, "weights",
                         b->weight_bytes > 0
                             ? json_pack("{s:o, s:f, s:f}", "weight_bytes",
-                                        smoe_number_json(b->weight_bytes), "read_s", reading_s(b),
-                                        "arithmetic_s", arithmetic_s(b))
+                                        smoe_json_of_number(b->weight_bytes), "read_s",
+                                        reading_s(b), "arithmetic_s", arithmetic_s(b))
                             : json_null());
     return object;
 }

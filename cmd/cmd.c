@@ -1,10 +1,10 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
 #include "progress.h"
-#include "base/frame.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/sources.h"
 #include "store/run.h"
+#include "base/json.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -170,10 +170,10 @@ int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
 }
 
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "weights", smoe_number_json(cost->bytes.weights),
-                     "gradients", smoe_number_json(cost->bytes.gradients), "optimizer",
-                     smoe_number_json(cost->bytes.optimizer), "activations",
-                     smoe_number_json(cost->bytes.activations));
+    return json_pack("{s:o, s:o, s:o, s:o}", "weights", smoe_json_of_number(cost->bytes.weights),
+                     "gradients", smoe_json_of_number(cost->bytes.gradients), "optimizer",
+                     smoe_json_of_number(cost->bytes.optimizer), "activations",
+                     smoe_json_of_number(cost->bytes.activations));
 }
 
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *e) {

@@ -5,6 +5,8 @@
 #include "store/curves.h"
 #include "store/run_compare.h"
 #include "train/trainer.h"
+#include "data/loader.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* smoe convert and smoe init: a model file in a given storage type, from another file or from a
  * spec's initial values; store/model_file.h does both. */
 #include "cmd.h"
-#include "base/frame.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "vit/model.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
         return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:o}", "file", path, "type", type,
                                        "tensors", (json_int_t)stored->tensors, "changed",
                                        (json_int_t)stored->changed, "bytes",
-                                       smoe_number_json(stored->bytes)),
+                                       smoe_json_of_number(stored->bytes)),
                              err);
     smoe_cmd_print(stdout, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
                    stored->tensors);

@@ -2,9 +2,9 @@
  * what is counted. */
 #include "cmd.h"
 #include "table.h"
-#include "base/frame.h"
 #include "bench/cost.h"
 #include "spec/metrics.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static json_t *layers_json(const smoe_cost *cost) {
         const smoe_cost_layer *l = &cost->layer[i];
         json_array_append_new(layers, json_pack("{s:s, s:s, s:o, s:f, s:f}", "name", l->name,
                                                 "kind", smoe_part_kind(l->part), "params",
-                                                smoe_number_json(l->params), "flops_infer",
+                                                smoe_json_of_number(l->params), "flops_infer",
                                                 l->flops_infer, "flops_train", l->flops_train));
     }
     return layers;
@@ -24,8 +24,8 @@ static json_t *layers_json(const smoe_cost *cost) {
 
 static json_t *cost_json(const smoe_cost *c) {
     return json_pack("{s:o, s:f, s:o, s:f, s:f, s:f, s:o, s:o}", "params",
-                     smoe_number_json(c->params), "params_active", c->params_active,
-                     "params_expert", smoe_number_json(c->params_expert),
+                     smoe_json_of_number(c->params), "params_active", c->params_active,
+                     "params_expert", smoe_json_of_number(c->params_expert),
                      smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image,
                      smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image,
                      smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop, "bytes",
@@ -187,18 +187,18 @@ static json_t *shares_json(const shares *s) {
     for (size_t i = 0; i < s->count; i++) {
         const smoe_cost_share *x = &s->share[i];
         json_array_append_new(
-            list,
-            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}",
-                      "processes", x->processes, "bytes", "weights", smoe_number_json(x->weights),
-                      "gradients", smoe_number_json(x->gradients), "optimizer",
-                      smoe_number_json(x->optimizer), "activations",
-                      smoe_number_json(x->activations), "sent_per_step", "gradients",
-                      sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
-                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
-                      sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
-                      sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
-                      "computing_s", x->computing, smoe_metrics[SMOE_METRIC_STEP_S].column,
-                      x->computing + x->seconds));
+            list, json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}",
+                            "processes", x->processes, "bytes", "weights",
+                            smoe_json_of_number(x->weights), "gradients",
+                            smoe_json_of_number(x->gradients), "optimizer",
+                            smoe_json_of_number(x->optimizer), "activations",
+                            smoe_json_of_number(x->activations), "sent_per_step", "gradients",
+                            sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
+                            sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
+                            sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
+                            sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
+                            "computing_s", x->computing, smoe_metrics[SMOE_METRIC_STEP_S].column,
+                            x->computing + x->seconds));
     }
     return list;
 }

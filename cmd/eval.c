@@ -14,6 +14,8 @@
 #include "train/routing.h"
 #include "train/scores.h"
 #include "train/trainer.h"
+#include "data/loader.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -359,5 +361,5 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {
-    return smoe_cmd_together(options, "eval", eval_together, err);
+    return smoe_together(options, "eval", eval_together, err);
 }

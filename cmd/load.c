@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "store/run.h"
 #include "sweep/evaluations.h"
+#include "tensors/params_io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

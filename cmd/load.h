@@ -4,7 +4,7 @@
 #define SMOE_LOAD_H
 
 #include "opt.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
 #include "vit/model.h"

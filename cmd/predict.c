@@ -1,6 +1,5 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
-#include "base/frame.h"
 #include "store/run.h"
 
 #include <math.h>

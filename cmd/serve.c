@@ -4,11 +4,11 @@
  * that a page from elsewhere cannot read it through a name of its own.
  */
 #include "cmd.h"
-#include "base/frame.h"
 #include "draw/report.h"
 #include "store/curves.h"
 #include "spec/metrics.h"
 #include "store/run.h"
+#include "base/json.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ static json_t *curve_json(const smoe_curve *c) {
     size_t n = c->points < MOST_POINTS ? c->points : MOST_POINTS;
     for (size_t k = 0; k < n; k++) {
         size_t i = n < 2 ? 0 : (size_t)((double)k * (double)(c->points - 1) / (double)(n - 1));
-        json_array_append_new(step, smoe_number_json(c->step[i]));
+        json_array_append_new(step, smoe_json_of_number(c->step[i]));
         json_array_append_new(value, smoe_run_number(c->value[i]));
     }
     return json_pack("{s:o, s:o}", "step", step, "value", value);

@@ -54,8 +54,8 @@ static void say_once(const smoe_comm *comm, const char *name, int status, smoe_e
     err->text[0] = '\0';
 }
 
-int smoe_cmd_together(const smoe_options *options, const char *name, smoe_command_run *command,
-                      smoe_err *err) {
+int smoe_together(const smoe_options *options, const char *name, smoe_command_run *command,
+                  smoe_err *err) {
     smoe_comm comm;
     smoe_options own = *options;
     if (smoe_comm_open(&comm, err)) return -1;

@@ -8,7 +8,7 @@
 /* Runs `command`, called `name`, with options->comm, all processes of which end with the same
  * status. Only process 0 prints, results and what fails. Each gets its share of the cores, where
  * threads are not given. */
-int smoe_cmd_together(const smoe_options *options, const char *name, smoe_command_run *command,
-                      smoe_err *err);
+int smoe_together(const smoe_options *options, const char *name, smoe_command_run *command,
+                  smoe_err *err);
 
 #endif

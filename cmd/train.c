@@ -8,19 +8,20 @@
 #include "progress.h"
 #include "together.h"
 #include "base/file.h"
-#include "base/frame.h"
 #include "spec/metrics.h"
 #include "base/stop.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
 #include "bench/cost.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "inspect/inspect_events.h"
 #include "spec/sources.h"
 #include "train/fewshot.h"
 #include "store/env.h"
 #include "store/run.h"
 #include "train/trainer.h"
+#include "base/json.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -193,7 +194,7 @@ static json_t *plan_json(const train_job *job, const data_seen *seen, const char
         "{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
         (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size, "classes",
         (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec), "params",
-        smoe_number_json(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
+        smoe_json_of_number(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
         cost->flops_train_per_image, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP),
         cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost), "moe_layers", layers);
     if (plan) json_object_set_new(plan, "data", data_json(seen, spec));
@@ -446,5 +447,5 @@ static int train_together(const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_train(const smoe_options *options, smoe_err *err) {
-    return smoe_cmd_together(options, "train", train_together, err);
+    return smoe_together(options, "train", train_together, err);
 }

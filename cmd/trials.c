@@ -6,8 +6,8 @@
 #include "slurm.h"
 #include "base/file.h"
 #include "base/stop.h"
-#include "sweep/show.h"
-#include "sweep/pack.h"
+#include "sweep/sweep_plan.h"
+#include "sweep/sweep_pack.h"
 #include "sweep/runner.h"
 
 #include <stdlib.h>

@@ -3,10 +3,11 @@
 #include "cmd.h"
 #include "table.h"
 #include "base/file.h"
-#include "base/frame.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
+#include "base/json.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -155,7 +156,7 @@ static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holde
     return begun ? "stopped" : "waiting";
 }
 
-static int keep_step(void *step, const smoe_run_record *record, smoe_err *err) {
+static int keep_step(void *step, const smoe_record *record, smoe_err *err) {
     (void)err;
     *(json_int_t *)step = (json_int_t)record->step;
     return 0;
@@ -169,7 +170,7 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     char *path = dir ? smoe_text_format("%s/metrics.jsonl", dir) : NULL;
     json_int_t step = 0;
     smoe_err ignored; /* records that are damaged end before the last step */
-    if (path) (void)!smoe_run_each_record(path, END, keep_step, &step, &ignored);
+    if (path) (void)!smoe_records_each(path, END, keep_step, &step, &ignored);
     free(path);
     free(dir);
     return step;
@@ -314,8 +315,8 @@ static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
                              const smoe_estimate *e) {
     json_t *record =
         json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
-                  values_json(sweep, trial, true), "params", smoe_number_json(e->params),
-                  "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
+                  values_json(sweep, trial, true), "params", smoe_json_of_number(e->params),
+                  "flops_train", e->flops, "bytes", smoe_json_of_number(e->bytes));
     if (record) smoe_cmd_estimate_json(record, e);
     return record;
 }

@@ -10,6 +10,7 @@
 #include "store/verify.h"
 #include "sweep/evaluations.h"
 #include "sweep/results.h"
+#include "sweep/trial.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -89,6 +89,29 @@ for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
 done >"$out"
 verdict "headers that do not compile alone"
 
+# A function whose name begins with the name of a header, as smoe_plan_measure with that of plan.h, is declared in this
+# header or in one that belongs to it: plans.h, plan_view.h.
+ls lib/*/*.h cmd/*.h | xargs awk '
+    FNR == 1 { here = FILENAME; gsub(/.*\/|\.h$/, "", here); header[here] }
+    /^([a-z].*[ *])?smoe_[a-z0-9_]+\(/ && !/^(static|typedef)/ {
+        match($0, /smoe_[a-z0-9_]+\(/)
+        declared[FILENAME ":" FNR ": " substr($0, RSTART, RLENGTH - 1)] = here
+    }
+    END {
+        for (what in declared) {
+            n = split(substr(what, index(what, ": smoe_") + 7), word, "_")
+            noun = best = word[1]
+            for (i = 2; i <= n; i++) {
+                noun = noun "_" word[i]
+                if (noun in header) best = noun
+            }
+            here = declared[what]
+            if (best in header && here != best && here != best "s" && index(here, best "_") != 1 && index(here, best "s_") != 1)
+                print what " belongs to " best ".h"
+        }
+    }' | sort >"$out"
+verdict "functions declared in another header than their names say"
+
 # Names of metrics occur only in their table and in tables of columns. Names that are one plain word are not searched for.
 # Two JSON fields of commands have other meanings: slots_per_token of a dry run is S/T, and train_s of smoe bench is seconds
 # per step.

@@ -3,7 +3,7 @@
  * library: it may include every other room, and none includes it. It has no headers of its own,
  * because it implements the public header. It only calls the other rooms, which do the work.
  */
-#include "data/data.h"
+#include "data/dataset.h"
 #include "data/decode.h"
 #include "base/file.h"
 #include "spec/spec.h"
@@ -13,6 +13,8 @@
 #include "tensors/safetensors.h"
 #include "train/trainer.h"
 #include "vit/model.h"
+#include "tensors/params_io.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -148,7 +150,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     int status = values ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for an image");
     if (!status)
         status = smoe_decode_fit(&image, s->spec.data.image_size, s->spec.data.channels,
-                                 smoe_image_kind_in(bytes, size), bytes, size, NULL, &work, err);
+                                 smoe_decode_kind_in(bytes, size), bytes, size, NULL, &work, err);
     if (!status && values) {
         smoe_image_pixels(values, &image, &s->spec.data);
         for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];

@@ -4,6 +4,7 @@
 #include "store/run.h"
 #include "train/fewshot.h"
 #include "train/trainer.h"
+#include "tensors/params_io.h"
 
 #include <stdlib.h>
 

@@ -261,6 +261,13 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
     return status;
 }
 
+int smoe_file_make_folder(const char *path, smoe_err *err) {
+    if (smoe_file_make_parents(path, err)) return -1;
+    if (!mkdir(path, 0777)) return smoe_file_sync_parent(path, err);
+    if (errno == EEXIST) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
     (void)st, (void)type, (void)where;
     return remove(path) && errno != ENOENT ? -1 : 0;

@@ -70,6 +70,9 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 /* Creates the missing folders above path, and syncs each into its own. */
 int smoe_file_make_parents(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
+/* So, and the folder itself, which may be there. */
+int smoe_file_make_folder(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Removes a file or a whole tree, without following links; if it does not exist, that is success.
  * The result may be ignored when cleaning up after another failure. */
 int smoe_file_remove(const char *path, smoe_err *err);

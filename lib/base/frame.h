@@ -85,19 +85,6 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
  * necessary. */
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A number in JSON: whole numbers as integers, as long as a double represents them exactly; null
- * for NAN and infinities. NULL when out of memory. */
-json_t *smoe_number_json(double x);
-
-/* JSON as text, every real with the fewest digits from which it is read back, and a point or an
- * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL when out of memory, or of
- * no value. */
-char *smoe_json_dump(const json_t *value, int indent);
-
-/* json_dumps of Jansson; fresh, NULL when out of memory. Jansson itself can leave the name of a
- * member out where memory ends, so an object is read back. */
-char *smoe_json_whole(const json_t *value, size_t flags);
-
 /* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for values that are not
  * numbers; NULL when out of memory. */
 json_t *smoe_frame_json(const smoe_frame *frame);

@@ -2,11 +2,13 @@
 #include "bench/bench.h"
 #include "base/rng.h"
 #include "base/threads.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "math/kernels.h"
 #include "bench/cost.h"
 #include "train/step.h"
 #include "vit/model.h"
+#include "data/loader.h"
+#include "tensors/params_io.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 int smoe_outcomes_column(const char *metric);
 
 /* The first column of a file of outcomes as 0 or 1, fresh; NULL where there is no file. A packed
- * sweep (sweep/pack.h) has this column alone. */
+ * sweep (sweep/sweep_pack.h) has this column alone. */
 int smoe_outcomes_right(uint8_t **right, size_t *images, const char *path,
                         smoe_err *err) SMOE_MUST_CHECK;
 

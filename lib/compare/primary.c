@@ -243,8 +243,8 @@ bool smoe_primary_same(const smoe_sweep_plan *a, const smoe_sweep_plan *b) {
     bool same = a->primaries == b->primaries && same_text(a->family, b->family);
     for (size_t i = 0; i < a->primaries && same; i++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            same &= same_text(*smoe_primary_text(&a->primary[i], part),
-                              *smoe_primary_text(&b->primary[i], part));
+            same &= same_text(*smoe_spec_primary_text(&a->primary[i], part),
+                              *smoe_spec_primary_text(&b->primary[i], part));
     return same;
 }
 

@@ -115,7 +115,7 @@ static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t 
         return smoe_fail(err, SMOE_USAGE,
                          "%s: %zu images of %zu bytes are more than data.cache_mb (%zu)", set->path,
                          set->images, image, set->cache_bytes >> 20);
-    smoe_grid *grid = set->store = calloc(1, sizeof *grid);
+    smoe_binary_grid *grid = set->store = calloc(1, sizeof *grid);
     set->label = malloc(set->images * sizeof *set->label);
     if (grid) {
         grid->width = width;
@@ -130,8 +130,8 @@ static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t 
     return 0;
 }
 
-int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width, size_t height,
-                   size_t channels, size_t limit, smoe_err *err) {
+int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
+                          size_t height, size_t channels, size_t limit, smoe_err *err) {
     bool *keep = calloc(n, sizeof *keep);
     if (!keep) return no_memory(set->path, err);
     int status = smoe_dataset_select(keep, label, n, set->named, limit, err);
@@ -141,15 +141,15 @@ int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t wi
     for (size_t i = 0, to = 0; !status && i < n; i++) {
         if (!keep[i]) continue;
         set->label[to] = label[i];
-        ((smoe_grid *)set->store)->place[to++] = i;
+        ((smoe_binary_grid *)set->store)->place[to++] = i;
     }
     free(keep);
     return status;
 }
 
-int smoe_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                    smoe_image *work, smoe_err *err) {
-    const smoe_grid *grid = set->store;
+int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                           smoe_image *work, smoe_err *err) {
+    const smoe_binary_grid *grid = set->store;
     (void)work;
     size_t image = grid->width * grid->height * grid->channels;
     smoe_image kept = {grid->width, grid->height, grid->channels, grid->pixel + i * image, 0};
@@ -157,13 +157,13 @@ int smoe_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_im
     return smoe_image_convert(out, set->channels, err);
 }
 
-void smoe_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
-    const smoe_grid *grid = set->store;
+void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+    const smoe_binary_grid *grid = set->store;
     snprintf(buf, size, "%s/%llu", set->split, (unsigned long long)grid->place[i]);
 }
 
-void smoe_grid_close(smoe_dataset *set) {
-    smoe_grid *grid = set->store;
+void smoe_binary_grid_close(smoe_dataset *set) {
+    smoe_binary_grid *grid = set->store;
     if (!grid) return;
     free(grid->pixel);
     free(grid->place);

@@ -7,7 +7,7 @@
 #define SMOE_DATA_BINARY_H
 
 #include "data/archive.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 
 typedef struct smoe_binary {
     char *name;     /* path inside the folder or archive, for messages */
@@ -37,22 +37,23 @@ int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const 
 
 /* ---- images of one size ---------------------------------------------------------------------- */
 
-typedef struct smoe_grid {
+typedef struct smoe_binary_grid {
     size_t width, height, channels;
     uint8_t *pixel;  /* [images, height, width, channels] */
     uint64_t *place; /* [images] position in the files, for names */
-} smoe_grid;
+} smoe_binary_grid;
 
 /* Makes set->store a grid for the set->images images that `keep` takes of n, whose labels are
  * label[n]; fills set->label and place. The caller copies the pixels. Fails with SMOE_USAGE where
  * the images do not fit in data.cache_mb. */
-int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width, size_t height,
-                   size_t channels, size_t limit, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
+                          size_t height, size_t channels, size_t limit,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* The verbs of a source whose store is a grid. */
-int smoe_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                    smoe_image *work, smoe_err *err);
-void smoe_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
-void smoe_grid_close(smoe_dataset *set);
+int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                           smoe_image *work, smoe_err *err);
+void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+void smoe_binary_grid_close(smoe_dataset *set);
 
 #endif

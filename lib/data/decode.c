@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <turbojpeg.h>
 
-smoe_image_kind smoe_image_kind_of(const char *name) {
+smoe_image_kind smoe_decode_kind_of(const char *name) {
     const char *dot = strrchr(name, '.');
     if (!dot) return SMOE_IMAGE_NONE;
     if (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) return SMOE_IMAGE_JPEG;
@@ -16,10 +16,10 @@ smoe_image_kind smoe_image_kind_of(const char *name) {
     return strcasecmp(dot, ".png") ? SMOE_IMAGE_NONE : SMOE_IMAGE_PNG;
 }
 
-smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size) {
+smoe_image_kind smoe_decode_kind_in(const uint8_t *bytes, size_t size) {
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff},
                          png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
-    if (smoe_webp_is(bytes, size)) return SMOE_IMAGE_WEBP;
+    if (smoe_decode_is_webp(bytes, size)) return SMOE_IMAGE_WEBP;
     if (size >= sizeof jpeg && !memcmp(bytes, jpeg, sizeof jpeg)) return SMOE_IMAGE_JPEG;
     return size >= sizeof png && !memcmp(bytes, png, sizeof png) ? SMOE_IMAGE_PNG : SMOE_IMAGE_NONE;
 }
@@ -97,7 +97,7 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
                        size_t size, smoe_err *err) {
     static const char *const name[] = {"no image", "a JPEG image", "a PNG image", "a WebP image"};
-    *header = (smoe_image_header){.kind = smoe_image_kind_in(bytes, size)};
+    *header = (smoe_image_header){.kind = smoe_decode_kind_in(bytes, size)};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
         return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
@@ -107,10 +107,11 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     uint8_t *own = NULL;
     int status = -1;
     if (header->kind == SMOE_IMAGE_PNG)
-        status = smoe_png_header(&header->width, &header->height, &header->mode, &header->deep,
-                                 bytes, size, err);
+        status = smoe_decode_png_header(&header->width, &header->height, &header->mode,
+                                        &header->deep, bytes, size, err);
     else if (header->kind == SMOE_IMAGE_WEBP)
-        status = smoe_webp_header(&header->width, &header->height, &header->mode, bytes, size, err);
+        status = smoe_decode_webp_header(&header->width, &header->height, &header->mode, bytes,
+                                         size, err);
     else if ((bytes = sound_jpeg(bytes, &size, &own, err)))
         status = jpeg_header(header, bytes, size, err);
     free(own);
@@ -157,10 +158,11 @@ static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_
 int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
                 const uint8_t *bytes, size_t size, smoe_err *err) {
     if (header->kind == SMOE_IMAGE_PNG)
-        return smoe_png_decode(image, bytes, size, err) ? -1
-                                                        : smoe_image_convert(image, channels, err);
+        return smoe_decode_png_image(image, bytes, size, err)
+                   ? -1
+                   : smoe_image_convert(image, channels, err);
     if (header->kind == SMOE_IMAGE_WEBP)
-        return smoe_webp_decode(image, header->width, header->height, bytes, size, err)
+        return smoe_decode_webp_image(image, header->width, header->height, bytes, size, err)
                    ? -1
                    : smoe_image_convert(image, channels, err);
     uint8_t *own;

@@ -32,10 +32,10 @@ typedef struct smoe_image_header {
 
 /* The format according to the ending of a file name: .jpg, .jpeg, .png or .webp, in upper or lower
  * case. */
-smoe_image_kind smoe_image_kind_of(const char *name);
+smoe_image_kind smoe_decode_kind_of(const char *name);
 
 /* The format according to the first bytes. */
-smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size);
+smoe_image_kind smoe_decode_kind_in(const uint8_t *bytes, size_t size);
 
 /* Reads the header only; checks kind and dimensions. */
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,

@@ -105,8 +105,8 @@ static smoe_image_mode mode_of(png_byte colour) {
     }
 }
 
-int smoe_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
-                    const uint8_t *bytes, size_t size, smoe_err *err) {
+int smoe_decode_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
+                           const uint8_t *bytes, size_t size, smoe_err *err) {
     reader r;
     int status = reader_open(&r, bytes, size, err);
     if (!status) status = guard(&r, read_header, "header", err);
@@ -120,7 +120,7 @@ int smoe_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *
     return status;
 }
 
-int smoe_png_decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_err *err) {
+int smoe_decode_png_image(smoe_image *image, const uint8_t *bytes, size_t size, smoe_err *err) {
     reader r;
     int status = -1;
     if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err) ||

@@ -15,11 +15,11 @@
 #include "data/image.h"
 
 /* What comes before the pixels. */
-int smoe_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
-                    const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
+                           const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 /* All of the image, in the 1 or 3 channels that the file has. The caller has checked its size. */
-int smoe_png_decode(smoe_image *image, const uint8_t *bytes, size_t size,
-                    smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_png_image(smoe_image *image, const uint8_t *bytes, size_t size,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

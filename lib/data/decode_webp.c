@@ -4,7 +4,7 @@
 #include <string.h>
 #include <webp/decode.h>
 
-bool smoe_webp_is(const uint8_t *bytes, size_t size) {
+bool smoe_decode_is_webp(const uint8_t *bytes, size_t size) {
     return size >= 12 && !memcmp(bytes, "RIFF", 4) && !memcmp(bytes + 8, "WEBP", 4);
 }
 
@@ -19,8 +19,8 @@ static int features(WebPBitstreamFeatures *found, const uint8_t *bytes, size_t s
     return 0;
 }
 
-int smoe_webp_header(size_t *width, size_t *height, smoe_image_mode *mode, const uint8_t *bytes,
-                     size_t size, smoe_err *err) {
+int smoe_decode_webp_header(size_t *width, size_t *height, smoe_image_mode *mode,
+                            const uint8_t *bytes, size_t size, smoe_err *err) {
     WebPBitstreamFeatures found;
     if (features(&found, bytes, size, err)) return -1;
     *width = (size_t)found.width;
@@ -29,8 +29,8 @@ int smoe_webp_header(size_t *width, size_t *height, smoe_image_mode *mode, const
     return 0;
 }
 
-int smoe_webp_decode(smoe_image *image, size_t width, size_t height, const uint8_t *bytes,
-                     size_t size, smoe_err *err) {
+int smoe_decode_webp_image(smoe_image *image, size_t width, size_t height, const uint8_t *bytes,
+                           size_t size, smoe_err *err) {
     WebPBitstreamFeatures found;
     if (features(&found, bytes, size, err)) return -1;
     size_t channels = found.has_alpha ? 4 : 3, all = width * height * channels;

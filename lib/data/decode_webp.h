@@ -11,13 +11,13 @@
 #include "data/image.h"
 
 /* Whether bytes begin as WebP does. */
-bool smoe_webp_is(const uint8_t *bytes, size_t size);
+bool smoe_decode_is_webp(const uint8_t *bytes, size_t size);
 
-int smoe_webp_header(size_t *width, size_t *height, smoe_image_mode *mode, const uint8_t *bytes,
-                     size_t size, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_webp_header(size_t *width, size_t *height, smoe_image_mode *mode,
+                            const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 /* All of the image, [height, width, 3], of the size that the header has and the caller checked. */
-int smoe_webp_decode(smoe_image *image, size_t width, size_t height, const uint8_t *bytes,
-                     size_t size, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_webp_image(smoe_image *image, size_t width, size_t height, const uint8_t *bytes,
+                           size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

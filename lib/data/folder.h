@@ -7,7 +7,7 @@
 #define SMOE_DATA_FOLDER_H
 
 #include "data/archive.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 
 typedef struct smoe_folder_image {
     char *name; /* "train/cat/0001.jpg", with all that is above; of a tar in the data,

@@ -147,7 +147,7 @@ static void note_other(listing *l, const char *name, bool folder) {
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err);
 
 static int list_loose(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
-    bool picture = !member->folder && smoe_image_kind_of(member->name) != SMOE_IMAGE_NONE;
+    bool picture = !member->folder && smoe_decode_kind_of(member->name) != SMOE_IMAGE_NONE;
     note_other(l, member->name, member->folder);
     l->loose += picture && p->depth > 1;
     if (!member->folder && is_tar(member->name)) {
@@ -172,7 +172,7 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
                                true, err))
         return -1;
     if (member->folder) return 0;
-    bool picture = smoe_image_kind_of(member->name) != SMOE_IMAGE_NONE;
+    bool picture = smoe_decode_kind_of(member->name) != SMOE_IMAGE_NONE;
     if (!l->collect[p.split]) {
         image a = {.name = (char *)member->name};
         smoe_listing_cut_class(&a, p.below);

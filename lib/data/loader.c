@@ -6,7 +6,7 @@
  *   epoch         e = t / (n/B)
  *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
  *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
- *   evaluation    places [t*B, (t+1)*B) of smoe_data_order
+ *   evaluation    places [t*B, (t+1)*B) of smoe_dataset_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
  *                 of a piece with its first)
@@ -16,7 +16,8 @@
  */
 #include "base/clock.h"
 #include "data/augment.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
+#include "data/loader.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -291,7 +292,7 @@ static int order_evaluation(smoe_loader *l, const smoe_spec *spec, smoe_err *err
     if (l->options.train) return 0;
     l->order = malloc((l->set->images + 1) * sizeof *l->order);
     if (!l->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
-    smoe_data_order(l->order, l->set->images, spec);
+    smoe_dataset_order(l->order, l->set->images, spec);
     return 0;
 }
 

@@ -94,10 +94,10 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
     uint32_t *label = malloc(n * sizeof *label);
     if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
     for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->header - 1];
-    int status = smoe_grid_make(set, label, n, SIDE, SIDE, 3, limit, err);
+    int status = smoe_binary_grid_make(set, label, n, SIDE, SIDE, 3, limit, err);
     free(label);
     if (status) return -1;
-    const smoe_grid *grid = set->store;
+    const smoe_binary_grid *grid = set->store;
     for (size_t i = 0; i < set->images; i++) {
         const uint8_t *plane = record_at(files, record, grid->place[i]) + a->header;
         uint8_t *to = grid->pixel + i * PIXELS;
@@ -132,16 +132,16 @@ out:
 
 const smoe_source_type smoe_source_cifar10 = {
     .open = cifar_open,
-    .image = smoe_grid_image,
+    .image = smoe_binary_grid_image,
     .label = smoe_dataset_table_label,
-    .image_name = smoe_grid_image_name,
-    .close = smoe_grid_close,
+    .image_name = smoe_binary_grid_image_name,
+    .close = smoe_binary_grid_close,
 };
 
 const smoe_source_type smoe_source_cifar100 = {
     .open = cifar_open,
-    .image = smoe_grid_image,
+    .image = smoe_binary_grid_image,
     .label = smoe_dataset_table_label,
-    .image_name = smoe_grid_image_name,
-    .close = smoe_grid_close,
+    .image_name = smoe_binary_grid_image_name,
+    .close = smoe_binary_grid_close,
 };

@@ -17,7 +17,7 @@
  * data.seed for others. Leaves to others: boxes, augmentation, batches; resolve.c has seen that the
  * keys fit together.
  */
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "base/rng.h"
 
 #include <math.h>

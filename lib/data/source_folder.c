@@ -204,7 +204,7 @@ static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_h
     size_t size;
     if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
     if (smoe_member_file_start(set->path, a->name, START, &start, &size, NULL)) return false;
-    int status = smoe_decode_header(header, smoe_image_kind_of(a->name), start, size, NULL);
+    int status = smoe_decode_header(header, smoe_decode_kind_of(a->name), start, size, NULL);
     free(start);
     return !status;
 }
@@ -218,7 +218,7 @@ static int check_header(const smoe_dataset *set, size_t i, smoe_image *image, sm
     if (header_at_start(set, a, header)) return 0;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_header(header, smoe_image_kind_of(a->name), bytes, size, err);
+    int status = smoe_decode_header(header, smoe_decode_kind_of(a->name), bytes, size, err);
     free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
@@ -230,7 +230,7 @@ static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_fit(image, set->size, set->channels, smoe_image_kind_of(a->name),
+    int status = smoe_decode_fit(image, set->size, set->channels, smoe_decode_kind_of(a->name),
                                  bytes, size, crop, work, err);
     free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;

@@ -120,10 +120,10 @@ static int take_images(smoe_dataset *set, const found *f, size_t limit, smoe_err
     uint32_t *label = malloc(n * sizeof *label);
     if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
     for (size_t i = 0; i < n; i++) label[i] = f->labels->bytes[LABEL_HEADER + i];
-    int status = smoe_grid_make(set, label, n, columns, rows, 1, limit, err);
+    int status = smoe_binary_grid_make(set, label, n, columns, rows, 1, limit, err);
     free(label);
     if (status) return -1;
-    const smoe_grid *grid = set->store;
+    const smoe_binary_grid *grid = set->store;
     for (size_t i = 0; i < set->images; i++)
         memcpy(grid->pixel + i * each, f->images->bytes + IMAGE_HEADER + grid->place[i] * each,
                each);
@@ -149,8 +149,8 @@ out:
 
 const smoe_source_type smoe_source_idx = {
     .open = idx_open,
-    .image = smoe_grid_image,
+    .image = smoe_binary_grid_image,
     .label = smoe_dataset_table_label,
-    .image_name = smoe_grid_image_name,
-    .close = smoe_grid_close,
+    .image_name = smoe_binary_grid_image_name,
+    .close = smoe_binary_grid_close,
 };

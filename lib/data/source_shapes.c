@@ -17,7 +17,7 @@
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.
  */
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/file.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "data/decode.h"
 #include "data/tar.h"
 #include "spec/tasks.h"
@@ -231,7 +231,7 @@ static int decode(const smoe_dataset *set, const sample *x, smoe_rng *crop, smoe
     uint8_t *bytes;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, (size_t)x->image_size, err)) return -1;
     int status = smoe_decode_fit(out, set->size, set->channels,
-                                 smoe_image_kind_in(bytes, (size_t)x->image_size), bytes,
+                                 smoe_decode_kind_in(bytes, (size_t)x->image_size), bytes,
                                  (size_t)x->image_size, crop, work, err);
     free(bytes);
     return status;
@@ -309,7 +309,7 @@ static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_hea
     size_t size = (size_t)x->image_size;
     uint8_t *bytes;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err)) return -1;
-    int status = smoe_decode_header(header, smoe_image_kind_in(bytes, size), bytes, size, err);
+    int status = smoe_decode_header(header, smoe_decode_kind_in(bytes, size), bytes, size, err);
     free(bytes);
     return status;
 }

@@ -1,7 +1,7 @@
 /* What a split of a data set is like; see survey.h. */
 #include "data/survey.h"
 #include "base/clock.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef SMOE_DATA_SURVEY_H
 #define SMOE_DATA_SURVEY_H
 
-#include "data/data.h"
+#include "data/dataset.h"
 #include "data/decode.h"
 
 enum { SMOE_SURVEY_MOST = 200000, SMOE_SURVEY_THUMB = 16 };

@@ -55,7 +55,8 @@ static void choose_columns(figure *g) {
     const smoe_figure_entry *entry = g->entry;
     static const char *const run[] = {"run", NULL};
     bool of_runs = entry->line[0] && !strcmp(entry->line[0], "run");
-    bool several = (g->runs && g->runs->rows > 1) || !smoe_rows_agree(g->f, run, 0, g->f->rows - 1);
+    bool several =
+        (g->runs && g->runs->rows > 1) || !smoe_figure_rows_agree(g->f, run, 0, g->f->rows - 1);
     append(g->panel, entry->panel, NULL);
     if (!of_runs) {
         append(g->line, entry->line, NULL);
@@ -77,11 +78,11 @@ static bool rows_of(const figure *g, size_t panel, size_t line, const char *colu
     size_t count = 0, numbers = 0;
     *rows = (smoe_plot_rows){0};
     for (size_t r = panel; r < g->f->rows; r++) {
-        if (!smoe_rows_agree(g->f, g->panel, panel, r)) continue;
-        if (line != SIZE_MAX && !smoe_rows_agree(g->f, g->line, line, r)) continue;
+        if (!smoe_figure_rows_agree(g->f, g->panel, panel, r)) continue;
+        if (line != SIZE_MAX && !smoe_figure_rows_agree(g->f, g->line, line, r)) continue;
         if (!count++) rows->first = r;
         rows->last = r;
-        numbers += isfinite(smoe_rows_number(g->f, r, column));
+        numbers += isfinite(smoe_figure_number(g->f, r, column));
     }
     if (count == rows->last - rows->first + 1) return numbers > 0;
     append(rows->same, g->panel, NULL);
@@ -113,7 +114,7 @@ static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
     m->dash = g->lines ? k : 0;
     if (!g->lines)
         m->colour = (smoe_colour){SMOE_SERIES, (double)k};
-    else if (number && !isfinite(smoe_rows_number(g->f, g->line_row[i], column)))
+    else if (number && !isfinite(smoe_figure_number(g->f, g->line_row[i], column)))
         m->colour = (smoe_colour){SMOE_INK, 0};
     else if (number && g->ordered > 1)
         m->colour = (smoe_colour){SMOE_ORDERED, (double)i / (double)(g->ordered - 1)};
@@ -137,7 +138,8 @@ static int add_lines(const figure *g, smoe_panel *panel) {
             m->error = g->entry->error[k];
             colour_line(g, i, k, m);
             if (g->lines)
-                smoe_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);
+                smoe_figure_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name,
+                                     sizeof m->name);
             size_t used = strlen(m->name);
             if (g->entry->y[1])
                 snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
@@ -198,9 +200,9 @@ static double tallest(const figure *g, size_t like) {
     double most = 0;
     for (size_t r = 0; r < g->f->rows; r++) {
         double sum = 0;
-        if (like != SIZE_MAX && !smoe_rows_agree(g->f, g->panel, like, r)) continue;
+        if (like != SIZE_MAX && !smoe_figure_rows_agree(g->f, g->panel, like, r)) continue;
         for (const char *const *y = g->entry->y; *y; y++) {
-            double v = smoe_rows_number(g->f, r, *y);
+            double v = smoe_figure_number(g->f, r, *y);
             if (isfinite(v)) sum += v;
         }
         most = fmax(most, sum);
@@ -214,7 +216,7 @@ static double bin_of(const figure *g) {
     double least = INFINITY;
     for (size_t r = 1; r < g->f->rows; r++) {
         double far =
-            smoe_rows_number(g->f, r, g->entry->x) - smoe_rows_number(g->f, r - 1, g->entry->x);
+            smoe_figure_number(g->f, r, g->entry->x) - smoe_figure_number(g->f, r - 1, g->entry->x);
         if (far > 0) least = fmin(least, far);
     }
     return isfinite(least) ? least : 0;
@@ -228,11 +230,12 @@ static void set_axes(const figure *g, smoe_panel *panel) {
     size_t like = entry->separate ? panel->row : SIZE_MAX;
     bool bars = entry->kind == SMOE_FIGURE_BARS, whole;
     double low, high;
-    if (!smoe_rows_range(g->f, x, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
+    if (!smoe_figure_rows_range(g->f, x, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
     double beside = bars ? 0.5 : entry->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
     smoe_plot_range(&panel->x, low, high, whole, false);
     if (beside > 0) panel->x.low = low - beside, panel->x.high = high + beside;
-    if (!smoe_rows_range(g->f, entry->y, g->panel, like, &low, &high, &whole)) low = high = 0;
+    if (!smoe_figure_rows_range(g->f, entry->y, g->panel, like, &low, &high, &whole))
+        low = high = 0;
     if (bars) high = tallest(g, like);
     if (entry->ratio && low > 0 && high > 10 * low) {
         smoe_plot_range_log(&panel->y, low, high, 10);
@@ -254,8 +257,8 @@ static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *p
         double at = first + (double)i;
         if (fmod(at, every) > 0) continue;
         size_t r = panel->row;
-        while (r < f->rows &&
-               (smoe_rows_number(f, r, rank) != at || !smoe_rows_agree(f, g->panel, panel->row, r)))
+        while (r < f->rows && (smoe_figure_number(f, r, rank) != at ||
+                               !smoe_figure_rows_agree(f, g->panel, panel->row, r)))
             r++;
         smoe_plot_tick *tick = r < f->rows ? smoe_plot_add_tick(axis) : NULL;
         if (r == f->rows) continue;
@@ -276,7 +279,7 @@ static size_t group_of(const figure *g, const smoe_panel *panel) {
     const char *run = smoe_frame_text_at(g->f, panel->row, smoe_frame_find(g->f, "run"));
     for (size_t r = 0; r < runs->rows; r++)
         if (!strcmp(smoe_frame_text_at(runs, r, smoe_frame_find(runs, "run")), run)) {
-            double cells = smoe_rows_number(runs, r, g->entry->group);
+            double cells = smoe_figure_number(runs, r, g->entry->group);
             return cells > 1 ? (size_t)cells : 0;
         }
     return 0;
@@ -288,10 +291,11 @@ static int set_cell_axes(const figure *g, smoe_panel *panel) {
     const char *const x[] = {entry->x, NULL};
     double low, high;
     bool whole;
-    if (!smoe_rows_range(g->f, x, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
+    if (!smoe_figure_rows_range(g->f, x, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
     smoe_plot_range(&panel->x, low, high, true, false);
     panel->x.low = low - 0.5, panel->x.high = high + 0.5;
-    if (!smoe_rows_range(g->f, entry->y, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
+    if (!smoe_figure_rows_range(g->f, entry->y, g->panel, panel->row, &low, &high, &whole))
+        low = high = 0;
     smoe_plot_range(&panel->y, low, high, true, false);
     panel->y.low = high + 0.5, panel->y.high = low - 0.5;
     panel->square = !entry->x_name;
@@ -308,7 +312,8 @@ static void set_scale(const figure *g, smoe_plot_scale *scale) {
     char buf[SMOE_PLOT_TEXT];
     double low, high;
     bool whole;
-    if (!smoe_rows_range(g->f, colour, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
+    if (!smoe_figure_rows_range(g->f, colour, g->panel, SIZE_MAX, &low, &high, &whole))
+        low = high = 0;
     snprintf(scale->label, sizeof scale->label, "%s",
              smoe_words_of(g->entry->colour, buf, sizeof buf));
     scale->diverging = g->entry->around_zero || g->entry->around_one;
@@ -337,13 +342,13 @@ static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
     smoe_panel *panel = smoe_plot_panel(plot);
     if (!panel) return -1;
     panel->row = row;
-    panel->block = has_column(g->panel, "block") ? smoe_rows_number(g->f, row, "block") : NAN;
+    panel->block = has_column(g->panel, "block") ? smoe_figure_number(g->f, row, "block") : NAN;
     if (add[g->entry->kind](g, panel)) return -1;
     if (!panel->marks) {
         plot->panels--;
         return 0;
     }
-    smoe_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
+    smoe_figure_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
     snprintf(panel->x.label, sizeof panel->x.label, "%s", g->entry->x_title);
     snprintf(panel->y.label, sizeof panel->y.label, "%s",
              g->entry->y_title ? g->entry->y_title : "");
@@ -374,11 +379,11 @@ int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe
     bool made = first && g.line_row;
     if (made) {
         choose_columns(&g);
-        if (g.line[0]) g.lines = smoe_rows_find(g.f, g.line, NULL, g.line_row);
+        if (g.line[0]) g.lines = smoe_figure_rows_find(g.f, g.line, NULL, g.line_row);
         bool number = g.lines && !g.line[1] && !g.f->column[smoe_frame_find(g.f, g.line[0])].text;
         for (size_t i = 0; number && i < g.lines; i++)
-            g.ordered += isfinite(smoe_rows_number(g.f, g.line_row[i], g.line[0]));
-        panels = smoe_rows_find(g.f, g.panel, needed, first);
+            g.ordered += isfinite(smoe_figure_number(g.f, g.line_row[i], g.line[0]));
+        panels = smoe_figure_rows_find(g.f, g.panel, needed, first);
         if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
     }
     for (size_t i = 0; made && i < panels; i++) made = !add_panel(&g, plot, first[i]);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-double smoe_rows_number(const smoe_frame *f, size_t row, const char *column) {
+double smoe_figure_number(const smoe_frame *f, size_t row, const char *column) {
     return smoe_frame_number_at(f, row, smoe_frame_find(f, column));
 }
 
@@ -16,7 +16,7 @@ static bool cells_agree(const smoe_frame *f, size_t column, size_t a, size_t b) 
     return x == y || (isnan(x) && isnan(y));
 }
 
-bool smoe_rows_agree(const smoe_frame *f, const char *const *list, size_t a, size_t b) {
+bool smoe_figure_rows_agree(const smoe_frame *f, const char *const *list, size_t a, size_t b) {
     for (; *list; list++)
         if (!cells_agree(f, smoe_frame_find(f, *list), a, b)) return false;
     return true;
@@ -24,18 +24,18 @@ bool smoe_rows_agree(const smoe_frame *f, const char *const *list, size_t a, siz
 
 static bool has_numbers(const smoe_frame *f, const char *const *needed, size_t row) {
     for (; needed && *needed; needed++)
-        if (!isfinite(smoe_rows_number(f, row, *needed))) return false;
+        if (!isfinite(smoe_figure_number(f, row, *needed))) return false;
     return true;
 }
 
-size_t smoe_rows_find(const smoe_frame *f, const char *const *list, const char *const *needed,
-                      size_t *found) {
+size_t smoe_figure_rows_find(const smoe_frame *f, const char *const *list,
+                             const char *const *needed, size_t *found) {
     size_t count = 0, column = list[0] && !list[1] ? smoe_frame_find(f, list[0]) : SIZE_MAX;
     bool sorted = column != SIZE_MAX && !f->column[column].text;
     for (size_t r = 0; r < f->rows; r++) {
         size_t i = count;
         if (!has_numbers(f, needed, r)) continue;
-        while (i && !smoe_rows_agree(f, list, found[i - 1], r)) i--;
+        while (i && !smoe_figure_rows_agree(f, list, found[i - 1], r)) i--;
         if (i) continue;
         double v = sorted ? smoe_frame_number_at(f, r, column) : NAN;
         i = count++;
@@ -49,8 +49,9 @@ size_t smoe_rows_find(const smoe_frame *f, const char *const *list, const char *
     return count;
 }
 
-bool smoe_rows_range(const smoe_frame *f, const char *const *columns, const char *const *list,
-                     size_t like, double *low, double *high, bool *whole) {
+bool smoe_figure_rows_range(const smoe_frame *f, const char *const *columns,
+                            const char *const *list, size_t like, double *low, double *high,
+                            bool *whole) {
     *low = INFINITY;
     *high = -INFINITY;
     *whole = true;
@@ -58,7 +59,8 @@ bool smoe_rows_range(const smoe_frame *f, const char *const *columns, const char
         size_t c = smoe_frame_find(f, *columns);
         for (size_t r = 0; r < f->rows; r++) {
             double v = smoe_frame_number_at(f, r, c);
-            if (!isfinite(v) || (like != SIZE_MAX && !smoe_rows_agree(f, list, like, r))) continue;
+            if (!isfinite(v) || (like != SIZE_MAX && !smoe_figure_rows_agree(f, list, like, r)))
+                continue;
             *low = fmin(*low, v);
             *high = fmax(*high, v);
             *whole = *whole && v == rint(v);
@@ -93,8 +95,8 @@ static void say_run(const smoe_frame *f, size_t column, const char *run, size_t 
     snprintf(text, size, "%s%s", dots, run);
 }
 
-void smoe_rows_say(const smoe_frame *f, const char *const *list, size_t row, size_t most,
-                   char *text, size_t size) {
+void smoe_figure_rows_say(const smoe_frame *f, const char *const *list, size_t row, size_t most,
+                          char *text, size_t size) {
     size_t used = 0;
     *text = '\0';
     for (; *list && used + 1 < size; list++) {

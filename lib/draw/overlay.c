@@ -27,7 +27,7 @@ typedef struct look {
     uint8_t colour[3];
 } look;
 
-int smoe_sample_picture(const smoe_sample *s, smoe_image *image, smoe_err *err) {
+int smoe_overlay_picture(const smoe_sample *s, smoe_image *image, smoe_err *err) {
     size_t area = s->size * s->size;
     if (smoe_image_shape(image, s->size, s->size, s->channels, err)) return -1;
     for (size_t i = 0; i < area; i++)
@@ -38,7 +38,7 @@ int smoe_sample_picture(const smoe_sample *s, smoe_image *image, smoe_err *err) 
     return 0;
 }
 
-double smoe_sample_effective(const float *w, size_t n, size_t step) {
+double smoe_overlay_effective(const float *w, size_t n, size_t step) {
     double sum = 0, entropy = 0;
     for (size_t i = 0; i < n; i++) sum += (double)w[i * step];
     for (size_t i = 0; i < n && sum > 0; i++) {
@@ -108,7 +108,7 @@ static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
             const float *take = w->take + u * w->T, *give = w->give + u * w->T;
             score[u] = 0;
             if (!w->sparse && count < PEAKED)
-                score[u] = -smoe_sample_effective(take, w->T, 1);
+                score[u] = -smoe_overlay_effective(take, w->T, 1);
             else
                 for (size_t t = 0; t < w->T; t++)
                     score[u] += w->sparse ? (double)(take[t] > 0) : (double)give[t];
@@ -251,7 +251,7 @@ static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer
     double effective = NAN, most = NAN;
     if (unit != SIZE_MAX) {
         most = 0;
-        effective = smoe_sample_effective(w->take + unit * w->T, w->T, 1);
+        effective = smoe_overlay_effective(w->take + unit * w->T, w->T, 1);
         for (size_t t = 0; t < w->T; t++) most = fmax(most, (double)w->take[unit * w->T + t]);
     }
     smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
@@ -373,7 +373,7 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
     *png = NULL;
     smoe_overlays_frame(&tiles);
     int status = weights_fill(&w, sample, l, err);
-    if (!status) status = smoe_sample_picture(sample, &picture, err);
+    if (!status) status = smoe_overlay_picture(sample, &picture, err);
     if (!status &&
         !(sh.looks = calloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -396,7 +396,7 @@ static int write_sample(const smoe_sample *s, size_t run, bool several,
                         const smoe_overlay_units *units, const char *folder,
                         const smoe_plot_size *size, smoe_frame *frame, bool *drawn, smoe_err *err) {
     smoe_image picture = {0};
-    int status = smoe_sample_picture(s, &picture, err);
+    int status = smoe_overlay_picture(s, &picture, err);
     for (size_t l = 0; l < s->layers && !status; l++) {
         char stem[96], prefix[32] = "";
         if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);

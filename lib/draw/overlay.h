@@ -16,12 +16,12 @@
 #include "draw/sample.h"
 
 /* The image of a sample, 8 bits per channel. */
-int smoe_sample_picture(const smoe_sample *sample, smoe_image *image,
-                        smoe_err *err) SMOE_MUST_CHECK;
+int smoe_overlay_picture(const smoe_sample *sample, smoe_image *image,
+                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* exp of the entropy of weights divided by their sum: how many count. w[i * step], i < n; 0 where
  * all are 0. */
-double smoe_sample_effective(const float *w, size_t n, size_t step);
+double smoe_overlay_effective(const float *w, size_t n, size_t step);
 
 /* Which units a sheet shows. Chosen by the caller, or by rule: of slots, the four that mix the
  * fewest effective tokens, then the four others that give most combine weight; of experts, the

@@ -15,7 +15,7 @@
  *            {placements [[token, expert, weight]]}
  */
 #include "draw/figures.h"
-#include "draw/json.h"
+#include "draw/script.h"
 #include "draw/overlay.h"
 #include "draw/png.h"
 #include "draw/report.h"
@@ -85,7 +85,7 @@ static void put_values(FILE *out, const smoe_frame *f, size_t column, const size
         for (next = r + 1; counted && next < f->rows && equal(cell(f, next, column, index), v);)
             next++;
         if (r) fputc(',', out);
-        smoe_json_number(out, v, 5);
+        smoe_script_number(out, v, 5);
         if (counted) fprintf(out, ",%zu", next - r);
     }
     fputc(']', out);
@@ -102,7 +102,7 @@ static int put_column(FILE *out, const smoe_frame *f, size_t column) {
         fputs("\"names\":[", out);
         for (size_t i = 0; i < names; i++) {
             if (i) fputc(',', out);
-            smoe_json_text(out, smoe_frame_text_at(f, first[i], column));
+            smoe_script_text(out, smoe_frame_text_at(f, first[i], column));
         }
         fputs("],", out);
     }
@@ -125,14 +125,14 @@ static int put_frame(FILE *out, const smoe_frame *f, size_t *left) {
         bad |= ferror(columns);
         bad |= fclose(columns);
     }
-    smoe_json_text(out, f->name);
+    smoe_script_text(out, f->name);
     fputs(":{\"title\":", out);
-    smoe_json_text(out, f->title);
-    smoe_json_text_member(out, "caption", f->caption);
+    smoe_script_text(out, f->title);
+    smoe_script_text_member(out, "caption", f->caption);
     fprintf(out, ",\"rows\":%zu,\"columns\":[", f->rows);
     for (size_t c = 0; c < f->columns; c++) {
         if (c) fputc(',', out);
-        smoe_json_text(out, f->column[c].name);
+        smoe_script_text(out, f->column[c].name);
     }
     fputc(']', out);
     if (!bad && size <= *left) {
@@ -163,7 +163,7 @@ static int put_picture(FILE *out, const smoe_sample *s, smoe_err *err) {
     smoe_image image = {0};
     uint8_t *bytes = NULL;
     size_t size;
-    int status = smoe_sample_picture(s, &image, err);
+    int status = smoe_overlay_picture(s, &image, err);
     if (!status) status = smoe_png_encode(&image, &bytes, &size, err);
     if (!status) {
         fputs(",\"png\":\"", out);
@@ -189,7 +189,7 @@ static int put_weights(FILE *out, const char *name, const float *w, size_t rows,
             byte[r * columns + c] =
                 most > 0 ? (uint8_t)lrintf(255 * w[r * row_step + c * column_step] / most) : 0;
         if (r) fputc(',', out);
-        smoe_json_number(out, (double)most, 4);
+        smoe_script_number(out, (double)most, 4);
     }
     fprintf(out, "],\"%s\":\"", name);
     put_base64(out, byte, rows * columns);
@@ -210,7 +210,7 @@ static int put_layer_image(FILE *out, const smoe_sample *s, const smoe_sample_la
         fputs("\"placements\":[", out);
         for (size_t i = 0; i < l->places; i++) {
             fprintf(out, "%s[%zu,%zu,", i ? "," : "", l->place[i].token, l->place[i].expert);
-            smoe_json_number(out, (double)l->place[i].weight, 4);
+            smoe_script_number(out, (double)l->place[i].weight, 4);
             fputc(']', out);
         }
         fputc(']', out);
@@ -250,17 +250,17 @@ static int put_run(FILE *out, const smoe_sample *samples, size_t all, size_t mos
         if (used > most) break;
     }
     fputs("{\"run\":", out);
-    smoe_json_text(out, samples->run);
+    smoe_script_text(out, samples->run);
     fprintf(out, ",\"side\":%zu,\"first\":%zu,\"left\":%zu,\"images\":[", samples->side,
             samples->first_patch, all - images);
     for (size_t i = 0; i < images; i++) {
         const smoe_sample *s = &samples[i];
         fprintf(out, "%s{\"index\":%zu", i ? ",\n" : "", s->image);
-        smoe_json_text_member(out, "name", s->name);
-        smoe_json_text_member(out, "className", s->label);
-        smoe_json_text_member(out, "predictedName", s->prediction);
+        smoe_script_text_member(out, "name", s->name);
+        smoe_script_text_member(out, "className", s->label);
+        smoe_script_text_member(out, "predictedName", s->prediction);
         fputs(",\"probability\":", out);
-        smoe_json_number(out, s->probability, 4);
+        smoe_script_number(out, s->probability, 4);
         if (put_picture(out, s, err)) return -1;
         fputc('}', out);
     }
@@ -290,9 +290,9 @@ static void put_all_words(FILE *out) {
     const char *name, *words;
     for (size_t i = 0; (name = smoe_words_at(i, &words)); i++) {
         fputs(i ? ",\n" : "", out);
-        smoe_json_text(out, name);
+        smoe_script_text(out, name);
         fputc(':', out);
-        smoe_json_text(out, words);
+        smoe_script_text(out, words);
     }
 }
 

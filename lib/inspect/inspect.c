@@ -5,6 +5,8 @@
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
+#include "data/loader.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -252,7 +254,7 @@ static int open_counters(smoe_inspection *r, smoe_err *err) {
 static int open_order(smoe_inspection *r, smoe_err *err) {
     r->order = calloc(r->images + 1, sizeof *r->order);
     if (!r->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
-    smoe_data_order(r->order, r->images, r->subject.spec);
+    smoe_dataset_order(r->order, r->images, r->subject.spec);
     return 0;
 }
 

@@ -8,7 +8,7 @@
 #define SMOE_INSPECT_H
 
 #include "base/frame.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "draw/sample.h"
 #include "spec/spec.h"
 #include "vit/model.h"

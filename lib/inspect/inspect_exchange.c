@@ -7,6 +7,7 @@
 #include "inspect/inspect_view.h"
 #include "math/kernels.h"
 #include "spec/metrics.h"
+#include "train/evaluate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -109,7 +109,7 @@ typedef struct over_steps {
 /* What is of a layer, and what is of the whole model and in the results of sweeps too. Records of
  * training and of evaluations name metrics of a layer alike; of the latter they become test/NAME.
  */
-static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
+static int add_record(void *user, const smoe_record *record, smoe_err *err) {
     const over_steps *to = user;
     smoe_metric_place at;
     char split[sizeof at.split];
@@ -134,6 +134,5 @@ static int add_record(void *user, const smoe_run_record *record, smoe_err *err) 
 
 int smoe_fill_over_steps(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     over_steps to = {r, frame};
-    return r->subject.metrics ? smoe_run_each_record(r->subject.metrics, 0, add_record, &to, err)
-                              : 0;
+    return r->subject.metrics ? smoe_records_each(r->subject.metrics, 0, add_record, &to, err) : 0;
 }

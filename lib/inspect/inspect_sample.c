@@ -3,6 +3,7 @@
 #include "inspect/inspect_view.h"
 #include "data/image.h"
 #include "train/task.h"
+#include "data/loader.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "spec/routers.h"
 #include "base/rng.h"
 #include "spec/metrics.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>

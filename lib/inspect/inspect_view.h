@@ -8,6 +8,7 @@
 
 #include "inspect/inspect.h"
 #include "train/trainer.h"
+#include "data/loader.h"
 
 /* Properties of routers; an analysis names those that it needs. */
 enum {

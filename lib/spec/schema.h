@@ -127,7 +127,7 @@ bool smoe_acts_covers(int entry);
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
 
 /* Frees the contents of the section, which is then empty. */
-void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
+void smoe_schema_clear_sweep(smoe_sweep_spec *sweep);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 

@@ -134,7 +134,7 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
 void smoe_spec_free(smoe_spec *spec) {
     if (!spec) return;
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) smoe_value_clear(spec, &smoe_schema[i]);
-    smoe_sweep_spec_clear(&spec->sweep);
+    smoe_schema_clear_sweep(&spec->sweep);
     free(spec->file);
     free(spec->folder);
     free(spec->origin);

@@ -319,12 +319,12 @@ typedef struct smoe_sweep_plan {
     char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
 } smoe_sweep_plan;
 
-void smoe_sweep_plan_clear(smoe_sweep_plan *plan);
+void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan);
 
 /* The parts of a primary contrast by name, and where each is kept: NULL behind the last. */
 enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
-char **smoe_primary_text(smoe_primary *primary, size_t part);
+char **smoe_spec_primary_text(smoe_primary *primary, size_t part);
 
 /* The prefix of a key of an evaluation, next to the keys of the trials. */
 #define SMOE_EVALUATED "evaluate."

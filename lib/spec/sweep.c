@@ -20,23 +20,23 @@ static void keys_clear(smoe_sweep_keys *keys) {
 const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1] = {
     "row", "reference", "trend", "where", "measure", "expect", "margin"};
 
-char **smoe_primary_text(smoe_primary *p, size_t part) {
+char **smoe_spec_primary_text(smoe_primary *p, size_t part) {
     char **const text[SMOE_PRIMARY_PARTS] = {&p->row,     &p->reference, &p->trend, &p->where,
                                              &p->measure, &p->expect,    &p->margin};
     return text[part];
 }
 
-void smoe_sweep_plan_clear(smoe_sweep_plan *plan) {
+void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
     for (size_t i = 0; i < plan->primaries; i++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            free(*smoe_primary_text(&plan->primary[i], part));
+            free(*smoe_spec_primary_text(&plan->primary[i], part));
     free(plan->primary);
     free(plan->family);
     free(plan->equivalence);
     *plan = (smoe_sweep_plan){0};
 }
 
-void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
+void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
     keys_clear(&sweep->train);
     keys_clear(&sweep->evaluate);
     free(sweep->figure.x);
@@ -44,7 +44,7 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     free(sweep->figure.line);
     free(sweep->figure.title);
     free(sweep->reference);
-    smoe_sweep_plan_clear(&sweep->plan);
+    smoe_spec_sweep_plan_clear(&sweep->plan);
     *sweep = (smoe_sweep_spec){0};
 }
 
@@ -323,7 +323,7 @@ static void read_primary(smoe_events *src, const yaml_event_t *start) {
     primary += plan->primaries++;
     *primary = (smoe_primary){0};
     while (next_part(src, &p, &part, &value)) {
-        *smoe_primary_text(primary, part) =
+        *smoe_spec_primary_text(primary, part) =
             read_word(src, p.section, &value, "expected a single value");
         yaml_event_delete(&value);
     }

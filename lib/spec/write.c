@@ -3,8 +3,8 @@
  * which is YAML too. Both go through the schema table; value.c formats the values.
  */
 #include "spec/routers.h"
-#include "base/frame.h"
 #include "spec/schema.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>

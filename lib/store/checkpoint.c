@@ -12,6 +12,7 @@
 #include "store/model_file.h"
 #include "tensors/shards.h"
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
 
 #include <dirent.h>
 #include <errno.h>

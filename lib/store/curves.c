@@ -56,7 +56,7 @@ static void split_of(const json_t *record, char *split, size_t size) {
     }
 }
 
-static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
+static int add_record(void *user, const smoe_record *record, smoe_err *err) {
     smoe_curves *c = user;
     char split[32];
     const char *key;
@@ -81,7 +81,7 @@ static int add_record(void *user, const smoe_run_record *record, smoe_err *err) 
 int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
     *c = (smoe_curves){0};
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int status = path ? smoe_run_each_record(path, 0, add_record, c, err)
+    int status = path ? smoe_records_each(path, 0, add_record, c, err)
                       : smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
     free(path);
     return status;

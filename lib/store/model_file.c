@@ -2,6 +2,7 @@
 #include "store/model_file.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
+#include "tensors/params_io.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     smoe_tensor *tensors = NULL, *sources = NULL;
     int status = -1;
     if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
-    if (smoe_foreign_names(&sources, &count, from, storage->hugging_face, err)) goto out;
+    if (smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err)) goto out;
     tensors = calloc(count + 1, sizeof *tensors);
     if (!tensors) {
         smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", path, count);

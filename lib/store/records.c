@@ -45,11 +45,11 @@ static int check_chain(reading *r, const char *line, size_t size, smoe_err *err)
 /* Passes one line, with its newline, to fn. Returns what fn returns, or -1 if the line is not a
  * record. */
 static int each_line(const reading *r, const char *line, size_t size, off_t end,
-                     smoe_run_record_fn *fn, void *user, smoe_err *err) {
+                     smoe_record_visit *fn, void *user, smoe_err *err) {
     json_t *json = json_loadb(line, size, 0, NULL);
     const json_t *step = json_object_get(json, "step");
     bool good = json_is_integer(step) && json_integer_value(step) >= 0;
-    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end, r->chained};
+    const smoe_record record = {json, (uint64_t)json_integer_value(step), end, r->chained};
     if (good) json_object_del(json, "chain");
     int status =
         good ? fn(user, &record, err)
@@ -58,8 +58,8 @@ static int each_line(const reading *r, const char *line, size_t size, off_t end,
     return status;
 }
 
-int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
-                         smoe_err *err) {
+int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void *user,
+                      smoe_err *err) {
     int fd = smoe_file_open(path, O_RDONLY, err);
     if (fd < 0) return -1;
     FILE *in = fdopen(fd, "r");

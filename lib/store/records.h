@@ -17,22 +17,22 @@ enum {
 };
 
 /* A record, and where its line ends in the file. */
-typedef struct smoe_run_record {
+typedef struct smoe_record {
     const json_t *json;
     uint64_t step;
     off_t end;
     bool chained; /* with a running checksum, which is right */
-} smoe_run_record;
+} smoe_record;
 
 /* 0: the next one; 1: enough; -1: failed, with err. */
-typedef int smoe_run_record_fn(void *user, const smoe_run_record *record, smoe_err *err);
+typedef int smoe_record_visit(void *user, const smoe_record *record, smoe_err *err);
 
 /* Passes the records of a metrics.jsonl to fn, in order. This is the only rule for reading such a
  * file: text after the last newline is a line still being written, or left by a killed process, and
  * is ignored; any other line that is not an object with an integer step is SMOE_DATA, with its
  * number, and so is one whose running checksum is wrong, or that has none behind one that has.
  * tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
-int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
-                         smoe_err *err) SMOE_MUST_CHECK;
+int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void *user,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -9,7 +9,7 @@
 #include "store/run_files.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/frame.h"
+#include "base/json.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -605,7 +605,7 @@ typedef struct kept {
     off_t end;
 } kept;
 
-static int keep_record(void *user, const smoe_run_record *record, smoe_err *err) {
+static int keep_record(void *user, const smoe_record *record, smoe_err *err) {
     kept *k = user;
     (void)err;
     if (record->step > k->step) return 1;
@@ -627,7 +627,7 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *checkpoint, smoe_err
     place at;
     uint64_t step = checkpoint->step, recorded = checkpoint->recorded;
     kept k = {.step = step};
-    if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+    if (smoe_records_each(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
     run->resumed = true;
     run->from = step + 1;
     if (k.last < recorded)

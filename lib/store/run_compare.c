@@ -2,6 +2,7 @@
 #include "store/run_compare.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ typedef struct records {
     size_t count, room;
 } records;
 
-static int keep(void *user, const smoe_run_record *record, smoe_err *err) {
+static int keep(void *user, const smoe_record *record, smoe_err *err) {
     records *r = user;
     if (r->count == r->room) {
         size_t room = r->room ? 2 * r->room : 256;
@@ -141,8 +142,8 @@ static void fill_metrics(smoe_frame *frame, const records *a, const records *b) 
 int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
                               const char *b, smoe_err *err) {
     records x = {0}, y = {0};
-    int status = smoe_run_each_record(a, 0, keep, &x, err);
-    if (!status) status = smoe_run_each_record(b, 0, keep, &y, err);
+    int status = smoe_records_each(a, 0, keep, &x, err);
+    if (!status) status = smoe_records_each(b, 0, keep, &y, err);
     if (!status) find_first(first, &x, &y);
     if (!status && metrics) fill_metrics(metrics, &x, &y);
     records_free(&x);

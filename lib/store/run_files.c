@@ -1,9 +1,9 @@
 /* See run_files.h. */
 #include "store/run_files.h"
 #include "base/file.h"
-#include "base/frame.h"
 #include "spec/metrics.h"
 #include "store/records.h"
+#include "base/json.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ typedef struct sheet {
     FILE *out;
 } sheet;
 
-static int note_columns(void *user, const smoe_run_record *record, smoe_err *err) {
+static int note_columns(void *user, const smoe_record *record, smoe_err *err) {
     const sheet *s = user;
     const char *key;
     json_t *value;
@@ -43,7 +43,7 @@ static int put_cell(FILE *out, const json_t *value, const char *before) {
     return failed ? -1 : 0;
 }
 
-static int put_row(void *user, const smoe_run_record *record, smoe_err *err) {
+static int put_row(void *user, const smoe_record *record, smoe_err *err) {
     const sheet *s = user;
     const char *key, *comma = "";
     json_t *unused;
@@ -70,7 +70,7 @@ static int print_sheet(FILE *out, const void *context, smoe_err *err) {
         comma = ",";
     }
     fputc('\n', out);
-    return smoe_run_each_record(s.path, 0, put_row, &s, err);
+    return smoe_records_each(s.path, 0, put_row, &s, err);
 }
 
 int smoe_run_csv(const char *dir, smoe_err *err) {
@@ -78,7 +78,7 @@ int smoe_run_csv(const char *dir, smoe_err *err) {
     char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
     sheet s = {.path = from, .columns = json_object()};
     int status = from && to && s.columns
-                     ? smoe_run_each_record(from, 0, note_columns, &s, err)
+                     ? smoe_records_each(from, 0, note_columns, &s, err)
                      : smoe_fail(err, SMOE_RUNTIME, "out of memory for " SMOE_RUN_CSV);
     if (!status && json_object_size(s.columns)) status = smoe_file_print(to, print_sheet, &s, err);
     json_decref(s.columns);

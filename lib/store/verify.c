@@ -78,7 +78,7 @@ typedef struct counts {
     size_t before; /* records up to it */
 } counts;
 
-static int count_record(void *user, const smoe_run_record *record, smoe_err *err) {
+static int count_record(void *user, const smoe_record *record, smoe_err *err) {
     counts *c = user;
     (void)err;
     c->records++;
@@ -107,7 +107,7 @@ static void verify_records(smoe_verifier *v, const char *dir) {
     smoe_err err = {0};
     if (!path) return;
     size_t then = records_then(dir, &c.step);
-    if (smoe_run_each_record(path, 0, count_record, &c, &err)) {
+    if (smoe_records_each(path, 0, count_record, &c, &err)) {
         smoe_verify_blame(v, path, &err);
     } else if (c.before < then) {
         snprintf(found, sizeof found, "records are missing at the end: %zu, and there were %zu",

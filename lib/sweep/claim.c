@@ -2,7 +2,7 @@
 #include "sweep/claim.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/frame.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

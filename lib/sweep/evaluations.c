@@ -8,6 +8,8 @@
 #include "tensors/npy.h"
 #include "train/routing.h"
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The trials of a grid; see grid.h. */
 #include "sweep/grid.h"
 #include "store/run.h"
-#include "sweep/show.h"
+#include "sweep/sweep_plan.h"
 #include "sweep/start.h"
 #include "sweep/evaluations.h"
 
@@ -97,7 +97,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       "%s: nothing to sweep: give it a section sweep, or key=a,b,c", text->label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
-    if (!status) status = smoe_sweep_show(sweep, &spec.sweep.plan, err);
+    if (!status) status = smoe_sweep_set_plan(sweep, &spec.sweep.plan, err);
     if (!status && spec.sweep.reference && !options->referred)
         status = smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     if (!status && options->init)

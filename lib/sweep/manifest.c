@@ -5,8 +5,9 @@
 #include "sweep/manifest.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/frame.h"
 #include "compare/primary.h"
+#include "base/json.h"
+#include "sweep/trial.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,7 +87,8 @@ static json_t *plan_json(smoe_sweep_plan plan) {
     for (size_t i = 0; i < plan.primaries; i++) {
         json_t *primary = json_object();
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            put_text(primary, smoe_primary_part[part], *smoe_primary_text(&plan.primary[i], part));
+            put_text(primary, smoe_primary_part[part],
+                     *smoe_spec_primary_text(&plan.primary[i], part));
         json_array_append_new(list, primary);
     }
     put_text(object, "family", plan.family);
@@ -266,7 +268,7 @@ static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
     if (!plan->primary) return -1;
     for (; plan->primaries < json_array_size(list); plan->primaries++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            if (read_text(smoe_primary_text(&plan->primary[plan->primaries], part),
+            if (read_text(smoe_spec_primary_text(&plan->primary[plan->primaries], part),
                           json_array_get(list, plan->primaries), smoe_primary_part[part]))
                 return -1;
     for (size_t i = 0; i < plan->primaries; i++) {

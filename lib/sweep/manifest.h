@@ -1,4 +1,4 @@
-/* Functions that the files of this room share, about the manifest, trials and their files. */
+/* The manifest of a sweep as a file, and the other small files of its folder. */
 #ifndef SMOE_MANIFEST_H
 #define SMOE_MANIFEST_H
 
@@ -16,12 +16,6 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
                           smoe_err *err) SMOE_MUST_CHECK;
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,
                                    smoe_err *err) SMOE_MUST_CHECK;
-
-/* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
-int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
-
-/* The hash of a trial's settings, key by key. */
-uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
 
 /* A small file with an object that gets the member xxh3, the digest of the file with zeros for its
  * digits; and the object of such a file, fresh, NULL where it was changed (SMOE_DATA). *sealed: it

@@ -5,6 +5,8 @@
 #include "sweep/evaluations.h"
 #include "base/file.h"
 #include "base/frame.h"
+#include "base/json.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "sweep/runner.h"
 #include "base/stop.h"
 #include "store/env.h"
+#include "sweep/trial_run.h"
 #include "sweep/trial.h"
 
 #include <errno.h>

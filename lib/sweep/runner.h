@@ -1,6 +1,6 @@
 /*
  * Running the trials of a sweep: one process per trial, at most a given number at once, possibly
- * beside other processes that share the sweep. Not here: what a trial does (sweep/trial.h), the
+ * beside other processes that share the sweep. Not here: what a trial does (sweep/trial_run.h), the
  * results, and what is shown of them.
  */
 #ifndef SMOE_RUNNER_H

@@ -1,6 +1,7 @@
 /* What trials start from; see start.h. */
 #include "sweep/start.h"
 #include "base/file.h"
+#include "sweep/trial.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Sweeps: axes and the trials they span; see sweep.h. Their folder is in sweep_folder.c. */
 #include "sweep/sweep.h"
-#include "base/frame.h"
 #include "sweep/manifest.h"
+#include "sweep/trial.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -188,38 +188,6 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-static const uint64_t HASH_START = 14695981039346656037u;
-
-/* FNV-1a, continued from h. It protects a manifest against accidents of an editor or of memory, not
- * against intent, so no cryptographic hash is needed. */
-static uint64_t hash_of(const char *text, uint64_t h) {
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h;
-}
-
-/* The one form of a resolved spec that is stored, hashed and compared; NULL when out of memory. */
-static char *canonical(const json_t *spec) {
-    return spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
-                : NULL;
-}
-
-int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
-    trial->spec = canonical(spec);
-    if (trial->spec) trial->hash = hash_of(trial->spec, HASH_START);
-    return trial->spec ? 0 : -1;
-}
-
-uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial) {
-    uint64_t h = HASH_START;
-    for (size_t c = 0; c < sweep->columns; c++) {
-        h = hash_of(sweep->column[c], h);
-        h = hash_of("=", h);
-        h = hash_of(trial->value[c], h);
-        h = hash_of("\n", h);
-    }
-    return h;
-}
-
 /* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced. */
 static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t index) {
     char name[NAME_ROOM];
@@ -261,7 +229,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->figure.line);
     free(sweep->figure.title);
     free(sweep->reference);
-    smoe_sweep_plan_clear(&sweep->plan);
+    smoe_spec_sweep_plan_clear(&sweep->plan);
     free(sweep->trial);
     free(sweep->run);
     free(sweep->checkpoint);
@@ -315,8 +283,7 @@ static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *
     json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
-    char *text = canonical(json);
-    if (text) trial->meaning = hash_of(text, HASH_START);
+    char *text = smoe_trial_canonical(json, &trial->meaning);
     free(text);
     return text ? 0 : -1;
 }

@@ -1,6 +1,6 @@
 /*
  * Sweeps: the trials of a grid of specs, fixed in a manifest and claimed by the processes that run
- * them. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial.h trains), tables
+ * them. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial_run.h trains), tables
  * (sweep/results.h).
  *
  *   DIR/cells.jsonl        the manifest: a first line about the sweep, then one line per trial
@@ -72,13 +72,13 @@ typedef struct smoe_sweep {
     smoe_axis evaluate; /* what each trained trial is evaluated at; points 0: nothing */
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
-    char *init;               /* what trials start from, see sweep/start.h; NULL: new weights */
-    bool upcycle;             /* their experts start as copies of the dense MLP */
+    char *init;      /* what trials start from, see sweep/start.h; NULL: new weights */
+    bool upcycle;    /* their experts start as copies of the dense MLP */
     smoe_sweep_figure figure; /* what the figures show */
-    smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/show.h */
-    char *reference;          /* what groups are compared with, see sweep/show.h; NULL: the first */
-    bool sealed;              /* the manifest has a digest, which is right */
-    char *remarks;            /* lines on values of the spec that act in no trial, or NULL */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/sweep_plan.h */
+    char *reference; /* what groups are compared with, see sweep/sweep_plan.h; NULL: the first */
+    bool sealed;     /* the manifest has a digest, which is right */
+    char *remarks;   /* lines on values of the spec that act in no trial, or NULL */
 } smoe_sweep;
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -134,33 +134,5 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
-
-/* ---- a trial of a sweep with a directory ----------------------------------------------------- */
-
-/* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
-char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
-
-/* The file with what became of each test image (compare/outcomes.h), fresh; NULL when out of
- * memory.
- */
-char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
-
-/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest.
- * */
-int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
-                     smoe_claim_seen *seen, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Who runs it, see smoe_claim_holder; NULL: nobody. */
-char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
-
-/* Reads the outcome of the trial, if it has ended. */
-int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Writes the outcome, and takes it over; NULL means out of memory. The caller holds the claim. */
-int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
-                      smoe_err *err) SMOE_MUST_CHECK;
-
-/* {"status": "failed", "code", "error"}. */
-json_t *smoe_trial_failure(int code, const char *error);
 
 #endif

@@ -1,13 +1,10 @@
 /*
- * The folder of a sweep: making, extending and removing it, and what is known in it of each trial;
- * see sweep.h. The manifest is written once, completely, and replaced only by one that has more
- * trials after the old ones. The state of a trial is in a separate file, written by the process
- * that holds its claim.
+ * The folder of a sweep: making, extending and removing it; see sweep.h. The manifest is written
+ * once, completely, and replaced only by one that has more trials after the old ones.
  */
 #include "base/file.h"
-#include "base/frame.h"
-#include "store/run.h"
 #include "sweep/manifest.h"
+#include "sweep/trial.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,8 +16,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-enum { OUTCOME_MOST = 1 << 20 };
 
 static int no_memory(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
@@ -80,13 +75,6 @@ static int fail_there(const char *dir, smoe_err *err) {
                      dir);
 }
 
-static int make_folder(const char *path, smoe_err *err) {
-    if (smoe_file_make_parents(path, err)) return -1;
-    if (!mkdir(path, 0777)) return smoe_file_sync_parent(path, err);
-    if (errno == EEXIST) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
-}
-
 /* Waits for the claim on the manifest, which a process that writes it must hold. */
 static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) {
     const struct timespec nap = {.tv_nsec = 20000000};
@@ -130,7 +118,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         no_memory(dir, err);
     } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
-    } else if (!make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
+    } else if (!smoe_file_make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
             status = begin(sweep, dir, err);
         else /* another process may have been faster */
@@ -169,90 +157,6 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     if (status) smoe_sweep_free(sweep);
     return status;
-}
-
-/* ---- trials ---------------------------------------------------------------------------------- */
-
-char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
-    return sweep->run ? strdup(sweep->run)
-                      : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
-}
-
-char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
-    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
-    char *dir = smoe_trial_dir(sweep, i);
-    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
-    free(dir);
-    return path;
-}
-
-static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
-    return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->trial[i].name, suffix);
-}
-
-int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
-                     smoe_claim_seen *seen, smoe_err *err) {
-    char *path = claim_path(sweep, i, "claim");
-    char *claims = smoe_text_format("%s/claims", sweep->dir);
-    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
-    int status = path && claims ? make_folder(claims, err) : no_memory(sweep->dir, err);
-    int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
-    free(claims);
-    free(path);
-    return got;
-}
-
-char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
-    char *path = claim_path(sweep, i, "claim");
-    char *holder = path ? smoe_claim_holder(path) : NULL;
-    free(path);
-    return holder;
-}
-
-int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
-    smoe_trial *trial = &sweep->trial[i];
-    char *path = claim_path(sweep, i, "json"), *text = NULL;
-    size_t size = 0;
-    int status = 0;
-    if (!path) return no_memory(sweep->dir, err);
-    json_decref(trial->outcome);
-    trial->outcome = NULL;
-    trial->state = SMOE_TRIAL_OPEN;
-    trial->sealed = false;
-    if (access(path, F_OK)) goto out;
-    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
-    if (status) goto out;
-    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
-    if (!trial->outcome) {
-        status = -1;
-        goto out;
-    }
-    const char *word = json_string_value(json_object_get(trial->outcome, "status"));
-    if (word && !strcmp(word, "done"))
-        trial->state = SMOE_TRIAL_DONE;
-    else if (word && !strcmp(word, "failed"))
-        trial->state = SMOE_TRIAL_FAILED;
-    else
-        status =
-            smoe_fail(err, SMOE_DATA,
-                      "%s: does not say how the cell ended; remove it to run the cell again", path);
-out:
-    free(text);
-    free(path);
-    return status;
-}
-
-int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
-    char *path = claim_path(sweep, i, "json");
-    int status =
-        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
-    json_decref(outcome);
-    free(path);
-    return status;
-}
-
-json_t *smoe_trial_failure(int code, const char *error) {
-    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
 }
 
 /* ---- extending ------------------------------------------------------------------------------- */
@@ -325,7 +229,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (smoe_sweep_open(&old, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
     smoe_claim claim = {0};
-    int status = claims ? make_folder(claims, err) : no_memory(dir, err);
+    int status = claims ? smoe_file_make_folder(claims, err) : no_memory(dir, err);
     if (!status) status = claim_manifest(&claim, claims, err);
     if (!status) { /* as it is now that nobody else changes it */
         smoe_sweep_free(&old);
@@ -385,7 +289,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     int status = smoe_sweep_read(&sweep, dir, err);
     /* A process that was killed in this function may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
-    if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
+    if (!status) status = claims ? smoe_file_make_folder(claims, err) : no_memory(dir, err);
     free(claims);
     if (!status) status = check_idle(&sweep, err);
     if (!status) status = remove_in(dir, "claims", err);

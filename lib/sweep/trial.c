@@ -1,243 +1,136 @@
-/* Running a trial and measuring it; see trial.h. Its numbers come from metrics.jsonl, which a
- * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
+/*
+ * Trials of a sweep that has a folder; see trial.h. The state of a trial is in a file of its own,
+ * written by the process that holds its claim.
+ */
 #include "sweep/trial.h"
-#include "sweep/start.h"
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/frame.h"
-#include "spec/metrics.h"
-#include "spec/routers.h"
-#include "bench/cost.h"
-#include "train/fewshot.h"
+#include "base/json.h"
 #include "store/run.h"
+#include "sweep/manifest.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+enum { OUTCOME_MOST = 1 << 20 };
 
-typedef struct reader {
-    json_t *result;
-    double *rates; /* images per second */
-    size_t count, room;
-    double best;
-    uint64_t step; /* of the last record */
-} reader;
-
-static int keep_rate(reader *r, double rate) {
-    if (r->count == r->room) {
-        size_t room = r->room ? 2 * r->room : 256;
-        double *rates = realloc(r->rates, room * sizeof *rates);
-        if (!rates) return -1;
-        r->rates = rates;
-        r->room = room;
-    }
-    r->rates[r->count++] = rate;
-    return 0;
+static int no_memory(const char *dir, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
 }
 
-static void set(json_t *result, smoe_metric metric, json_t *value) {
-    json_object_set_new(result, smoe_metrics[metric].column, value);
+char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
+    return sweep->run ? strdup(sweep->run)
+                      : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
 }
 
-static json_t *get(const json_t *result, smoe_metric metric) {
-    return json_object_get(result, smoe_metrics[metric].column);
-}
-
-static void keep_best(reader *r, double precision) {
-    if (!smoe_metric_is_better(SMOE_METRIC_PRECISION, precision, r->best)) return;
-    r->best = precision;
-    set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
-    set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
-}
-
-/* The latest number of each metric that has a column; over layers the largest of a record, most
- * [SMOE_METRICS]. */
-static int read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most,
-                       smoe_err *err) {
-    const smoe_metric_entry *entry = &smoe_metrics[at->metric];
-    char column[SMOE_METRIC_KEY];
-    double number = json_is_number(value) ? json_number_value(value) : NAN;
-    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number) && keep_rate(r, number))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
-    if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
-    if (!entry->column) return 0;
-    if (entry->layers == SMOE_LAYERS_MAX)
-        most[at->metric] = fmax(most[at->metric], number);
-    else
-        json_object_set(r->result, smoe_metric_column(column, at->metric, at->number), value);
-    return 0;
-}
-
-static int read_record(void *user, const smoe_run_record *from, smoe_err *err) {
-    reader *r = user;
-    double most[SMOE_METRICS];
-    const char *key;
-    json_t *value;
-    r->step = from->step;
-    for (size_t m = 0; m < SMOE_METRICS; m++) most[m] = NAN;
-    json_object_foreach((json_t *)from->json, key, value) {
-        smoe_metric_place at;
-        if (smoe_metric_read(&at, key) && read_metric(r, &at, value, most, err)) return -1;
-    }
-    for (size_t m = 0; m < SMOE_METRICS; m++)
-        if (isfinite(most[m])) set(r->result, (smoe_metric)m, json_real(most[m]));
-    return 0;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
-    reader r = {.result = json_object(), .best = -1};
-    char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
-    int status = r.result && path ? smoe_run_each_record(path, 0, read_record, &r, err)
-                                  : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
-    if (!status && (!json_object_size(r.result) || r.step < steps))
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: the records end at step %" PRIu64 " of %zu: records are missing",
-                           path, r.step, steps);
-    if (r.count) {
-        qsort(r.rates, r.count, sizeof *r.rates, ascending);
-        set(r.result, SMOE_METRIC_STEP_S,
-            smoe_run_number((double)batch_size / r.rates[r.count / 2]));
-    }
-    if (status) {
-        json_decref(r.result);
-        r.result = NULL;
-    }
-    free(path);
-    free(r.rates);
-    return r.result;
-}
-
-static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    smoe_cost cost = {0};
-    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
-    if (!status) {
-        set(result, SMOE_METRIC_PARAMS, smoe_number_json(cost.params));
-        set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
-        set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
-        set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
-    }
-    smoe_cost_free(&cost);
-    return status;
-}
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-/* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
- * waited for, ten seconds at most. */
-static void wait_for_run(const char *dir) {
-    char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    const struct timespec nap = {.tv_nsec = 20000000};
-    for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
-        nanosleep(&nap, NULL);
-    if (fd >= 0) close(fd);
-    free(path);
-}
-
-static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const char *dir,
-                 const smoe_trial_options *options, size_t *classes, smoe_err *err) {
-    struct stat st;
-    char *init = NULL;
-    /* A trial with a checkpoint no longer needs what it started from. */
-    if (sweep->init && !smoe_file_holds(dir, "ckpt/latest") &&
-        !(init = smoe_start_of(sweep, i, err))) {
-        json_decref(options->env);
-        return -1;
-    }
-    smoe_train_options how = {.dir = dir,
-                              .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
-                              .init = init,
-                              .fit = SMOE_FIT_PARTIAL,
-                              .env = options->env,
-                              .stop = options->stop,
-                              .save = options->save,
-                              .evaluates = true, /* what a sweep is for */
-                              .observer = options->observer};
-    smoe_train_result result = {0};
-    wait_for_run(dir);
-    if (init && spec->model.moe.layer_count && sweep->upcycle) how.fit = SMOE_FIT_UPCYCLE;
-    int status = smoe_fewshot_train(spec, &how, &result, err);
-    free(init);
-    *classes = result.classes;
-    return status;
-}
-
-/* Evaluates the last checkpoint at the points of the sweep. */
-static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
-                    const smoe_trial_options *options, smoe_err *err) {
-    const smoe_evaluations_options how = {
-        .stop = options->stop, .done = options->evaluated, .user = options->evaluated_user};
-    char *model = NULL, *text = NULL;
-    if (!sweep->evaluate.points) return 0;
-    int status = sweep->checkpoint ? 0 : smoe_run_locate(dir, "latest", &model, &text, err);
-    if (!status)
-        status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
-    free(model);
-    free(text);
-    return status;
-}
-
-/* The outcome of a trained trial as JSON; NULL with err. */
-static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
-                       size_t classes, smoe_err *err) {
-    /* An existing run may have been stopped before its last step. */
-    size_t steps = sweep->run ? 0 : spec->train.steps;
-    json_t *result = smoe_trial_measure(dir, steps, spec->train.batch_size, err);
-    const json_t *step = get(result, SMOE_METRIC_STEP_S);
-    if (get(result, SMOE_METRIC_LOSS) && !get(result, SMOE_METRIC_TEST_DROPPED) &&
-        smoe_moe_drops_nothing(&spec->model.moe))
-        set(result, SMOE_METRIC_TEST_DROPPED, json_real(0));
-    if (json_is_number(step))
-        set(result, SMOE_METRIC_TRAIN_S,
-            json_real(json_number_value(step) * (double)spec->train.steps));
-    if (!result || sweep->run || !add_cost(result, spec, classes, err)) return result;
-    json_decref(result);
-    return NULL;
-}
-
-int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
-                   smoe_err *err) {
-    const smoe_trial *trial = &sweep->trial[i];
-    smoe_spec spec = {0};
-    size_t classes = 0;
-    double start = smoe_now();
-    json_t *result = NULL, *env = options->env;
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
+    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
     char *dir = smoe_trial_dir(sweep, i);
-    int status = dir ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
-                                       NULL, 0, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status) smoe_spec_continue(&spec);
-    if (status || !dir || sweep->run)
-        json_decref(env);
-    else
-        status = train(sweep, i, &spec, dir, options, &classes, err);
-    if (!status) status = evaluate(sweep, i, dir, options, err);
-    if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
-    if (!status) {
-        set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
-        status = smoe_trial_finish(
-            sweep, i, json_pack("{s:s, s:O}", "status", "done", "result", result), err);
-    } else if (err->code != SMOE_STOPPED) {
-        smoe_err ignored;
-        (void)!smoe_trial_finish(sweep, i, smoe_trial_failure((int)err->code, err->text), &ignored);
-    }
-    json_decref(result);
-    smoe_spec_free(&spec);
+    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
     free(dir);
+    return path;
+}
+
+static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
+    return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->trial[i].name, suffix);
+}
+
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
+                     smoe_claim_seen *seen, smoe_err *err) {
+    char *path = claim_path(sweep, i, "claim");
+    char *claims = smoe_text_format("%s/claims", sweep->dir);
+    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
+    int status = path && claims ? smoe_file_make_folder(claims, err) : no_memory(sweep->dir, err);
+    int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
+    free(claims);
+    free(path);
+    return got;
+}
+
+char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
+    char *path = claim_path(sweep, i, "claim");
+    char *holder = path ? smoe_claim_holder(path) : NULL;
+    free(path);
+    return holder;
+}
+
+int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
+    smoe_trial *trial = &sweep->trial[i];
+    char *path = claim_path(sweep, i, "json"), *text = NULL;
+    size_t size = 0;
+    int status = 0;
+    if (!path) return no_memory(sweep->dir, err);
+    json_decref(trial->outcome);
+    trial->outcome = NULL;
+    trial->state = SMOE_TRIAL_OPEN;
+    trial->sealed = false;
+    if (access(path, F_OK)) goto out;
+    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
+    if (status) goto out;
+    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
+    if (!trial->outcome) {
+        status = -1;
+        goto out;
+    }
+    const char *word = json_string_value(json_object_get(trial->outcome, "status"));
+    if (word && !strcmp(word, "done"))
+        trial->state = SMOE_TRIAL_DONE;
+    else if (word && !strcmp(word, "failed"))
+        trial->state = SMOE_TRIAL_FAILED;
+    else
+        status =
+            smoe_fail(err, SMOE_DATA,
+                      "%s: does not say how the cell ended; remove it to run the cell again", path);
+out:
+    free(text);
+    free(path);
     return status;
+}
+
+int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
+    char *path = claim_path(sweep, i, "json");
+    int status =
+        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
+    json_decref(outcome);
+    free(path);
+    return status;
+}
+
+json_t *smoe_trial_failure(int code, const char *error) {
+    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+}
+
+/* ---- hashes ---------------------------------------------------------------------------------- */
+
+static const uint64_t HASH_START = 14695981039346656037u;
+
+/* FNV-1a, continued from h. It protects a manifest against accidents of an editor or of memory, not
+ * against intent, so no cryptographic hash is needed. */
+static uint64_t hash_of(const char *text, uint64_t h) {
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+char *smoe_trial_canonical(const json_t *spec, uint64_t *hash) {
+    char *text =
+        spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
+             : NULL;
+    if (text) *hash = hash_of(text, HASH_START);
+    return text;
+}
+
+int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
+    trial->spec = smoe_trial_canonical(spec, &trial->hash);
+    return trial->spec ? 0 : -1;
+}
+
+uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial) {
+    uint64_t h = HASH_START;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        h = hash_of(sweep->column[c], h);
+        h = hash_of("=", h);
+        h = hash_of(trial->value[c], h);
+        h = hash_of("\n", h);
+    }
+    return h;
 }

@@ -1,30 +1,47 @@
-/* One trial of a sweep: trained like any run, then measured from the files of the run. */
+/*
+ * A trial of a sweep that has a folder: where its files are, the claim on it, and its outcome.
+ * Running it is in sweep/trial_run.h.
+ */
 #ifndef SMOE_TRIAL_H
 #define SMOE_TRIAL_H
 
-#include "sweep/evaluations.h"
-#include "train/trainer.h"
+#include "sweep/claim.h"
+#include "sweep/sweep.h"
 
-typedef struct smoe_trial_options {
-    json_t *env;                 /* for env.json; taken over */
-    volatile sig_atomic_t *save; /* as in smoe_train_options */
-    const volatile sig_atomic_t *stop;
-    const smoe_observer *observer;
-    void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */
-    void *evaluated_user;
-} smoe_trial_options;
+/* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
+char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
 
-/* Trains trial i in its run directory, from its last checkpoint if there is one (an existing run is
- * trained already), evaluates it at the points of the sweep, and writes its outcome. The caller
- * holds the claim. -1 with SMOE_STOPPED leaves the trial open; any other failure is also written as
- * the outcome, with the text of err, which must not be NULL. */
-int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
-                   smoe_err *err) SMOE_MUST_CHECK;
+/* The file with what became of each test image (compare/outcomes.h), fresh; NULL when out of
+ * memory.
+ */
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
-/* {COLUMN: number} from the records of a run, for every metric of spec/metrics.def that has both:
- * the latest, of layers the largest; and the best precision with its step, and STEP_S. NULL with
- * err; SMOE_DATA where nothing is measured, or the records end before `steps`. err must not be
- * NULL. */
-json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);
+/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest.
+ * */
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
+                     smoe_claim_seen *seen, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Who runs it, see smoe_claim_holder; NULL: nobody. */
+char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
+
+/* Reads the outcome of the trial, if it has ended. */
+int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Writes the outcome, and takes it over; NULL means out of memory. The caller holds the claim. */
+int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* {"status": "failed", "code", "error"}. */
+json_t *smoe_trial_failure(int code, const char *error);
+
+/* The one form of a resolved spec that is stored, hashed and compared, fresh, and its hash; NULL
+ * when out of memory. */
+char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
+
+/* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
+int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
+
+/* The hash of a trial's settings, key by key. */
+uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
 
 #endif

@@ -4,9 +4,9 @@
  * order of their axes. Pieces that are not in the table keep their names and shapes.
  */
 #include "tensors/foreign.h"
-#include "base/frame.h"
 #include "tensors/foreign_files.h"
 #include "tensors/foreign_names.h"
+#include "base/json.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -354,7 +354,7 @@ static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) 
     return count;
 }
 
-int smoe_foreign_names(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
+int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
                        bool other, smoe_err *err) {
     size_t all = smoe_safetensors_count(file), room = other ? PARTS * all : all;
     /* One block: the tensors, then their names. */

@@ -1,6 +1,7 @@
 /* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
  * dimension is the classes, the positions, the experts and the slots. */
 #include "tensors/init_map.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #define SMOE_INIT_MAP_H
 
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
 
 /* "[3, 4]" */
 enum { SMOE_SHAPE_TEXT = 192 };

@@ -3,6 +3,7 @@
  * shape, or from what a file has in its place (tensors/init_map.h).
  */
 #include "tensors/init_map.h"
+#include "tensors/params_io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

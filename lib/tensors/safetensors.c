@@ -4,9 +4,9 @@
  * tensors mean is for params_io.c.
  */
 #include "tensors/safetensors.h"
-#include "base/frame.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,9 +1,10 @@
-/* Evaluation: loss and precision@1 of a whole split; see trainer.h. */
+/* Evaluation: loss and precision@1 of a whole split; see evaluate.h. */
 #include "train/evaluate.h"
 #include "spec/metrics.h"
 #include "spec/tasks.h"
 #include "train/task.h"
 #include "base/bf16.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <stdlib.h>

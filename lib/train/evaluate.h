@@ -1,8 +1,35 @@
-/* Functions shared by the kinds of evaluation; those for other files are in trainer.h. */
+/* Evaluation of a model on a split. */
 #ifndef SMOE_EVALUATE_H
 #define SMOE_EVALUATE_H
 
 #include "train/trainer.h"
+#include "data/loader.h"
+
+/* Receives the results of an evaluation, batch by batch: logits [images, N] of the images
+ * batch->index; NULL if images are compared with captions and there are no texts for classes
+ * (eval.zeroshot). */
+typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                           smoe_err *err);
+
+/* Loss and precision@1 of a whole split, in batches of batch_size, for which `model` must be
+ * reserved, including the last, short batch. If images are compared with captions, also recalls,
+ * and precision@1 is zero-shot (without texts for classes, it is the text recall at 1). Images are
+ * taken in the order of smoe_dataset_order; if images do not influence one another, no bit of the
+ * result depends on it. sink may be NULL. The evaluation ends if the sink fails, or with a loss
+ * that is not finite (SMOE_NONFINITE, naming image and tensor). */
+int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                  size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
+                  smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
+ * top class is one of its labels, and its loss, in data-set order; NULL: nothing. With several
+ * processes (comm; NULL: one) each evaluates its share of the batches, and all get the result; then
+ * without a sink. */
+int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
+                       void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+
+/* ---- for the kinds of evaluation ------------------------------------------------------------- */
 
 /* smoe_evaluate_each of a task that compares images with captions; comm is not NULL. */
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,

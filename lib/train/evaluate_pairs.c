@@ -4,6 +4,7 @@
 #include "train/retrieval.h"
 #include "train/task.h"
 #include "train/zeroshot.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,9 +7,10 @@
  */
 #include "train/fewshot.h"
 #include "base/rng.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "math/ridge.h"
 #include "store/run.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -190,7 +191,7 @@ static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t dr
         goto out;
     }
     f->n = 0;
-    smoe_data_order(order, few->count, few->spec);
+    smoe_dataset_order(order, few->count, few->spec);
     for (size_t i = 0; i < few->count; i++) {
         row[held] = order[i];
         if (smoe_dataset_image(few->train, which[order[i]], false, pixels + held * image, target,

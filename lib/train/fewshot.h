@@ -8,7 +8,7 @@
 #define SMOE_FEWSHOT_H
 
 #include "base/base.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "train/trainer.h"
 #include "vit/model.h"

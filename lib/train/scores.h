@@ -7,7 +7,7 @@
 #define SMOE_SCORES_H
 
 #include "base/frame.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "train/task.h"
 
 typedef struct smoe_said {

@@ -1,7 +1,9 @@
 /* Soups of models; see soup.h. */
 #include "train/soup.h"
-#include "base/frame.h"
 #include "math/kernels.h"
+#include "base/json.h"
+#include "tensors/params_io.h"
+#include "train/evaluate.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #ifndef SMOE_SOUP_H
 #define SMOE_SOUP_H
 
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "train/trainer.h"
 

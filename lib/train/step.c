@@ -4,6 +4,7 @@
 #include "train/optim.h"
 #include "train/task.h"
 #include "vit/share.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <stdlib.h>

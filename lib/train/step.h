@@ -7,11 +7,12 @@
 #define SMOE_STEP_H
 
 #include "comm/comm.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "train/divided.h"
 #include "train/pieces.h"
 #include "vit/model.h"
+#include "data/loader.h"
 
 typedef struct smoe_step_options {
     smoe_comm *comm; /* the processes that share each batch; NULL: this one alone */

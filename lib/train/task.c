@@ -17,9 +17,9 @@ bool smoe_task_correct(const real *logits, const real *target, size_t N) {
     return target[best] > 0;
 }
 
-void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *losses,
-                        const real *logits, const real *target, size_t B, size_t N, size_t whole,
-                        double smoothing) {
+void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real *dlogits,
+                        double *losses, const real *logits, const real *target, size_t B, size_t N,
+                        size_t whole, double smoothing) {
     double scale = 1 / (double)whole;
     SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {

@@ -49,12 +49,12 @@ static inline double smoe_target(const smoe_targets *x, size_t c) {
 }
 
 /* Loss of one image [N], with its gradient times `scale` in dl (may be NULL). */
-typedef double smoe_image_loss(real *dl, const real *l, const smoe_targets *t, size_t N,
-                               double scale);
+typedef double smoe_task_image_loss(real *dl, const real *l, const smoe_targets *t, size_t N,
+                                    double scale);
 
 /* smoe_task.batch from that. */
-void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *losses,
-                        const real *logits, const real *target, size_t B, size_t N, size_t whole,
-                        double smoothing);
+void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real *dlogits,
+                        double *losses, const real *logits, const real *target, size_t B, size_t N,
+                        size_t whole, double smoothing);
 
 #endif

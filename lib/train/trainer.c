@@ -1,7 +1,6 @@
 /* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
-#include "base/frame.h"
 #include "math/kernels.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
@@ -12,6 +11,10 @@
 #include "train/task.h"
 #include "train/upcycle.h"
 #include "tensors/safetensors.h"
+#include "base/json.h"
+#include "data/loader.h"
+#include "tensors/params_io.h"
+#include "train/evaluate.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -184,7 +187,7 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
     return 0;
 }
 
-static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
+static int keep_wall(void *user, const smoe_record *record, smoe_err *err) {
     trainer *t = user;
     (void)err;
     const json_t *wall = json_object_get(record->json, smoe_metrics[SMOE_METRIC_WALL_S].name);
@@ -196,7 +199,7 @@ static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
  * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
-    int status = path ? smoe_run_each_record(path, 0, keep_wall, t, err)
+    int status = path ? smoe_records_each(path, 0, keep_wall, t, err)
                       : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->dir);
     free(path);
     return status;

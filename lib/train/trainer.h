@@ -8,11 +8,12 @@
 #include "base/base.h"
 #include "comm/comm.h"
 #include "spec/spec.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
 #include "train/retrieval.h"
 #include "vit/model.h"
+#include "tensors/params_io.h"
 
 #include <signal.h>
 
@@ -100,29 +101,5 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
 
 /* With several processes each computes a part of every batch, and only process 0 writes the run
  * directory and calls the observer. If one process fails, all fail, and the message names it. */
-
-/* Receives the results of an evaluation, batch by batch: logits [images, N] of the images
- * batch->index; NULL if images are compared with captions and there are no texts for classes
- * (eval.zeroshot). */
-typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
-                           smoe_err *err);
-
-/* Loss and precision@1 of a whole split, in batches of batch_size, for which `model` must be
- * reserved, including the last, short batch. If images are compared with captions, also recalls,
- * and precision@1 is zero-shot (without texts for classes, it is the text recall at 1). Images are
- * taken in the order of smoe_data_order; if images do not influence one another, no bit of the
- * result depends on it. sink may be NULL. The evaluation ends if the sink fails, or with a loss
- * that is not finite (SMOE_NONFINITE, naming image and tensor). */
-int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                  size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
-                  smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
- * top class is one of its labels, and its loss, in data-set order; NULL: nothing. With several
- * processes (comm; NULL: one) each evaluates its share of the batches, and all get the result; then
- * without a sink. */
-int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
-                       void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
 #include "train/upcycle.h"
 #include "spec/routers.h"
 #include "tensors/init_map.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <stdarg.h>

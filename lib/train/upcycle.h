@@ -6,7 +6,7 @@
 #ifndef SMOE_UPCYCLE_H
 #define SMOE_UPCYCLE_H
 
-#include "data/data.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
 #include "vit/model.h"

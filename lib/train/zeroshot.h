@@ -6,7 +6,8 @@
 #ifndef SMOE_ZEROSHOT_H
 #define SMOE_ZEROSHOT_H
 
-#include "data/data.h"
+#include "data/dataset.h"
+#include "text/tokenizer.h"
 #include "vit/model.h"
 
 /* classes [N,D] of the data set's classes, fresh, the caller's to free. The model is reserved for

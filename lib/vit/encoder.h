@@ -62,6 +62,6 @@ typedef enum smoe_tower_number {
 #undef TOWER
 
 /* The pooled tokens [B,d] of the image encoder, and its width. */
-const real *smoe_image_encoder_features(const smoe_encoder *e);
+const real *smoe_encoder_image_features(const smoe_encoder *e);
 
 #endif

@@ -86,7 +86,7 @@ static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, 
     return true;
 }
 
-const real *smoe_image_encoder_features(const smoe_encoder *e) {
+const real *smoe_encoder_image_features(const smoe_encoder *e) {
     return ((const image_encoder *)e)->head.features;
 }
 

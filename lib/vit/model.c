@@ -348,7 +348,7 @@ const real *smoe_model_logits(const smoe_model *m) {
     return image_of(m)->out;
 }
 const real *smoe_model_features(const smoe_model *m) {
-    return smoe_image_encoder_features(image_of(m));
+    return smoe_encoder_image_features(image_of(m));
 }
 const real *smoe_model_texts(const smoe_model *m) {
     return m->encoder[SMOE_TOWER_TEXT]->out;
@@ -416,7 +416,7 @@ void smoe_model_randomise(smoe_model *m, const bool *random) {
     memcpy(m->spec.model.moe.is_random, random, image_of(m)->tower.L * sizeof *random);
 }
 
-void smoe_model_watch(smoe_model *m, smoe_plan_watch *watch, void *user) {
+void smoe_model_watch(smoe_model *m, smoe_tower_watch *watch, void *user) {
     image_of(m)->tower.watch = watch;
     image_of(m)->tower.watch_user = user;
 }

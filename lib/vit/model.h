@@ -108,6 +108,6 @@ bool smoe_model_routes(const smoe_model *model);
 /* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block
  * i where random[i]. */
 void smoe_model_randomise(smoe_model *model, const bool *random);
-void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
+void smoe_model_watch(smoe_model *model, smoe_tower_watch *watch, void *user);
 
 #endif

@@ -29,7 +29,7 @@ typedef struct smoe_block {
     size_t params;           /* tensors of the table, up to the end of this block */
 } smoe_block;
 
-typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
+typedef void smoe_tower_watch(void *user, size_t i, const smoe_router *router);
 
 typedef struct smoe_tower {
     const smoe_build *build;
@@ -44,7 +44,7 @@ typedef struct smoe_tower {
     real *out; /* [R,d] kept: the stream, normed where `normed`, for the head */
     real *dbranch,
         *dscaled; /* [R,d] the branch's scaled gradient with stochastic depth; NULL without it */
-    smoe_plan_watch *watch; /* called after the forward pass of each MoE layer, or NULL */
+    smoe_tower_watch *watch; /* called after the forward pass of each MoE layer, or NULL */
     void *watch_user;
 } smoe_tower;
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/frame.h"
 #include "inspect/inspect.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -202,7 +203,7 @@ static void numbers(void **state) {
     } cases[] = {{3, "3"},         {-0.5, "-0.5"}, {0x1p52, "4503599627370496"},
                  {0x1p80, "1e24"}, {NAN, "null"},  {INFINITY, "null"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *number = smoe_number_json(cases[i].x);
+        json_t *number = smoe_json_of_number(cases[i].x);
         char *text = json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(1));
         assert_string_equal(text, cases[i].text);
         free(text);

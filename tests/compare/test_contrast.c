@@ -3,11 +3,12 @@
  * and images, the intervals used if outcomes are missing, trends, and margins.
  */
 #include "sweep/results.h"
-#include "sweep/show.h"
+#include "sweep/sweep_plan.h"
 #include "approx.h"
 #include "sweep_folder.h"
 #include "tensors/npy.h"
 #include "compare/contrast.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,9 @@
 /* Primary contrasts: which plans are valid, what is stored, and what is found. */
 #include "sweep/results.h"
-#include "sweep/show.h"
+#include "sweep/sweep_plan.h"
 #include "approx.h"
 #include "sweep_folder.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* cifar10, cifar100 and idx from files made here byte by byte. */
 #include "data/archive.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
 #include "spec/sources.h"
 #include "scratch.h"

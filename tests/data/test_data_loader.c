@@ -1,8 +1,9 @@
 /* The laws of batches: the contents of batch t follow from (seed, t) alone. */
 #include "base/clock.h"
 #include "data/augment.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
+#include "data/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,7 +98,7 @@ static void evaluate_along(smoe_order order) {
     smoe_dataset *set = open_shapes(&spec, "test", 23);
     uint32_t image[23];
     spec.eval.order = order;
-    smoe_data_order(image, 23, &spec);
+    smoe_dataset_order(image, 23, &spec);
     spec.data.augment.flip = true; /* no augmentation in evaluation */
     spec.data.augment.randaugment.n = 2;
     spec.data.augment.randaugment.m = 9;
@@ -140,7 +141,7 @@ static void test_order_of_evaluations(void **state) {
     for (size_t k = 0; k < 3; k++) {
         bool taken[N] = {false};
         smoe_spec spec = {.seed = k, .data.seed = k / 2};
-        smoe_data_order(order[k], N, &spec);
+        smoe_dataset_order(order[k], N, &spec);
         for (size_t i = 0; i < N; i++) {
             assert_true(order[k][i] < N && !taken[order[k][i]]);
             taken[order[k][i]] = true;
@@ -148,7 +149,7 @@ static void test_order_of_evaluations(void **state) {
     }
     assert_memory_equal(order[0], order[1], sizeof *order);
     assert_memory_not_equal(order[0], order[2], sizeof *order);
-    smoe_data_order(order[0], N, &(smoe_spec){.eval.order = SMOE_ORDER_FILE});
+    smoe_dataset_order(order[0], N, &(smoe_spec){.eval.order = SMOE_ORDER_FILE});
     for (size_t i = 0; i < N; i++) assert_int_equal(order[0][i], i);
 }
 

@@ -1,5 +1,6 @@
 /* image-folder in directories and archives: what is refused, and how. */
 #include "folders.h"
+#include "data/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

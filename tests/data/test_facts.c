@@ -1,7 +1,7 @@
 /* The memory task: every picture follows its definition, checked against tables learnt from
  * other pictures; frequencies and places follow their stated laws. */
 #include "approx.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
 
 #include <setjmp.h>

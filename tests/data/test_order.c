@@ -15,10 +15,11 @@
  * and classes in pairs, and must accept independent labels.
  */
 #include "base/rng.h"
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
 #include "scratch.h"
 #include "spec/sources.h"
+#include "data/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

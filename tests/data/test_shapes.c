@@ -1,6 +1,6 @@
 /* The generated data set: deterministic, disjoint between splits, labelled as described, and
  * hard for a linear classifier on pixels. */
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
 
 #include <setjmp.h>

@@ -60,7 +60,7 @@ static void test_picture(void **state) {
     smoe_sample s = {.channels = 1, .size = 2, .pixels = pixels};
     smoe_image image = {0};
     smoe_err err = {0};
-    assert_int_equal(smoe_sample_picture(&s, &image, &err), 0);
+    assert_int_equal(smoe_overlay_picture(&s, &image, &err), 0);
     assert_memory_equal(image.pixel, ((uint8_t[]){0, 128, 255, 255}), 4);
     smoe_image_free(&image);
 }
@@ -71,10 +71,10 @@ static void test_effective(void **state) {
     (void)state;
     float even[] = {3, 3, 3, 3}, one[] = {0, 7, 0}, mixed[] = {2, -9, 1, -9, 1, -9},
           none[] = {0, 0};
-    assert_close(smoe_sample_effective(even, 4, 1), 4, 1e-12);
-    assert_close(smoe_sample_effective(one, 3, 1), 1, 1e-12);
-    assert_close(smoe_sample_effective(mixed, 3, 2), 2 * sqrt(2), 1e-12);
-    assert_close(smoe_sample_effective(none, 2, 1), 0, 0);
+    assert_close(smoe_overlay_effective(even, 4, 1), 4, 1e-12);
+    assert_close(smoe_overlay_effective(one, 3, 1), 1, 1e-12);
+    assert_close(smoe_overlay_effective(mixed, 3, 2), 2 * sqrt(2), 1e-12);
+    assert_close(smoe_overlay_effective(none, 2, 1), 0, 0);
 }
 
 /* ---- sheets ---------------------------------------------------------------------------------- */

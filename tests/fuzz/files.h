@@ -3,7 +3,7 @@
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
 
-#include "data/data.h"
+#include "data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>

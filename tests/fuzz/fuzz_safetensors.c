@@ -6,6 +6,7 @@
  * nearly valid.
  */
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
 
 #include <stdlib.h>
 #include <string.h>

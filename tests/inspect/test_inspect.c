@@ -541,7 +541,7 @@ static void some_images(void **state) {
                                               .images = 3};
         uint32_t order[8];
         assert_int_equal(smoe_dataset_images(x.set), 8);
-        smoe_data_order(order, 8, &x.spec);
+        smoe_dataset_order(order, 8, &x.spec);
         if (smoe_inspect_some(&some, &subject, &err)) fail_msg("%s", err.text);
         const smoe_sample *s = smoe_inspect_samples(some, &count);
         assert_int_equal(count, 3);

@@ -222,7 +222,7 @@ static void choice_placements(void **state) {
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
         size_t group = moe->group_images, tokens = group * x.T;
         uint32_t order[IMAGES];
-        smoe_data_order(order, IMAGES, &x.spec);
+        smoe_dataset_order(order, IMAGES, &x.spec);
         for (size_t first = 0; first < IMAGES; first += group) {
             double *g = gates(&x, order + first, group);
             bool *given = tokens_choose ? choose_tokens(moe, g, tokens, x.E)

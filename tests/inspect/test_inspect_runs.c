@@ -9,6 +9,8 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "train/trainer.h"
+#include "data/loader.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -261,7 +263,7 @@ static void companions(void **state) {
     assert_true(inspect_fixture_number(frame, 0, "mean_change") < largest);
     logits l = {.all = calloc(IMAGES * x.N, sizeof *l.all)};
     uint32_t order[IMAGES];
-    smoe_data_order(order, IMAGES, &x.spec);
+    smoe_dataset_order(order, IMAGES, &x.spec);
     smoe_eval eval;
     smoe_err err;
     double squares = 0, change = 0, sum = 0;

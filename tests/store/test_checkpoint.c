@@ -1,6 +1,7 @@
 /* Checkpoints: their contents, which ones are kept, what is refused, and how models are found. */
 #include "run_folder.h"
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <setjmp.h>

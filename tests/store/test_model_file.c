@@ -5,6 +5,7 @@
 #include "models.h"
 #include "scratch.h"
 #include "store/model_file.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #ifndef DATAFILES_H
 #define DATAFILES_H
 
-#include "data/data.h"
+#include "data/dataset.h"
 
 typedef struct datafile {
     const char *name; /* inside the tree, "train/cat/a.png"; a name ending in '/' is a folder */

@@ -3,7 +3,7 @@
 #ifndef FOLDERS_H
 #define FOLDERS_H
 
-#include "data/dataset.h"
+#include "data/dataset_source.h"
 #include "datafiles.h"
 #include "scratch.h"
 

@@ -1,7 +1,8 @@
 /* See sweep_folder.h. */
 #include "sweep_folder.h"
-#include "sweep/show.h"
+#include "sweep/sweep_plan.h"
 #include "sweep/evaluations.h"
+#include "sweep/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
         fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
-    if (!code && smoe_sweep_show(sweep, &spec.sweep.plan, err)) code = (int)err->code;
+    if (!code && smoe_sweep_set_plan(sweep, &spec.sweep.plan, err)) code = (int)err->code;
     if (!code && spec.sweep.reference &&
         smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         code = (int)err->code;

@@ -1,6 +1,7 @@
 /* The manifest of a sweep: what it preserves, who may join, damage to it, and claims between
  * processes. */
 #include "sweep_folder.h"
+#include "sweep/trial.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -7,9 +7,11 @@
 #include "sweep_folder.h"
 #include "specs.h"
 #include "sweep/ablate.h"
-#include "sweep/trial.h"
+#include "sweep/trial_run.h"
 #include "sweep/results_figure.h"
 #include "vit/model.h"
+#include "data/loader.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <setjmp.h>

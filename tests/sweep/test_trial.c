@@ -2,8 +2,9 @@
  * is measured. */
 #include "approx.h"
 #include "sweep_folder.h"
-#include "sweep/trial.h"
+#include "sweep/trial_run.h"
 #include "tensors/npy.h"
+#include "sweep/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

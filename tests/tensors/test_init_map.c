@@ -5,6 +5,7 @@
 #include "approx.h"
 #include "scratch.h"
 #include "tensors/init_map.h"
+#include "tensors/params_io.h"
 
 #include <math.h>
 #include <setjmp.h>

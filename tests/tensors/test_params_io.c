@@ -3,6 +3,7 @@
 #include "raw_safetensors.h"
 #include "scratch.h"
 #include "tensors/safetensors.h"
+#include "tensors/params_io.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -396,7 +396,7 @@ static void features(subject *s, const smoe_dataset *set, const uint32_t *image,
     real pixels[7 * PIXELS], target[64];
     uint32_t *order = calloc(n, sizeof *order);
     smoe_err err;
-    smoe_data_order(order, n, &s->spec);
+    smoe_dataset_order(order, n, &s->spec);
     for (size_t from = 0; from < n; from += batch) {
         size_t images = n - from < batch ? n - from : batch;
         for (size_t b = 0; b < images; b++) {

@@ -1,6 +1,6 @@
 /* Soups against sums by hand: the file is the mean of its members; a greedy soup is the mean of
  * the members that were kept. */
-#include "data/data.h"
+#include "data/dataset.h"
 #include "scratch.h"
 #include "store/model_file.h"
 #include "train/soup.h"

@@ -4,6 +4,7 @@
 #include "gradcheck.h"
 #include "models.h"
 #include "train/step.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <setjmp.h>

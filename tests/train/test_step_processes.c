@@ -5,6 +5,8 @@
 #include "models.h"
 #include "tensors/safetensors.h"
 #include "train/step.h"
+#include "data/loader.h"
+#include "tensors/params_io.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,6 +8,7 @@
 #include "train/task.h"
 #include "train/optim.h"
 #include "tensors/safetensors.h"
+#include "data/loader.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,6 +7,8 @@
 #include "base/threads.h"
 #include "approx.h"
 #include "training.h"
+#include "data/loader.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -451,7 +453,7 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
         assert_int_equal(c.images, EVALUATED);
         assert_int_equal(c.batches, (EVALUATED + sizes[i / 2] - 1) / sizes[i / 2]);
         uint32_t order[EVALUATED];
-        smoe_data_order(order, EVALUATED, &r.spec);
+        smoe_dataset_order(order, EVALUATED, &r.spec);
         for (size_t k = 0; k < EVALUATED; k++) {
             assert_int_equal(c.order[k], order[k]);
             if (i % 2) assert_int_equal(c.order[k], k);

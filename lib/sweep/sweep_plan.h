@@ -1,14 +1,14 @@
 /* The plan of a sweep, stated before any trial runs: primary contrasts, the reference, and margins
  * within which settings count as equivalent. The primary contrasts are in the manifest and cannot
  * change once it is written. */
-#ifndef SMOE_SHOW_H
-#define SMOE_SHOW_H
+#ifndef SMOE_SWEEP_PLAN_H
+#define SMOE_SWEEP_PLAN_H
 
 #include "sweep/sweep.h"
 
 /* Takes the plan over from a spec and checks it against the trials and the evaluations. SMOE_USAGE,
  * with the number of the contrast; see compare/primary.h. */
-int smoe_sweep_show(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Sets the reference of the sweep to a copy of `settings`; `from` names its source in messages
  * ("--reference"). SMOE_USAGE: see smoe_compare_check. */

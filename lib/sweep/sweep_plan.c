@@ -1,5 +1,5 @@
 /* The plan of a sweep; see show.h. */
-#include "sweep/show.h"
+#include "sweep/sweep_plan.h"
 #include "compare/compare.h"
 #include "compare/margin.h"
 #include "compare/primary.h"
@@ -58,7 +58,7 @@ static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const c
     return status;
 }
 
-int smoe_sweep_show(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
+int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
     char from[64], *end;
     sweep->plan = *plan;
     *plan = (smoe_sweep_plan){0};

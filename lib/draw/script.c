@@ -1,10 +1,10 @@
-/* JSON for a page; see json.h. */
-#include "draw/json.h"
+/* JSON for a page; see script.h. */
+#include "draw/script.h"
 
 #include <math.h>
 #include <string.h>
 
-void smoe_json_text(FILE *out, const char *text) {
+void smoe_script_text(FILE *out, const char *text) {
     fputc('"', out);
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || strchr("<>&\"\\", *c))
@@ -14,7 +14,7 @@ void smoe_json_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-void smoe_json_number(FILE *out, double v, int digits) {
+void smoe_script_number(FILE *out, double v, int digits) {
     if (!isfinite(v))
         fputs("null", out);
     else if (v == floor(v) && fabs(v) < 1e15)
@@ -23,15 +23,15 @@ void smoe_json_number(FILE *out, double v, int digits) {
         fprintf(out, "%.*g", digits, v);
 }
 
-void smoe_json_text_member(FILE *out, const char *name, const char *text) {
+void smoe_script_text_member(FILE *out, const char *name, const char *text) {
     fprintf(out, ",\"%s\":", name);
     if (text)
-        smoe_json_text(out, text);
+        smoe_script_text(out, text);
     else
         fputs("null", out);
 }
 
-void smoe_json_number_member(FILE *out, const char *name, double v, int digits) {
+void smoe_script_number_member(FILE *out, const char *name, double v, int digits) {
     fprintf(out, ",\"%s\":", name);
-    smoe_json_number(out, v, digits);
+    smoe_script_number(out, v, digits);
 }

@@ -2,9 +2,9 @@
  * Opening data sets and reading from them: the table of sources and what all sources share. What
  * each source reads is in its own source_*.c; batches are made in loader.c.
  */
-#include "data/data.h"
-#include "data/augment.h"
 #include "data/dataset.h"
+#include "data/augment.h"
+#include "data/dataset_source.h"
 #include "spec/sources.h"
 #include "base/rng.h"
 
@@ -128,7 +128,7 @@ int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t si
     return set->type->caption(set, i, buf, size, err);
 }
 
-void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec) {
+void smoe_dataset_order(uint32_t *order, size_t n, const smoe_spec *spec) {
     smoe_rng rng = smoe_rng_at(spec->data.seed, SMOE_RNG_ORDER, 0, 0, 0);
     if (spec->eval.order == SMOE_ORDER_SHUFFLED)
         smoe_rng_permutation(&rng, order, n);

@@ -1,9 +1,10 @@
 /* Packing a sweep; see pack.h. libarchive writes the tar.gz, which any tool unpacks. */
-#include "sweep/pack.h"
+#include "sweep/sweep_pack.h"
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"
 #include "base/file.h"
 #include "tensors/npy.h"
+#include "sweep/trial.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -3,8 +3,8 @@
  * and, for each finished trial, its result and which test images it got right.
  * Unpacked, it is a sweep that smoe_sweep_open reads; trials that are not done can be run there.
  */
-#ifndef SMOE_PACK_H
-#define SMOE_PACK_H
+#ifndef SMOE_SWEEP_PACK_H
+#define SMOE_SWEEP_PACK_H
 
 #include "sweep/sweep.h"
 

@@ -1,0 +1,105 @@
+/* JSON as text; see json.h. */
+#include "base/json.h"
+#include "base/base.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+json_t *smoe_json_of_number(double x) {
+    if (!isfinite(x)) return json_null();
+    return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
+}
+
+static void put_json(FILE *out, const json_t *value, int indent, int depth);
+
+/* The end of a line before an element, or a bracket, at that depth. */
+static void put_break(FILE *out, int indent, int depth) {
+    if (indent) fprintf(out, "\n%*s", indent * depth, "");
+}
+
+static void put_string(FILE *out, const json_t *string) {
+    char *text = json_dumps(string, JSON_ENCODE_ANY);
+    if (text)
+        fputs(text, out);
+    else
+        fputc('\0', out); /* no memory: JSON never has one, and smoe_json_dump looks for it */
+    free(text);
+}
+
+static void put_real(FILE *out, double x) {
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+static void put_object(FILE *out, const json_t *object, int indent, int depth) {
+    const char *key;
+    json_t *inner;
+    bool first = true;
+    fputc('{', out);
+    json_object_foreach((json_t *)object, key, inner) {
+        json_t *name = json_string(key);
+        if (!first) fputc(',', out);
+        put_break(out, indent, depth + 1);
+        put_string(out, name);
+        json_decref(name);
+        fputs(indent ? ": " : ":", out);
+        put_json(out, inner, indent, depth + 1);
+        first = false;
+    }
+    if (!first) put_break(out, indent, depth);
+    fputc('}', out);
+}
+
+static void put_json(FILE *out, const json_t *value, int indent, int depth) {
+    if (json_is_object(value)) {
+        put_object(out, value, indent, depth);
+    } else if (json_is_array(value)) {
+        size_t count = json_array_size(value);
+        fputc('[', out);
+        for (size_t i = 0; i < count; i++) {
+            if (i) fputc(',', out);
+            put_break(out, indent, depth + 1);
+            put_json(out, json_array_get(value, i), indent, depth + 1);
+        }
+        if (count) put_break(out, indent, depth);
+        fputc(']', out);
+    } else if (json_is_real(value)) {
+        put_real(out, json_real_value(value));
+    } else {
+        put_string(out, value);
+    }
+}
+
+char *smoe_json_dump(const json_t *value, int indent) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = value ? open_memstream(&text, &size) : NULL;
+    if (!out) return NULL;
+    void *locale = smoe_locale_enter();
+    put_json(out, value, indent, 0);
+    smoe_locale_leave(locale);
+    /* A write that finds no memory is not reported by fclose, should a later one find some. */
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (!bad && text && strlen(text) == size) return text;
+    free(text);
+    return NULL;
+}
+
+char *smoe_json_whole(const json_t *value, size_t flags) {
+    char *text = json_dumps(value, flags);
+    json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    if (again) {
+        json_decref(again);
+        return text;
+    }
+    free(text);
+    return NULL;
+}

@@ -1,0 +1,119 @@
+/*
+ * Internal to lib/data: the parts of a data set and what a source must provide. A source is one
+ * file source_*.c and one entry of sources.def; no other code depends on a single source.
+ */
+#ifndef SMOE_DATASET_SOURCE_H
+#define SMOE_DATASET_SOURCE_H
+
+#include "data/dataset.h"
+#include "data/decode.h"
+#include "data/image.h"
+
+typedef struct smoe_source_type {
+    /* Fills the set: path, images, names, label, store ... `split` is train, test or val. */
+    int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
+
+    /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is a
+     * scratch image of the caller, so that several threads can call this at the same time. */
+    int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                 smoe_image *work, smoe_err *err);
+
+    /* What the file of image i is; NULL where images are no files of their own. */
+    int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
+
+    /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
+     * sources draw the label of each image independently: it must not be possible to predict it
+     * from i. */
+    size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
+
+    /* What image i shows, in words; NULL where the source has no captions. */
+    int (*caption)(const smoe_dataset *set, uint64_t i, char *buf, size_t size, smoe_err *err);
+
+    void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+    void (*close)(smoe_dataset *set);
+} smoe_source_type;
+
+#define SOURCE(name, source, type, ...) extern const smoe_source_type type;
+#include "spec/sources.def"
+#undef SOURCE
+
+struct smoe_dataset {
+    const smoe_source_type *type;
+    const char *name;      /* of its source */
+    char split[8];         /* as asked for */
+    char *path;            /* resolved; NULL for generated data */
+    size_t size, channels; /* data.image_size, data.channels */
+    smoe_data_spec data;   /* for what is generated; its path is not used */
+    size_t images;         /* of one pass */
+    uint64_t seed;         /* of generated images: the run's for training, else data.seed */
+    bool endless;
+    size_t classes;    /* N */
+    char **class_name; /* [named], owned */
+    size_t named;      /* classes the data has, at most N */
+    uint32_t *label;   /* [images], or NULL where the source computes it; owned */
+    /* All classes of image i of multi-label data: more[more_at[i] .. more_at[i + 1]); NULL where
+     * the label is the only one; owned. */
+    uint32_t *more;
+    size_t *more_at;
+    char **left;        /* what was wrong with the first of what was left out; owned */
+    size_t left_out;    /* data.on_error */
+    bool tolerant;      /* of any number of them */
+    size_t cache_bytes; /* data.cache_mb */
+    bool native;        /* random boxes will be asked for: keep images as large as they are */
+    void *store;        /* the source's own; its close frees it */
+};
+
+/* target [N] of image i, zeros and ones; returns the main label. */
+int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
+
+/* ---- for sources ----------------------------------------------------------------------------- */
+
+/* The label of sources that keep a table of labels. */
+size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
+
+/* smoe_dataset_open; with `survey` files are not kept decoded, and any number of images may be left
+ * out. */
+int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split, bool survey,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
+/* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
+ * with it. */
+int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_DATA where more was left out than one of 100. */
+int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The number of images of a generated split: for training data.limit, or endless images with
+ * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at
+ * most data.limit. */
+void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal, size_t tested);
+
+/* The split as the layer of random streams of generated images. */
+uint32_t smoe_dataset_stream(const smoe_dataset *set);
+
+/* Name of a generated image: "shapes/test/17". */
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+
+/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if
+ * any. */
+typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
+                       smoe_err *err);
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The class of image i of a generated split: uniform in [0, n), and independent of other images. */
+size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
+
+/* Copies class names; with NULL, they are the numbers 0 .. count-1. */
+int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
+                              smoe_err *err) SMOE_MUST_CHECK;
+
+/*
+ * data.limit: which of n images with these labels are taken. Every class gives the same number, the
+ * first ones one more where the limit does not divide; a class with fewer images leaves its share
+ * to the others. Within a class the first in file order are taken. keep[i] says whether image i is.
+ */
+int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
