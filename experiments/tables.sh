@@ -118,6 +118,68 @@ if [ -f "$dir/expert_value.csv" ]; then
     means "$dir/expert_information.csv" "block about" "bits by_chance expert_entropy"
     exit
 fi
+
+# When each row reaches the final loss of the dense model of its size, from evaluations during training, between which the loss is
+# taken as linear: means over seeds. A row that does not reach it, with some seed, has the number of those that do.
+crossings() {
+    awk "$csv"'
+    NR == 1 { for (last = 1; head[last] != "flops_train_per_image"; last++) size_key[last] = head[last] !~ /^model\.moe\./; next }
+    {
+        size = key = ""
+        for (i = 1; i < last; i++) if (head[i] != "seed") {
+            if (size_key[i]) size = size (size ? ", " : "") name_of(head[i]) " " f[i]
+            else key = key (key ? ", " : "") name_of(head[i]) " " f[i]
+        }
+        seed = f[at["seed"]]; row = size SUBSEP key
+        if (!(row in flops)) { order[++rows] = row; flops[row] = f[at["flops_train_per_image"]] }
+        seeds[row, ++n[row]] = seed
+        if (f[at["model.moe.layers"]] == "none") { dense[size] = row; final[size, seed] = f[at["test_loss"]]; steps[size] = f[at["step"]] }
+        step[row, seed, ++m[row, seed]] = f[at["step"]]; loss[row, seed, m[row, seed]] = f[at["test_loss"]]
+    }
+    END {
+        print "| size | row | seeds | reached by | steps | of the steps of dense | of its FLOPs |\n|---|---|---|---|---|---|---|"
+        for (r = 1; r <= rows; r++) {
+            row = order[r]; split(row, part, SUBSEP); size = part[1]
+            if (row == dense[size]) continue
+            split("", seen); count = reached = sum = 0
+            for (i = 1; i <= n[row]; i++) {
+                seed = seeds[row, i]
+                if (seed in seen) continue
+                seen[seed]; count++
+                for (k = 1; k <= m[row, seed] && loss[row, seed, k] > final[size, seed]; k++);
+                if (k > m[row, seed]) continue
+                reached++
+                low = k > 1 ? step[row, seed, k - 1] : 0
+                share = k > 1 ? (loss[row, seed, k - 1] - final[size, seed]) / (loss[row, seed, k - 1] - loss[row, seed, k]) : 1
+                sum += low + share * (step[row, seed, k] - low)
+            }
+            printf "| %s | %s | %d | %d |", size, part[2], count, reached
+            if (reached) printf " %.0f | %.2f | %.2f |\n", sum / reached, sum / reached / steps[size], sum / reached / steps[size] * flops[row] / flops[dense[size]]
+            else print " | | |"
+        }
+    }' "$1"
+}
+[ ! -f "$dir/curves.csv" ] || { crossings "$dir/curves.csv"; exit; }
+
+# The routing of the rows of a sweep and how far predictions depend on the other images of their groups (routing.sh).
+if [ -f "$dir/companions.csv" ]; then
+    awk -v rows="${dir%-routing}/rows.txt" "$csv"'
+    FNR == 1 { split("", at); columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
+    { row = f[at["row"]] }
+    file == 1 { n[row]++; for (i = 4; i <= 7; i++) sum[row, i] += f[i]; if (row + 0 > last) last = row + 0 }
+    file == 2 { images[row]++; changed[row] += f[at["changed"]] }
+    END {
+        print "| row | dropped | largest load over mean, chosen | placed | choices per token | predictions that depend on companions |\n|---|---|---|---|---|---|"
+        for (row = 0; row <= last; row++) {
+            if ((getline name < rows) <= 0) name = row
+            if (!(row in n)) continue
+            printf "| %s |", name
+            for (i = 4; i <= 7; i++) printf " %.3f |", sum[row, i] / n[row]
+            printf (row in images) ? " %.1f%% |\n" : " |\n", 100 * changed[row] / images[row]
+        }
+    }' "$dir/routing.csv" "$dir/companions.csv"
+    exit
+fi
 [ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 settings "$dir/results.csv" "$@"
 differences "$dir/differences.csv"
