@@ -378,13 +378,17 @@ help:
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
 # ---- the evidence of experiments/PLAN.md, primary contrasts first, exploratory sweeps after them: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
-EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training why-scale why-phi why-frozen \
-            pareto reduced-compute k-training topk-order k-capacity-layers k-inference random-routers group-transfer experts-choice-capacity \
-            experts-matched-time cooldown router-noise placement pareto-vmoe pareto-configurations dropping collapse-rate collapse-width
+# The cells of NAME:START start from those of the sweep START.
+EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training routers-since why-scale why-phi why-frozen \
+            pareto placement topk-order k-training k-inference router-noise group-transfer reduced-compute experts-choice-capacity \
+            k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
+            transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain transfer-less-data \
+            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations dropping
 evidence: all
 	@for s in $(EVIDENCE); do \
-	    echo "== $$s"; dir=runs/evidence/$$s; \
-	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$s.yaml -o $$dir; fi; \
+	    name=$${s%:*}; echo "== $$name"; dir=runs/evidence/$$name; \
+	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$name.yaml -o $$dir; \
+	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
 .PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always

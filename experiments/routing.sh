@@ -3,7 +3,7 @@
 #   experiments/routing.sh NAME DIR [COMPANIONS]
 # writes experiments/results/NAME-routing/routing.csv, one line per cell and block, and companions.csv, for seeds below COMPANIONS [3]: the
 # share of predictions that change when eval.order changes from shuffled to file, so that an image shares its groups with others.
-# Cells need their weights (trials.tar.gz has none). Lines of cells that DIR does not have stay as they are. experiments/tables.sh
+# Cells without weights, as from trials.tar.gz, are left out, and their lines in these files stay. experiments/tables.sh
 # NAME-routing prints the table.
 set -eu
 [ $# -ge 2 ] || { echo "usage: routing.sh NAME DIR [COMPANIONS]" >&2; exit 2; }
@@ -22,7 +22,7 @@ merge() { # FILE, HEADER, KEYS
 
 for status in "$dir"/*/STATUS; do
     cell=$(dirname "$status")
-    [ "$(cat "$status")" = done ] || continue
+    [ "$(cat "$status")" = done ] && [ -d "$cell/ckpt" ] || continue
     name=$(basename "$cell")
     row=$(awk -v name="$name" 'NR == 1 { next }
         { set = $0; sub(/.*"set":/, "", set); sub(/}.*/, "", set); sub(/,?"seed":"[0-9]*"/, "", set)
