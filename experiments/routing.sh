@@ -22,7 +22,7 @@ merge() { # FILE, HEADER, KEYS
 
 for status in "$dir"/*/STATUS; do
     cell=$(dirname "$status")
-    [ "$(cat "$status")" = done ] && [ -d "$cell/ckpt" ] || continue
+    grep -q "^done" "$status" && [ -d "$cell/ckpt" ] || continue
     name=$(basename "$cell")
     row=$(awk -v name="$name" 'NR == 1 { next }
         { set = $0; sub(/.*"set":/, "", set); sub(/}.*/, "", set); sub(/,?"seed":"[0-9]*"/, "", set)

@@ -1,0 +1,21 @@
+# The tables on the pages of experiments/ are those that the command on the page prints from the CSV files beside it.
+. "$ROOT/tests/cli/lib.sh"
+found=0
+for page in "$ROOT"/experiments/*.md; do
+    grep -o '`experiments/tables\.sh [^`]*`' "$page" | tr -d '`' | sort -u >commands
+    [ -s commands ] || continue
+    : >printed
+    while read -r script arguments; do
+        # shellcheck disable=SC2086
+        "$ROOT/$script" $arguments >>printed || fail "$page: $script $arguments"
+    done <commands
+    awk -v page="$page" '
+        !/^\|/ || /^\|-/ { next }
+        { columns = split($0, cell, "|"); row = cell[2] "|" columns }
+        NR == FNR { printed[$0]; rows[row]; next }
+        $0 in printed { same++; next }
+        row in rows && $0 ~ /[0-9]\.[0-9]/ { print page ": not what tables.sh prints: " $0; wrong = 1 }
+        END { if (!same) print page ": no line of what tables.sh prints"; exit wrong || !same }' printed "$page" >wrong || fail "$(cat wrong)"
+    found=$((found + 1))
+done
+[ $found -gt 10 ] || fail "only $found pages with such a command"
