@@ -210,3 +210,14 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
                      "82mm",
                      text);
 }
+
+void smoe_cmd_put_quoted(FILE *out, const char *text) {
+    fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*text, out);
+    }
+    fputc('\'', out);
+}

@@ -78,4 +78,7 @@ void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *estimate);
 /* --figure-width in inches; 0: none is given. */
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Text in single quotes for a shell. */
+void smoe_cmd_put_quoted(FILE *out, const char *text);
+
 #endif

@@ -341,24 +341,12 @@ static void bash_function(FILE *out) {
         out);
 }
 
-/* Text inside single quotes of a shell. */
-static void quoted(const char *text, FILE *out) {
-    fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    }
-    fputc('\'', out);
-}
-
 static void fish_key(void *out, const char *key, const char *type, const char *preset,
                      const char *help) {
     (void)preset;
     fputs("complete -c smoe -n 'not __fish_use_subcommand' -a ", out);
     fprintf(out, "'%s=' -d ", key);
-    quoted(help, out);
+    smoe_cmd_put_quoted(out, help);
     fputc('\n', out);
     char words[256];
     if (!words_of(type, words, sizeof words)) return;
@@ -381,7 +369,7 @@ static void fish_option(const smoe_option *entry, const smoe_command *command, F
         fprintf(out, "%s%s", k ? " " : " -f -a '", entry->choices[k]);
     if (*entry->choices) fputc('\'', out);
     fputs(" -d ", out);
-    quoted(help_of(entry, command), out);
+    smoe_cmd_put_quoted(out, help_of(entry, command));
     fputc('\n', out);
 }
 
@@ -389,7 +377,7 @@ static void fish_script(FILE *out) {
     for (size_t i = 0; i < smoe_command_count; i++) {
         fprintf(out, "complete -c smoe -n __fish_use_subcommand -f -a %s -d ",
                 smoe_commands[i].name);
-        quoted(smoe_commands[i].summary, out);
+        smoe_cmd_put_quoted(out, smoe_commands[i].summary);
         fputc('\n', out);
     }
     for (size_t i = 0; i < smoe_option_count; i++) {

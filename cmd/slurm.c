@@ -1,5 +1,6 @@
 /* smoe sweep --slurm; see slurm.h. */
 #include "slurm.h"
+#include "trials.h"
 #include "cmd.h"
 #include "base/file.h"
 #include "base/threads.h"
@@ -24,11 +25,8 @@ static int bytes_of(double *bytes, const smoe_trial *trial, const smoe_options *
                     smoe_err *err) {
     smoe_spec spec = {0};
     smoe_cost cost = {0};
-    size_t classes, given = options->classes ? (size_t)options->classes : 0;
-    int status =
-        smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
-    if (!status) status = smoe_cmd_classes(&spec, given, true, &classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, &spec, classes, NULL, err);
+    size_t classes;
+    int status = smoe_trials_cost(&spec, &classes, &cost, trial, options, err);
     *bytes = smoe_cost_bytes(&cost);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);
@@ -50,18 +48,6 @@ static int measure(script *s, const smoe_options *options, smoe_err *err) {
     return 0;
 }
 
-/* In single quotes for the shell. */
-static void put_quoted(FILE *out, const char *text) {
-    fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    }
-    fputc('\'', out);
-}
-
 static int print_script(FILE *out, const void *context, smoe_err *err) {
     const script *s = context;
     (void)err;
@@ -78,9 +64,9 @@ static int print_script(FILE *out, const void *context, smoe_err *err) {
             "#SBATCH --signal=USR1@120\n"
             "exec srun --ntasks=1 ",
             s->sweep->name, s->open, smoe_threads(), s->megabytes);
-    put_quoted(out, s->program);
+    smoe_cmd_put_quoted(out, s->program);
     fputs(" sweep --resume --no-progress -q ", out);
-    put_quoted(out, s->folder);
+    smoe_cmd_put_quoted(out, s->folder);
     fputc('\n', out);
     return 0;
 }

@@ -276,15 +276,21 @@ int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options, smo
 
 /* ---- the estimate ---------------------------------------------------------------------------- */
 
+int smoe_trials_cost(smoe_spec *spec, size_t *classes, smoe_cost *cost, const smoe_trial *trial,
+                     const smoe_options *options, smoe_err *err) {
+    size_t given = options->classes ? (size_t)options->classes : 0;
+    if (smoe_spec_parse(spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err) ||
+        smoe_cmd_classes(spec, given, true, classes, err))
+        return -1;
+    return smoe_cost_estimate(cost, spec, *classes, NULL, err);
+}
+
 static int estimate_trial(smoe_estimate *e, smoe_estimator *by, const smoe_trial *trial,
                           const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     smoe_cost cost = {0};
-    size_t classes, given = options->classes ? (size_t)options->classes : 0;
-    int status =
-        smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
-    if (!status) status = smoe_cmd_classes(&spec, given, true, &classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, &spec, classes, NULL, err);
+    size_t classes;
+    int status = smoe_trials_cost(&spec, &classes, &cost, trial, options, err);
     if (!status) status = smoe_estimate_make(e, by, &spec, classes, &cost, err);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);

@@ -20,23 +20,10 @@ static const struct entry {
     smoe_fill_layer *of_layer; /* one of the two */
     smoe_fill_run *of_run;
 } entries[] = {
-#define TEXT(column) \
-    { #column, true }
-#define NUMBER(column) \
-    { #column, false }
-#define COLUMNS(...)                   \
-    .columns = (const smoe_column[]) { \
-        __VA_ARGS__, {                 \
-            0                          \
-        }                              \
-    }
 #define FRAME(frame, need, per, ...) \
     {.name = #frame, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##frame, __VA_ARGS__},
 #include "inspect/inspect.def"
 #undef FRAME
-#undef COLUMNS
-#undef NUMBER
-#undef TEXT
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };
 

@@ -82,3 +82,26 @@ void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng
 void smoe_router_free(smoe_router *router) {
     free(router);
 }
+
+void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass) {
+    smoe_plan *plan = &r->plan;
+    smoe_plan_begin(plan, pass->images * r->T);
+    for (size_t g = 0; g < plan->G; g++)
+        for (size_t e = 0; e < r->E; e++) {
+            size_t buffer = g * r->E + e;
+            int32_t used = 0;
+            for (size_t t = e; t < r->T; t += r->E, used++) {
+                size_t token = g * r->T + (order ? order[t] : t);
+                plan->slot_token[buffer * r->P + (size_t)used] = (int32_t)token;
+                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
+            }
+            plan->used[buffer] = used;
+        }
+    smoe_plan_seal(plan);
+}
+
+smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    double m = (double)r->image_tokens;
+    return (smoe_router_cost){.rows = m, .used = m};
+}

@@ -110,6 +110,11 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
  * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
+/* Token number t of each group to expert t mod E, slot floor(t/E), with weight 1; order [T]: token
+ * order[t] instead. In the cost, each token has a row. */
+void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);
+smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_options *options);
+
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);
 

@@ -47,26 +47,7 @@ static void reserve_identity(smoe_router *r, size_t B, bool train, smoe_arena *k
 
 static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pass) {
     (void)x;
-    smoe_plan *plan = &r->plan;
-    smoe_plan_begin(plan, pass->images * r->T);
-    for (size_t g = 0; g < plan->G; g++)
-        for (size_t e = 0; e < r->E; e++) {
-            size_t buffer = g * r->E + e;
-            int32_t used = 0;
-            for (size_t t = e; t < r->T; t += r->E, used++) {
-                plan->slot_token[buffer * r->P + (size_t)used] = (int32_t)(g * r->T + t);
-                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
-            }
-            plan->used[buffer] = used;
-        }
-    smoe_plan_seal(plan);
-}
-
-/* Each token has a row. */
-static smoe_router_cost cost_identity(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
-    double m = (double)r->image_tokens;
-    return (smoe_router_cost){.rows = m, .used = m};
+    smoe_router_deal(r, NULL, pass);
 }
 
 const smoe_router_type smoe_router_uniform = {
@@ -80,6 +61,6 @@ const smoe_router_type smoe_router_identity = {
     .size = sizeof(smoe_router),
     .init = init_identity,
     .reserve = reserve_identity,
-    .cost = cost_identity,
+    .cost = smoe_router_dealt_cost,
     .forward = forward_identity,
 };

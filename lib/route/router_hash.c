@@ -27,35 +27,15 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     (void)x;
     hash_router *self = (hash_router *)r;
-    smoe_plan *plan = &r->plan;
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_HASH, (uint32_t)r->site, 0, 0);
     smoe_rng_permutation(&rng, self->order, r->T);
-    smoe_plan_begin(plan, pass->images * r->T);
-    for (size_t g = 0; g < plan->G; g++)
-        for (size_t e = 0; e < r->E; e++) {
-            size_t buffer = g * r->E + e;
-            int32_t used = 0;
-            for (size_t i = e; i < r->T; i += r->E, used++) {
-                plan->slot_token[buffer * r->P + (size_t)used] =
-                    (int32_t)(g * r->T + self->order[i]);
-                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
-            }
-            plan->used[buffer] = used;
-        }
-    smoe_plan_seal(plan);
-}
-
-/* Each token has a row. */
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
-    (void)options;
-    double m = (double)r->image_tokens;
-    return (smoe_router_cost){.rows = m, .used = m};
+    smoe_router_deal(r, self->order, pass);
 }
 
 const smoe_router_type smoe_router_hash = {
     .size = sizeof(hash_router),
     .init = init,
     .reserve = reserve,
-    .cost = cost,
+    .cost = smoe_router_dealt_cost,
     .forward = forward,
 };

@@ -301,6 +301,8 @@ typedef struct smoe_sweep_figure {
     double width; /* inches, for a paper; 0: for a screen. No key, set by the program */
 } smoe_sweep_figure;
 
+void smoe_spec_figure_clear(smoe_sweep_figure *figure);
+
 /* A contrast that was stated before any cell ran: one setting and its reference, or a trend. Every
  * part is the text of the spec; see compare/primary.h. */
 typedef struct smoe_primary {

@@ -26,6 +26,14 @@ char **smoe_spec_primary_text(smoe_primary *p, size_t part) {
     return text[part];
 }
 
+void smoe_spec_figure_clear(smoe_sweep_figure *figure) {
+    free(figure->x);
+    free(figure->y);
+    free(figure->line);
+    free(figure->title);
+    *figure = (smoe_sweep_figure){0};
+}
+
 void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
     for (size_t i = 0; i < plan->primaries; i++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
@@ -39,10 +47,7 @@ void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
 void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
     keys_clear(&sweep->train);
     keys_clear(&sweep->evaluate);
-    free(sweep->figure.x);
-    free(sweep->figure.y);
-    free(sweep->figure.line);
-    free(sweep->figure.title);
+    smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
     smoe_spec_sweep_plan_clear(&sweep->plan);
     *sweep = (smoe_sweep_spec){0};

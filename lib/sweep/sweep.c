@@ -224,10 +224,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     for (size_t i = 0; i < sweep->trials; i++) trial_clear(&sweep->trial[i], sweep->columns);
     texts_free(sweep->column, sweep->columns);
     axis_clear(&sweep->evaluate);
-    free(sweep->figure.x);
-    free(sweep->figure.y);
-    free(sweep->figure.line);
-    free(sweep->figure.title);
+    smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
     smoe_spec_sweep_plan_clear(&sweep->plan);
     free(sweep->trial);

@@ -1,4 +1,4 @@
-/* Settings without effect: the rows of acts.def, and the remarks about them, with their places. */
+/* Settings without effect: the entries of acts.def, and the remarks about them, with their places. */
 #include "specs.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -23,7 +23,7 @@ static void every_key_has_a_row(void **state) {
     (void)state;
     for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++)
         if (!smoe_acts_covers(i))
-            fail_msg("no row of acts.def, and no router, says when %s acts", smoe_schema[i].key);
+            fail_msg("no entry of acts.def, and no router, says when %s acts", smoe_schema[i].key);
 }
 
 /* A spec with which an override has an effect, and one with which it has none. */

@@ -69,17 +69,6 @@ static void fill_both(smoe_frame *frame, const char *run, size_t block) {
     }
 }
 
-#define TEXT(column) \
-    { #column, true }
-#define NUMBER(column) \
-    { #column, false }
-#define COLUMNS(...)                   \
-    .columns = (const smoe_column[]) { \
-        __VA_ARGS__, {                 \
-            0                          \
-        }                              \
-    }
-
 /* The columns of the tables of smoe inspect. */
 static const struct inspected_table {
     const char *name, *title, *caption;
@@ -105,7 +94,7 @@ static void fill_frames(smoe_frame *frame) {
         "expert_load", "class_expert", "over_steps"};
     /* for the runs some of the columns suffice */
     static const smoe_column runs[] = {
-        TEXT(run), TEXT(router), NUMBER(parameters), NUMBER(precision_at_1), {0}};
+        {"run", true}, {"router", true}, {"parameters", false}, {"precision_at_1", false}, {0}};
     smoe_frame_init(&frame[0], names[0], names[0], "What is measured", runs);
     for (size_t i = 1; i < SAMPLE_FRAMES; i++) sample_tables_init(&frame[i], names[i]);
     fill_runs(&frame[0], SAMPLE_RUN, "soft");
