@@ -259,6 +259,7 @@ static json_t *split_json(const split *s) {
     json_object_set_new(object, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
     json_object_set_new(object, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
     json_object_set_new(object, "deep", json_integer((json_int_t)v->deep));
+    json_object_set_new(object, "turned", json_integer((json_int_t)v->turned));
     return object;
 }
 
@@ -266,11 +267,16 @@ static json_t *result_json(const data_job *job, const char *arg, const smoe_fram
     json_t *splits = json_array();
     for (size_t k = 0; k < job->splits; k++)
         json_array_append_new(splits, split_json(&job->split[k]));
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "path", arg, "source",
+    const smoe_others *others = smoe_dataset_others(job->split[0].set);
+    json_t *endings = json_object();
+    for (size_t k = 0; k < others->endings; k++)
+        json_object_set_new(endings, others->ending[k].text,
+                            json_integer((json_int_t)others->ending[k].count));
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "path", arg, "source",
                      smoe_sources[job->spec.data.source].name, "image_size",
-                     (json_int_t)job->spec.data.image_size, "splits", splits, frame[0].name,
-                     smoe_frame_json(&frame[0]), frame[1].name, smoe_frame_json(&frame[1]),
-                     frame[2].name, smoe_frame_json(&frame[2]));
+                     (json_int_t)job->spec.data.image_size, "splits", splits, "others", endings,
+                     frame[0].name, smoe_frame_json(&frame[0]), frame[1].name,
+                     smoe_frame_json(&frame[1]), frame[2].name, smoe_frame_json(&frame[2]));
 }
 
 static int print_splits(const data_job *job, bool bold, smoe_err *err) {
@@ -327,6 +333,11 @@ static void print_pixels(const data_job *job) {
         printf("modes   %s%s\n",
                counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
                v->deep ? "; some with 16 bits per sample" : "");
+    if (v->turned)
+        printf(
+            "turned  %zu images of %s are to be turned by their EXIF data, and are not: turn the "
+            "files, with `exiftran -ai FILES`\n",
+            v->turned, job->split[0].name);
     printf("pixels  of %s at %zu x %zu: ", job->split[0].name, job->spec.data.image_size,
            job->spec.data.image_size);
     for (int part = 0; part < 2; part++) {
@@ -352,6 +363,13 @@ static void print_near(const data_job *job, const smoe_frame *frame) {
     }
 }
 
+static void print_others(const data_job *job) {
+    const smoe_others *others = smoe_dataset_others(job->split[0].set);
+    char text[256];
+    if (others->files)
+        printf("others  %s\n", smoe_dataset_others_text(job->split[0].set, text, sizeof text));
+}
+
 static void print_left_out(const data_job *job, const smoe_frame *frame) {
     for (size_t i = 0; i < frame->rows && i < SHOWN; i++)
         printf("left out: %s\n", smoe_frame_text_at(frame, i, 1));
@@ -369,6 +387,7 @@ static int print(const data_job *job, const smoe_options *options, const smoe_fr
     putchar('\n');
     print_pixels(job);
     print_near(job, &frame[1]);
+    print_others(job);
     print_left_out(job, &frame[2]);
     return 0;
 }
@@ -437,9 +456,12 @@ static int write_files(const data_job *job, const smoe_options *options, const s
         free(path);
         if (status) return -1;
     }
-    if (!options->quiet)
-        fprintf(stderr, "%s: contact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
+    if (!options->quiet) {
+        fflush(stdout);
+        fprintf(stderr,
+                "files   %s/: contact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
                 options->out);
+    }
     return 0;
 }
 
@@ -460,9 +482,25 @@ static int show(const data_job *job, const smoe_options *options, smoe_err *err)
     return status;
 }
 
+/* With data.on_error skip: whether training would take each split. */
+static int check_skipped(const data_job *job, smoe_err *err) {
+    for (size_t k = 0; k < job->splits; k++) {
+        size_t left = smoe_dataset_left_out(job->split[k].set);
+        size_t all = left + smoe_dataset_images(job->split[k].set);
+        if (left * SMOE_LEFT_MOST > all)
+            return smoe_fail(
+                err, SMOE_DATA,
+                "%zu of %zu images of %s cannot be used, more than one of %d: training "
+                "will refuse them",
+                left, all, job->split[k].name, SMOE_LEFT_MOST);
+    }
+    return 0;
+}
+
 static int verdict(const data_job *job, smoe_err *err) {
     if (job->why[0].code) return *err = job->why[0], -1; /* no training split */
     if (!job->left_out) return 0;
+    if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return check_skipped(job, err);
     return smoe_fail(err, SMOE_DATA,
                      "%zu images cannot be used; data.on_error=skip trains without them",
                      job->left_out);

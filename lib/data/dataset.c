@@ -8,6 +8,7 @@
 #include "spec/sources.h"
 #include "base/rng.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,47 @@ const char *smoe_dataset_left(const smoe_dataset *set, size_t i) {
     return set->left[i];
 }
 
+const smoe_others *smoe_dataset_others(const smoe_dataset *set) {
+    return &set->others;
+}
+
+static int compare_endings(const void *x, const void *y) {
+    return strcmp(((const smoe_ending *)x)->text, ((const smoe_ending *)y)->text);
+}
+
+void smoe_dataset_count_other(smoe_others *others, const char *name) {
+    const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
+    smoe_ending key = {0};
+    if (dot && strlen(dot) < sizeof key.text) smoe_text_shown(dot, key.text, sizeof key.text);
+    for (char *c = key.text; *c; c++) *c = (char)tolower((unsigned char)*c);
+    size_t n = others->endings;
+    smoe_ending *at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
+    if (!at && n + 1 >= SMOE_ENDINGS) { /* the last place is for "" */
+        key.text[0] = '\0';
+        at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
+    }
+    if (!at) {
+        others->ending[others->endings++] = key;
+        qsort(others->ending, others->endings, sizeof key, compare_endings);
+        at = bsearch(&key, others->ending, others->endings, sizeof key, compare_endings);
+    }
+    if (at) at->count++;
+    others->files++;
+}
+
+const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size) {
+    const smoe_others *others = &set->others;
+    size_t used = (size_t)snprintf(
+        buf, size,
+        "%zu files are no .jpg, .jpeg, .png or .webp, and are passed over: ", others->files);
+    for (size_t k = 0; k < others->endings && used < size; k++) {
+        const smoe_ending *e = &others->ending[k];
+        used += (size_t)snprintf(buf + used, size - used, "%s%zu %s", k ? ", " : "", e->count,
+                                 *e->text ? e->text : "others");
+    }
+    return buf;
+}
+
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
     size_t count = set->more ? set->more_at[i + 1] - set->more_at[i] : 0;
     for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[i] + k];
@@ -185,12 +227,11 @@ int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err
 }
 
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
-    enum { MOST = 100 };
     if (set->tolerant && set->images) return 0;
-    if (set->left_out * MOST <= set->left_out + set->images) return 0;
+    if (set->left_out * SMOE_LEFT_MOST <= set->left_out + set->images) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
-                     set->left_out, set->left_out + set->images, MOST, set->left[0]);
+                     set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
 }
 
 void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal,

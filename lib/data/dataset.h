@@ -48,10 +48,29 @@ int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec
                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* How many images were left out (data.on_error), and what was wrong with each of the first
- * SMOE_LEFT of them, one line each, valid as long as the set. */
-enum { SMOE_LEFT = 1000 };
+ * SMOE_LEFT of them, one line each, valid as long as the set. More than one of SMOE_LEFT_MOST are
+ * too many. */
+enum { SMOE_LEFT = 1000, SMOE_LEFT_MOST = 100 };
 size_t smoe_dataset_left_out(const smoe_dataset *set);
 const char *smoe_dataset_left(const smoe_dataset *set, size_t i);
+
+/* Files that lie among the images of a folder without splits, and whose names do not end as those
+ * of images: they are passed over. By ending, in alphabetical order; "" are names without a dot,
+ * and all endings that are too long or for which there is no place. */
+enum { SMOE_ENDINGS = 8 };
+typedef struct smoe_ending {
+    char text[16]; /* lower case, with the dot */
+    size_t count;
+} smoe_ending;
+typedef struct smoe_others {
+    size_t files, endings;
+    smoe_ending ending[SMOE_ENDINGS];
+} smoe_others;
+const smoe_others *smoe_dataset_others(const smoe_dataset *set);
+
+/* "2 files are no .jpg, .jpeg, .png or .webp, and are passed over: 1 .heic, 1 .txt"; buf is
+ * returned. */
+const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size);
 
 /* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
  * `most` go to class. */

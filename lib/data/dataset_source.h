@@ -58,6 +58,7 @@ struct smoe_dataset {
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
     bool tolerant;      /* of any number of them */
+    smoe_others others; /* files among the images that are none */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees it */
@@ -79,6 +80,8 @@ int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *
 /* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
  * with it. */
 int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_dataset_count_other(smoe_others *others, const char *name);
 
 /* SMOE_DATA where more was left out than one of 100. */
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;

@@ -8,15 +8,16 @@
 #include <strings.h>
 #include <turbojpeg.h>
 
-smoe_image_kind smoe_decode_kind_of(const char *name) {
+bool smoe_decode_is_image(const char *name) {
+    static const char *const ending[] = {".jpg", ".jpeg", ".png", ".webp"};
     const char *dot = strrchr(name, '.');
-    if (!dot) return SMOE_IMAGE_NONE;
-    if (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) return SMOE_IMAGE_JPEG;
-    if (!strcasecmp(dot, ".webp")) return SMOE_IMAGE_WEBP;
-    return strcasecmp(dot, ".png") ? SMOE_IMAGE_NONE : SMOE_IMAGE_PNG;
+    bool known = false;
+    for (size_t i = 0; dot && i < sizeof ending / sizeof *ending; i++)
+        known |= !strcasecmp(dot, ending[i]);
+    return known;
 }
 
-smoe_image_kind smoe_decode_kind_in(const uint8_t *bytes, size_t size) {
+static smoe_image_kind kind_in(const uint8_t *bytes, size_t size) {
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff},
                          png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
     if (smoe_decode_is_webp(bytes, size)) return SMOE_IMAGE_WEBP;
@@ -73,6 +74,38 @@ static const uint8_t *sound_jpeg(const uint8_t *bytes, size_t *size, uint8_t **o
     return *own;
 }
 
+/* EXIF's tag Orientation, from 1 (as stored) to 8, of an APP1 segment of `size` bytes; 1 if it has
+ * none. EXIF data are a TIFF file, whose first directory has the tag. */
+static unsigned orientation_in(const uint8_t *exif, size_t size) {
+    enum { MARK = 6, HEADER = 8, ENTRY = 12, ORIENTATION = 0x0112 };
+    if (size < MARK + HEADER || memcmp(exif, "Exif\0", MARK)) return 1;
+    const uint8_t *tiff = exif + MARK;
+    bool little = tiff[0] == 'I';
+    size -= MARK;
+#define PAIR(at) (little ? tiff[at] | tiff[(at) + 1] << 8 : tiff[at] << 8 | tiff[(at) + 1])
+    size_t first = (size_t)PAIR(little ? 4 : 6) | (size_t)PAIR(little ? 6 : 4) << 16;
+    if (first > size || size - first < 2) return 1;
+    size_t entries = (size_t)PAIR(first);
+    for (size_t i = 0, at = first + 2; i < entries && size - at >= ENTRY; i++, at += ENTRY) {
+        unsigned value = (unsigned)PAIR(at + 8);
+        if (PAIR(at) == ORIENTATION) return value >= 1 && value <= 8 ? value : 1;
+    }
+#undef PAIR
+    return 1;
+}
+
+/* Whether a segment before the first scan says that the image is to be turned. */
+static bool is_turned(const uint8_t *bytes, size_t size) {
+    enum { SCAN = 0xda, APP1 = 0xe1 };
+    for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != SCAN;) {
+        size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
+        if (length < 2 || length + 2 > size - at) return false;
+        if (bytes[at + 1] == APP1 && orientation_in(bytes + at + 4, length - 2) > 1) return true;
+        at += length + 2;
+    }
+    return false;
+}
+
 static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) {
     int width = 0, height = 0, sampling = 0, space = 0;
@@ -91,19 +124,16 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
                                                             : SMOE_MODE_COLOUR;
     header->width = (size_t)width;
     header->height = (size_t)height;
+    header->turned = is_turned(bytes, size);
     return failed ? -1 : 0;
 }
 
-int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
-                       size_t size, smoe_err *err) {
-    static const char *const name[] = {"no image", "a JPEG image", "a PNG image", "a WebP image"};
-    *header = (smoe_image_header){.kind = smoe_decode_kind_in(bytes, size)};
+int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
+                       smoe_err *err) {
+    *header = (smoe_image_header){.kind = kind_in(bytes, size)};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
         return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
-    if (promised != header->kind)
-        return smoe_fail(err, SMOE_DATA, "mislabelled: %s by its name, %s by its content",
-                         name[promised], name[header->kind]);
     uint8_t *own = NULL;
     int status = -1;
     if (header->kind == SMOE_IMAGE_PNG)
@@ -172,11 +202,10 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
     return status;
 }
 
-int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_kind promised,
-                    const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
-                    smoe_err *err) {
+int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, const uint8_t *bytes,
+                    size_t size, smoe_rng *crop, smoe_image *work, smoe_err *err) {
     smoe_image_header header;
-    if (smoe_decode_header(&header, promised, bytes, size, err)) return -1;
+    if (smoe_decode_header(&header, bytes, size, err)) return -1;
     smoe_box box = crop ? smoe_box_inception(crop, header.width, header.height)
                         : smoe_box_centre(header.width, header.height);
     double least = box.width < box.height ? box.width : box.height;

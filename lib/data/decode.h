@@ -4,9 +4,11 @@
  * Leaves to others: where the bytes come from; messages name no file, the caller puts it before
  * them.
  *
- * All failures are SMOE_DATA: bytes that are no image or one of another kind than the name says,
- * dimensions beyond 64 megapixels, anything the decoders complain about, and warnings where pixels
- * may depend on what is warned of.
+ * The format is that of the bytes, whatever the name: collections have images with the ending of
+ * another format, ImageNet one of them.
+ *
+ * All failures are SMOE_DATA: bytes that are no image, dimensions beyond 64 megapixels, anything
+ * the decoders complain about, and warnings where pixels may depend on what is warned of.
  */
 #ifndef SMOE_DATA_DECODE_H
 #define SMOE_DATA_DECODE_H
@@ -27,19 +29,17 @@ typedef struct smoe_image_header {
     smoe_image_kind kind;
     size_t width, height;
     smoe_image_mode mode;
-    bool deep; /* 16 bits per sample */
+    bool deep;   /* 16 bits per sample */
+    bool turned; /* a JPEG whose EXIF data say that it is to be turned or mirrored; it is not */
 } smoe_image_header;
 
-/* The format according to the ending of a file name: .jpg, .jpeg, .png or .webp, in upper or lower
+/* Whether a file's name ends as that of an image: .jpg, .jpeg, .png or .webp, in upper or lower
  * case. */
-smoe_image_kind smoe_decode_kind_of(const char *name);
+bool smoe_decode_is_image(const char *name);
 
-/* The format according to the first bytes. */
-smoe_image_kind smoe_decode_kind_in(const uint8_t *bytes, size_t size);
-
-/* Reads the header only; checks kind and dimensions. */
-int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
-                       size_t size, smoe_err *err) SMOE_MUST_CHECK;
+/* Reads the header only; checks format and dimensions. */
+int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
+                       smoe_err *err) SMOE_MUST_CHECK;
 
 /*
  * All of the image. `shrink` 1, 2, 4 or 8: a JPEG may be decoded at that fraction of its size
@@ -50,8 +50,7 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
                 const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing. */
-int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_kind promised,
-                    const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
-                    smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, const uint8_t *bytes,
+                    size_t size, smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

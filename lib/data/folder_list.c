@@ -147,7 +147,7 @@ static void note_other(listing *l, const char *name, bool folder) {
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err);
 
 static int list_loose(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
-    bool picture = !member->folder && smoe_decode_kind_of(member->name) != SMOE_IMAGE_NONE;
+    bool picture = !member->folder && smoe_decode_is_image(member->name);
     note_other(l, member->name, member->folder);
     l->loose += picture && p->depth > 1;
     if (!member->folder && is_tar(member->name)) {
@@ -155,6 +155,7 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
         return l->collect[LOOSE] ? list_tar(l, member, err) : 0;
     }
     if (picture && l->collect[LOOSE]) return list_image(l, member, p, err);
+    if (!member->folder && p->depth > 1) smoe_dataset_count_other(&l->passed, member->name);
     /* Folders that are not ours are not entered, but one that the splits may lie in, and a few to
      * see whether they have images. */
     return member->folder && !l->collect[LOOSE] && p->depth > (l->loose ? 1 : 2);
@@ -172,7 +173,7 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
                                true, err))
         return -1;
     if (member->folder) return 0;
-    bool picture = smoe_decode_kind_of(member->name) != SMOE_IMAGE_NONE;
+    bool picture = smoe_decode_is_image(member->name);
     if (!l->collect[p.split]) {
         image a = {.name = (char *)member->name};
         smoe_listing_cut_class(&a, p.below);

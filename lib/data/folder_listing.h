@@ -38,6 +38,7 @@ typedef struct smoe_listing {
     smoe_err foreign; /* what must not be in `instead`, in case that is taken */
     const char *spelled[SMOE_LISTING_SPLITS]; /* what its folder is called */
     char others[160];                         /* first names that are no split's, for a message */
+    smoe_others passed;                       /* in no split's folder either, and no images */
     size_t loose; /* images seen in no split's folder, as far as it was looked */
     char *above;  /* the leading folder, "" for none, NULL before it is known */
     size_t kept;  /* bytes of images read on the way */

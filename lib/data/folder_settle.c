@@ -323,6 +323,7 @@ static int take_loose(listing *l, smoe_err *err) {
     images *loose = &l->found[LOOSE], *train = &l->found[TRAIN];
     if (l->seen[TRAIN] || !loose->count || train->count) return 0;
     if (!l->folder->labels) cut_shared(loose);
+    if (!l->folder->labels) l->set->others = l->passed;
     *train = *loose;
     *loose = (images){0};
     for (size_t i = 0; i < train->count; i++) {

@@ -204,7 +204,7 @@ static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_h
     size_t size;
     if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
     if (smoe_member_file_start(set->path, a->name, START, &start, &size, NULL)) return false;
-    int status = smoe_decode_header(header, smoe_decode_kind_of(a->name), start, size, NULL);
+    int status = smoe_decode_header(header, start, size, NULL);
     free(start);
     return !status;
 }
@@ -218,7 +218,7 @@ static int check_header(const smoe_dataset *set, size_t i, smoe_image *image, sm
     if (header_at_start(set, a, header)) return 0;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_header(header, smoe_decode_kind_of(a->name), bytes, size, err);
+    int status = smoe_decode_header(header, bytes, size, err);
     free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
@@ -230,8 +230,7 @@ static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_fit(image, set->size, set->channels, smoe_decode_kind_of(a->name),
-                                 bytes, size, crop, work, err);
+    int status = smoe_decode_fit(image, set->size, set->channels, bytes, size, crop, work, err);
     free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
@@ -338,7 +337,10 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (read_labels(f, spec, err) || smoe_folder_list(set, spec, split, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, &f->images, err)) return -1;
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && sift(set, f, err)) return -1;
-    return keep_images(set, f, err);
+    if (!keep_images(set, f, err)) return 0;
+    if (err && err->code == SMOE_DATA && spec->data.on_error == SMOE_ON_ERROR_STOP)
+        smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out images that cannot be used");
+    return -1;
 }
 
 static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,

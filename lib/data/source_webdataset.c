@@ -230,9 +230,8 @@ static int decode(const smoe_dataset *set, const sample *x, smoe_rng *crop, smoe
     const store *s = set->store;
     uint8_t *bytes;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, (size_t)x->image_size, err)) return -1;
-    int status = smoe_decode_fit(out, set->size, set->channels,
-                                 smoe_decode_kind_in(bytes, (size_t)x->image_size), bytes,
-                                 (size_t)x->image_size, crop, work, err);
+    int status = smoe_decode_fit(out, set->size, set->channels, bytes, (size_t)x->image_size, crop,
+                                 work, err);
     free(bytes);
     return status;
 }
@@ -309,7 +308,7 @@ static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_hea
     size_t size = (size_t)x->image_size;
     uint8_t *bytes;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err)) return -1;
-    int status = smoe_decode_header(header, smoe_decode_kind_in(bytes, size), bytes, size, err);
+    int status = smoe_decode_header(header, bytes, size, err);
     free(bytes);
     return status;
 }

@@ -107,6 +107,7 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
         s->kind[h->kind]++;
         s->mode[h->mode]++;
         s->deep += h->deep;
+        s->turned += h->turned;
         from->width[k] = h->width;
         from->height[k] = h->height;
     }

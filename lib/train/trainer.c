@@ -276,6 +276,14 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
 }
 
+/* Photographs in a format that is not read would otherwise be missed without a word. */
+static void say_others(const trainer *t) {
+    const smoe_others *others = smoe_dataset_others(t->train);
+    char text[256];
+    if (others->files && t->chief)
+        say((void *)t, smoe_dataset_others_text(t->train, text, sizeof text));
+}
+
 /* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
  * with other bits than it would have had. */
 static void say_kernels(const trainer *t) {
@@ -299,6 +307,7 @@ static int start(trainer *t, smoe_err *err) {
     }
     if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
+    say_others(t);
     say_left_out(t, t->train, "train");
     if (t->test) say_left_out(t, t->test, t->spec->eval.split);
     int restored = resume ? restore(t, err) : 0;

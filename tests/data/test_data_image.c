@@ -147,16 +147,17 @@ static void decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_im
                    size_t channels, size_t shrink) {
     smoe_image_header header;
     smoe_err err = {0};
-    if (smoe_decode_header(&header, kind, bytes, size, &err) ||
+    if (smoe_decode_header(&header, bytes, size, &err) ||
         smoe_decode(image, &header, channels, shrink, bytes, size, &err))
         fail_msg("%s", err.text);
+    assert_int_equal(header.kind, kind);
 }
 
-static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
+static void refused(const uint8_t *bytes, size_t size, const char *word) {
     smoe_image_header header;
     smoe_image image = {0};
     smoe_err err = {0};
-    int status = smoe_decode_header(&header, kind, bytes, size, &err);
+    int status = smoe_decode_header(&header, bytes, size, &err);
     if (!status) status = smoe_decode(&image, &header, 3, 1, bytes, size, &err);
     smoe_image_free(&image);
     assert_int_equal(status, -1);
@@ -315,10 +316,43 @@ static void test_png_transparent_colour(void **state) {
     assert_memory_equal(image.pixel, ((uint8_t[]){0, 0, 8}), 3);
     free(more);
     more = with_chunk(png, (n = size, &n), "tRNS", "\7", 1);
-    refused(more, n, SMOE_IMAGE_PNG, "damaged PNG header: tRNS");
+    refused(more, n, "damaged PNG header: tRNS");
     free(more);
     free(png);
     smoe_image_free(&image);
+}
+
+/* EXIF data as cameras write them, in both orders of bytes: a directory with one other tag and the
+ * orientation. Whatever is cut off or wrong means that nothing is to be turned. */
+static void test_jpeg_orientation(void **state) {
+    (void)state;
+    enum { W = 16, H = 8, VALUE = 6 + 8 + 2 + 12 + 8, SIZE = VALUE + 4 + 4 };
+    uint8_t exif[2][4 + SIZE] = {
+        {0xff, 0xe1, 0, 2 + SIZE, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42,   0,    8, 0, 0, 0, 2, 0,
+         0x00, 0x01, 4, 0,        1,   0,   0,   0,   W, 0, 0,   0,   0x12, 0x01, 3, 0, 1, 0, 0, 0},
+        {0xff, 0xe1, 0, 2 + SIZE, 'E',  'x',  'i',  'f',  0, 0, 'M', 'M', 0, 42,
+         0,    0,    0, 8,        0,    2,    0x01, 0x00, 0, 4, 0,   0,   0, 1,
+         0,    0,    0, W,        0x01, 0x12, 0,    3,    0, 0, 0,   1}};
+    uint8_t pixel[W * H * 3] = {0};
+    size_t size;
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size), *with = malloc(size + sizeof exif[0]);
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned value = 0; value <= 9; value++) {
+            smoe_image_header header;
+            uint8_t *segment = exif[k];
+            segment[4 + VALUE + k] = (uint8_t)value;
+            memcpy(with, jpeg, 2);
+            memcpy(with + 2, segment, sizeof exif[k]);
+            memcpy(with + 2 + sizeof exif[k], jpeg + 2, size - 2);
+            assert_int_equal(smoe_decode_header(&header, with, size + sizeof exif[k], NULL), 0);
+            assert_int_equal(header.turned, value >= 2 && value <= 8);
+            assert_true(header.width == W && header.height == H); /* it is not turned */
+            with[2 + 4 + 6 + 8 + k] = 1; /* one entry: the orientation is beyond the directory */
+            assert_int_equal(smoe_decode_header(&header, with, size + sizeof exif[k], NULL), 0);
+            assert_false(header.turned);
+        }
+    free(with);
+    free(jpeg);
 }
 
 /* Extra bytes between the segments of the header and a JFIF of revision 2 make libjpeg warn, but
@@ -342,8 +376,8 @@ static void test_jpeg_harmless_faults(void **state) {
         assert_memory_equal(image.pixel, other.pixel, W * H * 3);
         bad[REVISION] = 2;
     }
-    refused(bad, size + STRAY - 40, SMOE_IMAGE_JPEG, "damaged JPEG image: Premature end");
-    for (size_t n = 3; n < size; n += 7) refused(bad, n, SMOE_IMAGE_JPEG, "damaged JPEG");
+    refused(bad, size + STRAY - 40, "damaged JPEG image: Premature end");
+    for (size_t n = 3; n < size; n += 7) refused(bad, n, "damaged JPEG");
     free(bad);
     free(jpeg);
     smoe_image_free(&image);
@@ -419,8 +453,7 @@ static void test_shrinking_is_close(void **state) {
     smoe_image whole = {0}, work = {0}, shrunk = {0}, full = {0};
     decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(
-        smoe_decode_fit(&shrunk, SIDE, 3, SMOE_IMAGE_JPEG, jpeg, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&shrunk, SIDE, 3, jpeg, size, NULL, &work, NULL), 0);
     assert_int_equal(work.height, 33);           /* 130 / 4: the smallest that is not below 24 */
     for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
         assert_in_range(shrunk.pixel[i] + 3 - full.pixel[i], 0, 6);
@@ -452,8 +485,7 @@ static void test_shrinking_keeps_places(void **state) {
         uint8_t *jpeg = datafiles_jpeg(pixel, n, n, 1, &size);
         decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 1, 1);
         assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-        assert_int_equal(
-            smoe_decode_fit(&shrunk, SIDE, 1, SMOE_IMAGE_JPEG, jpeg, size, NULL, &work, NULL), 0);
+        assert_int_equal(smoe_decode_fit(&shrunk, SIDE, 1, jpeg, size, NULL, &work, NULL), 0);
         assert_true(work.width < n / 2);
         for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, from two filters */
             assert_in_range(shrunk.pixel[i] + 8 - full.pixel[i], 0, 16);
@@ -476,8 +508,7 @@ static void test_png_is_not_shrunk(void **state) {
     uint8_t *png = datafiles_png(pixel, W, H, 3, &size);
     smoe_image whole = image_of(pixel, W, H, 3), work = {0}, fitted = {0}, full = {0};
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(
-        smoe_decode_fit(&fitted, SIDE, 3, SMOE_IMAGE_PNG, png, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&fitted, SIDE, 3, png, size, NULL, &work, NULL), 0);
     assert_memory_equal(fitted.pixel, full.pixel, SIDE * SIDE * 3);
     smoe_image_free(&whole);
     smoe_image_free(&work);
@@ -496,14 +527,12 @@ static void test_refused(void **state) {
     datafiles_picture(pixel, 40, 30, 3, 6);
     uint8_t *jpeg = datafiles_jpeg(pixel, 40, 30, 3, &jn),
             *png = datafiles_png(pixel, 40, 30, 3, &pn);
-    refused(jpeg, 0, SMOE_IMAGE_JPEG, "empty file");
-    refused((const uint8_t *)"GIF89a......", 12, SMOE_IMAGE_JPEG, "unknown format");
-    refused(png, pn, SMOE_IMAGE_JPEG, "mislabelled: a JPEG image by its name, a PNG image");
-    refused(jpeg, jn, SMOE_IMAGE_PNG, "mislabelled: a PNG image by its name, a JPEG image");
-    for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, SMOE_IMAGE_JPEG, "damaged JPEG");
-    for (size_t n = 8; n < pn - 12; n += 7) refused(png, n, SMOE_IMAGE_PNG, "damaged PNG");
+    refused(jpeg, 0, "empty file");
+    refused((const uint8_t *)"GIF89a......", 12, "unknown format");
+    for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, "damaged JPEG");
+    for (size_t n = 8; n < pn - 12; n += 7) refused(png, n, "damaged PNG");
     png[pn / 2] ^= 0x10; /* within the pixel data: the checksum detects it */
-    refused(png, pn, SMOE_IMAGE_PNG, "damaged PNG image");
+    refused(png, pn, "damaged PNG image");
     free(jpeg);
     free(png);
 }
@@ -518,7 +547,7 @@ static void test_huge_claims(void **state) {
     size_t at = 2; /* the frame header FF C0: length, precision, height, width */
     while (at + 9 < jn && (jpeg[at] != 0xff || jpeg[at + 1] != 0xc0)) at++;
     memcpy(jpeg + at + 5, "\xff\xdc\xff\xdc", 4);
-    refused(jpeg, jn, SMOE_IMAGE_JPEG, "claims 65500 x 65500 pixels, at most 67108864");
+    refused(jpeg, jn, "claims 65500 x 65500 pixels, at most 67108864");
     memcpy(png + 16, "\x00\x00\x80\x00\x00\x00\x80\x00", 8); /* IHDR: 32768 x 32768 */
     uint32_t crc = 0xffffffff; /* CRC-32 of "IHDR" and its 13 bytes, bit by bit */
     for (size_t i = 12; i < 29; i++) {
@@ -527,7 +556,7 @@ static void test_huge_claims(void **state) {
     }
     crc = ~crc;
     for (int b = 0; b < 4; b++) png[29 + b] = (uint8_t)(crc >> (24 - 8 * b));
-    refused(png, pn, SMOE_IMAGE_PNG, "claims 32768 x 32768 pixels");
+    refused(png, pn, "claims 32768 x 32768 pixels");
     free(jpeg);
     free(png);
 }
@@ -573,6 +602,7 @@ int main(void) {
         cmocka_unit_test(test_png_interlaced),
         cmocka_unit_test(test_png_as_stored),
         cmocka_unit_test(test_png_transparent_colour),
+        cmocka_unit_test(test_jpeg_orientation),
         cmocka_unit_test(test_jpeg_harmless_faults),
         cmocka_unit_test(test_jpeg_as_turbojpeg),
         cmocka_unit_test(test_jpeg_of_inks),

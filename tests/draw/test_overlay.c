@@ -21,7 +21,7 @@ static void read_png(smoe_image *image, const char *path, size_t channels) {
     char *bytes = scratch_read(path, &size);
     smoe_image_header header;
     smoe_err err = {0};
-    assert_int_equal(smoe_decode_header(&header, SMOE_IMAGE_PNG, (uint8_t *)bytes, size, &err), 0);
+    assert_int_equal(smoe_decode_header(&header, (uint8_t *)bytes, size, &err), 0);
     assert_int_equal(smoe_decode(image, &header, channels, 1, (uint8_t *)bytes, size, &err), 0);
     free(bytes);
 }
