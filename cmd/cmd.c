@@ -1,11 +1,11 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
-#include "progress.h"
 #include "data/dataset.h"
 #include "spec/sources.h"
 #include "store/run.h"
 #include "base/json.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +182,7 @@ const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *
         snprintf(buf, size, "does not fit");
     else
         snprintf(buf, size, "%s%s", e->measured ? "" : "about ",
-                 smoe_progress_time(time, sizeof time, e->seconds));
+                 smoe_cmd_time(time, sizeof time, e->seconds));
     return buf;
 }
 
@@ -220,4 +220,24 @@ void smoe_cmd_put_quoted(FILE *out, const char *text) {
             fputc(*text, out);
     }
     fputc('\'', out);
+}
+
+const char *smoe_cmd_time(char *buf, size_t size, double seconds) {
+    const double hour = 3600, day = 24 * hour, year = 365.25 * day;
+    if (!(seconds >= 0 && seconds < 1e15)) {
+        snprintf(buf, size, "?");
+        return buf;
+    }
+    long s = lround(seconds);
+    if (seconds >= 1000 * year)
+        snprintf(buf, size, "%.0f thousand years", seconds / year / 1000);
+    else if (seconds >= 2 * year)
+        snprintf(buf, size, "%.*f years", seconds < 10 * year, seconds / year);
+    else if (seconds >= 2 * day)
+        snprintf(buf, size, "%.*f days", seconds < 10 * day, seconds / day);
+    else if (s >= 3600)
+        snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
+    return buf;
 }

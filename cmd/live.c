@@ -1,5 +1,6 @@
 /* The live table of a sweep; see live.h. */
 #include "live.h"
+#include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
 #include "spec/metrics.h"
@@ -59,7 +60,7 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
         snprintf(line, sizeof line,
                  "%-*s  running  step %llu/%llu  loss %.4f  precision %.3f%s  %s left", name,
                  trial->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
-                 c->precision, test, smoe_progress_time(left, sizeof left, c->seconds_left));
+                 c->precision, test, smoe_cmd_time(left, sizeof left, c->seconds_left));
     else
         snprintf(line, sizeof line, "%-*s  waiting", name, trial->name);
     fprintf(stderr, "%.*s\n", width - 1, line);
@@ -103,7 +104,7 @@ static const char *left_text(char buf[48], const smoe_live *live, const smoe_run
     double seconds = seconds_left(live, trial);
     *buf = '\0';
     if (isfinite(seconds))
-        snprintf(buf, 48, ", about %s left", smoe_progress_time(left, sizeof left, seconds));
+        snprintf(buf, 48, ", about %s left", smoe_cmd_time(left, sizeof left, seconds));
     return buf;
 }
 

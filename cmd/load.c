@@ -4,6 +4,7 @@
 #include "store/run.h"
 #include "sweep/evaluations.h"
 #include "tensors/params_io.h"
+#include "tensors/init_map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ out:
 
 static void remark_resized(const smoe_loaded *l) {
     size_t there, here;
-    if (!l->quiet && smoe_params_resized(smoe_model_params(l->model), l->file, &there, &here))
+    if (!l->quiet && smoe_init_map_resized(smoe_model_params(l->model), l->file, &there, &here))
         smoe_cmd_print(stderr, "%s: positions resized from %zux%zu patches to %zux%zu\n", l->path,
                        there, there, here, here);
 }

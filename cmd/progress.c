@@ -14,26 +14,6 @@
 static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
 static const double line_after = 10.0;  /* seconds between two plain lines elsewhere */
 
-const char *smoe_progress_time(char *buf, size_t size, double seconds) {
-    const double hour = 3600, day = 24 * hour, year = 365.25 * day;
-    if (!(seconds >= 0 && seconds < 1e15)) {
-        snprintf(buf, size, "?");
-        return buf;
-    }
-    long s = lround(seconds);
-    if (seconds >= 1000 * year)
-        snprintf(buf, size, "%.0f thousand years", seconds / year / 1000);
-    else if (seconds >= 2 * year)
-        snprintf(buf, size, "%.*f years", seconds < 10 * year, seconds / year);
-    else if (seconds >= 2 * day)
-        snprintf(buf, size, "%.*f days", seconds < 10 * day, seconds / day);
-    else if (s >= 3600)
-        snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else
-        snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
-    return buf;
-}
-
 static int width_of(const smoe_progress *p) {
     struct winsize size;
     if (!ioctl(fileno(p->out), TIOCGWINSZ, &size) && size.ws_col) return size.ws_col;
@@ -109,7 +89,7 @@ static void on_step(void *user, const smoe_train_status *step) {
              (unsigned long long)step->steps);
     snprintf(piece[n++], 64, "loss %.4g", step->loss);
     snprintf(piece[n++], 64, "precision %.3f", step->precision);
-    snprintf(piece[n++], 64, "%s left", smoe_progress_time(left, sizeof left, step->seconds_left));
+    snprintf(piece[n++], 64, "%s left", smoe_cmd_time(left, sizeof left, step->seconds_left));
     snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
     snprintf(piece[n++], 64, "ends %s", clock);
     snprintf(piece[n++], 64, "lr %.3g", step->lr);

@@ -27,8 +27,4 @@ void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const
 /* Removes an unfinished line. */
 void smoe_progress_close(smoe_progress *progress);
 
-/* "1:02:03", "4:05": seconds as hours, minutes and seconds; from two days on "2.5 days", "30
- * years". Returns buf. */
-const char *smoe_progress_time(char *buf, size_t size, double seconds);
-
 #endif

@@ -22,6 +22,7 @@
 #include "train/trainer.h"
 #include "base/json.h"
 #include "tensors/params_io.h"
+#include "tensors/init_map.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -297,7 +298,7 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
     if (!status) smoe_cmd_unverified(file, options);
     if (!status) status = smoe_model_create(&model, job->spec, classes, err);
     if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
-    if (!status) *text = smoe_params_partial_text(smoe_model_params(model), file, fit_of(options));
+    if (!status) *text = smoe_init_map_text(smoe_model_params(model), file, fit_of(options));
     if (!status && !*text) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     smoe_safetensors_free(file);
     smoe_model_free(model);

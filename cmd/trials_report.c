@@ -16,13 +16,6 @@
 
 /* ---- the summary ----------------------------------------------------------------------------- */
 
-json_t *smoe_trials_value(const char *text) {
-    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-    if (json_is_number(value) || json_is_boolean(value)) return value;
-    json_decref(value);
-    return json_string(text);
-}
-
 static json_t *values_json(const smoe_sweep *sweep, const smoe_trial *trial, bool seed) {
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
@@ -69,18 +62,6 @@ static json_t *results_json(const smoe_results *r) {
 }
 
 /* "experts", or "at capacity" of evaluations. */
-static void add_column(smoe_table *table, const char *column) {
-    const char *dot = strrchr(column, '.');
-    bool own = strncmp(column, SMOE_EVALUATED, strlen(SMOE_EVALUATED)) != 0;
-    smoe_table_add(table, "%s%s", own ? "" : "at ", dot ? dot + 1 : column);
-    table->columns++;
-}
-
-void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep) {
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed) add_column(table, sweep->column[c]);
-}
-
 /* One row per group: its settings, its results, and how many of its cells are done. */
 static int print_groups(const smoe_results *r, const smoe_options *options, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;

@@ -223,7 +223,7 @@ static void add_run(smoe_table *table, const watched *w, double total) {
     add_number(table, 4, last_of(w, SMOE_METRIC_LOSS));
     add_number(table, 4, last_of(w, SMOE_METRIC_PRECISION));
     add_number(table, 0, last_of(w, SMOE_METRIC_IMAGES_PER_S));
-    smoe_table_add(table, "%s", going ? smoe_progress_time(left, sizeof left, seconds) : "");
+    smoe_table_add(table, "%s", going ? smoe_cmd_time(left, sizeof left, seconds) : "");
 }
 
 /* Those that go on come first, where not all have room. */

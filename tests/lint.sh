@@ -52,7 +52,7 @@ grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.
 verdict "layers of the model in base/ and math/"
 
 # The same within these rooms: a file and its header count as one, and no chain of includes leads back to its start.
-for room in base bench compare draw route store tensors text vit; do
+for room in api base bench comm compare draw route store tensors text vit; do
     awk -v room="$room/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
         /^#include "/ {

@@ -10,6 +10,7 @@
 #include "tensors/safetensors.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
+#include "sweep/sealed.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The manifest of a sweep as a file, and the other small files of its folder. */
+/* The manifest of a sweep as a file. */
 #ifndef SMOE_MANIFEST_H
 #define SMOE_MANIFEST_H
 
@@ -16,12 +16,5 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is,
                           smoe_err *err) SMOE_MUST_CHECK;
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is,
                                    smoe_err *err) SMOE_MUST_CHECK;
-
-/* A small file with an object that gets the member xxh3, the digest of the file with zeros for its
- * digits; and the object of such a file, fresh, NULL where it was changed (SMOE_DATA). *sealed: it
- * has a digest, which those of older versions lack. */
-int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) SMOE_MUST_CHECK;
-json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
-                          smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

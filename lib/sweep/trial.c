@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "store/run.h"
-#include "sweep/manifest.h"
+#include "sweep/sealed.h"
 
 #include <stdlib.h>
 #include <string.h>

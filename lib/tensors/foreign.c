@@ -289,6 +289,10 @@ static int make_named(void **made, size_t *size, smoe_foreign_file *f, const smo
     return make(made, size, f, &smoe_foreign_hugging_face, pairs, count, err);
 }
 
+bool smoe_foreign_begins(const void *bytes, size_t size) {
+    return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || smoe_foreign_is_legacy(bytes));
+}
+
 int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
                          const char *path, smoe_err *err) {
     smoe_foreign_file f = {.path = path};
@@ -355,7 +359,7 @@ static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) 
 }
 
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
-                       bool other, smoe_err *err) {
+                         bool other, smoe_err *err) {
     size_t all = smoe_safetensors_count(file), room = other ? PARTS * all : all;
     /* One block: the tensors, then their names. */
     smoe_tensor *block = malloc((room + 1) * (sizeof *block + (other ? NAME : 0)));

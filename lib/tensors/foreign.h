@@ -25,7 +25,7 @@ int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *
  * they are, or with Hugging Face's names, qkv as the three that it has there. SMOE_USAGE lists
  * those that it has no names for. */
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
-                       bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;
+                         bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_foreign_free(void *made, size_t size);
 

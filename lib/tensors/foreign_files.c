@@ -3,7 +3,6 @@
  * pickle (pickle.h) and the storages that its tensors are views of.
  */
 #include "tensors/foreign_files.h"
-#include "tensors/foreign.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -273,8 +272,8 @@ static int pth_read(foreign *f, const member *pickle, smoe_err *err) {
 
 static const char LEGACY[] = "\x80\x02\x8a\x0a"; /* PyTorch's magic number before it used zip */
 
-bool smoe_foreign_begins(const void *bytes, size_t size) {
-    return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || !memcmp(bytes, LEGACY, 4));
+bool smoe_foreign_is_legacy(const void *bytes) {
+    return !memcmp(bytes, LEGACY, 4);
 }
 
 /* .npz or .pth, by the names of its members. */
@@ -295,7 +294,7 @@ static int read_members(foreign *f, bool *arrays, smoe_err *err) {
 
 int smoe_foreign_read(foreign *f, bool *arrays, const void *bytes, size_t size, smoe_err *err) {
     smoe_err found = {0};
-    if (memcmp(bytes, LEGACY, 4))
+    if (!smoe_foreign_is_legacy(bytes))
         return unzip(f, bytes, size, err) ? -1 : read_members(f, arrays, err);
     smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file from before version 1.6", f->path);
     say_conversion(f, &found);

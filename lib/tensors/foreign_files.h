@@ -34,6 +34,9 @@ typedef struct smoe_foreign_file {
     size_t held, used; /* bytes of all members, and of the pieces */
 } smoe_foreign_file;
 
+/* Whether a file begins as those of PyTorch before it used zip; four bytes. */
+bool smoe_foreign_is_legacy(const void *bytes);
+
 /* Reads the pieces of a .npz or .pth file; `file` has its path. *arrays: it is a .npz. */
 int smoe_foreign_read(smoe_foreign_file *file, bool *arrays, const void *bytes, size_t size,
                       smoe_err *err) SMOE_MUST_CHECK;

@@ -1,7 +1,6 @@
 /* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
  * dimension is the classes, the positions, the experts and the slots. */
 #include "tensors/init_map.h"
-#include "tensors/params_io.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,8 +108,8 @@ static void resize(real *out, const smoe_param *param, const smoe_tensor *t) {
                         place_of(x, to.side, from.side));
 }
 
-bool smoe_params_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
-                         size_t *here) {
+bool smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
+                           size_t *here) {
     const smoe_param *param = smoe_params_find(params, "pos_embed");
     const smoe_tensor *t = param ? smoe_safetensors_find(file, param->name) : NULL;
     if (!t || !resizes(param, t)) return false;
@@ -279,8 +278,7 @@ static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_sou
     names_put(out, "; not used: ", name, count);
 }
 
-char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
-                               smoe_fit fit) {
+char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit) {
     smoe_init_map from = smoe_init_map_of(params, file, fit);
     size_t names = params->count + smoe_safetensors_count(file), taken = 0, size = 0;
     const char **name = calloc(names + 1, sizeof *name);

@@ -5,8 +5,9 @@
 #ifndef SMOE_INIT_MAP_H
 #define SMOE_INIT_MAP_H
 
+#include "base/param.h"
+#include "tensors/fit.h"
 #include "tensors/safetensors.h"
-#include "tensors/params_io.h"
 
 /* "[3, 4]" */
 enum { SMOE_SHAPE_TEXT = 192 };
@@ -49,5 +50,15 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
  * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
  * code). That of a class token stays unchanged in out if the source has none. */
 void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source);
+
+/* What a load that is not exact takes from the file, in one line: how many tensors, which of the
+ * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL
+ * when out of memory. */
+char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
+
+/* Whether the positions of a file are of another grid, and so are resized: the patches along an
+ * edge there and here. */
+bool smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
+                           size_t *here);
 
 #endif

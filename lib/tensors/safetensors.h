@@ -61,6 +61,12 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) SMOE_MU
 
 /* The same without that pass, for a look at names and metadata. */
 int smoe_safetensors_peek(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+/* The same of one file, without a look for an index. */
+int smoe_safetensors_peek_file(smoe_safetensors **file, const char *path,
+                               smoe_err *err) SMOE_MUST_CHECK;
+/* Gives the tensors of an open file this program's names, if they have another's; on failure *file
+ * is NULL, and freed. */
+int smoe_safetensors_rename(smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
 /* The same over bytes in memory (borrowed until freed), `path` for messages: what the fuzzer calls.
  */
 int smoe_safetensors_parse(smoe_safetensors **file, const void *bytes, size_t size,

@@ -1,8 +1,7 @@
-/* Opening a file of weights, of this program or another one; see safetensors.h. The format itself
+/* Opening one file of weights, of this program or another one; see safetensors.h. The format itself
  * is in safetensors.c, those of other programs in foreign.c. */
 #include "tensors/safetensors.h"
 #include "tensors/foreign.h"
-#include "tensors/shards.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,8 +21,7 @@ static int own(smoe_safetensors **result, void *made, size_t size, const char *p
     return 0;
 }
 
-/* Another program's names become those of this one; on failure *result is NULL. */
-static int rename_foreign(smoe_safetensors **result, smoe_err *err) {
+int smoe_safetensors_rename(smoe_safetensors **result, smoe_err *err) {
     void *made = NULL;
     size_t size = 0;
     smoe_safetensors *file = *result;
@@ -35,28 +33,8 @@ static int rename_foreign(smoe_safetensors **result, smoe_err *err) {
     return status;
 }
 
-/* All files of an index as one, with this program's names. */
-static int open_shards(smoe_safetensors **result, const char *index, smoe_err *err) {
-    if (smoe_shards_open(result, index, err)) return -1;
-    return rename_foreign(result, err);
-}
-
-/* The path of an index, fresh: what was given, or beside a file that is not there. NULL: none. */
-static char *index_of(const char *path) {
-    size_t letters = strlen(path), least = sizeof SMOE_SHARDS_INDEX - 1;
-    if (letters > least && !strcmp(path + letters - least, SMOE_SHARDS_INDEX)) return strdup(path);
-    if (!access(path, F_OK) || !smoe_shards_there(path)) return NULL;
-    return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
-}
-
-int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
+int smoe_safetensors_peek_file(smoe_safetensors **result, const char *path, smoe_err *err) {
     *result = NULL;
-    char *index = index_of(path);
-    if (index) {
-        int opened = open_shards(result, index, err);
-        free(index);
-        return opened;
-    }
     /* Without blocking, so that a pipe is refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
     struct stat there;
@@ -90,17 +68,9 @@ int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err 
     if (smoe_safetensors_parse(result, map, size, path, err)) goto out;
     smoe_safetensors_own(*result, map, size);
     map = MAP_FAILED; /* the result's now */
-    status = rename_foreign(result, err);
+    status = smoe_safetensors_rename(result, err);
 out:
     if (map != MAP_FAILED) munmap(map, size);
     if (fd >= 0) close(fd);
     return status;
-}
-
-int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
-    if (smoe_safetensors_peek(result, path, err)) return -1;
-    if (!smoe_safetensors_verify(*result, err)) return 0;
-    smoe_safetensors_free(*result);
-    *result = NULL;
-    return -1;
 }

@@ -170,7 +170,7 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
         free(path);
         return NULL;
     }
-    int status = smoe_safetensors_peek(&r->shard[r->shards], path, err);
+    int status = smoe_safetensors_peek_file(&r->shard[r->shards], path, err);
     free(path);
     if (status) return NULL;
     r->name[r->shards] = name;
@@ -240,4 +240,36 @@ int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) 
     free(r.name);
     json_decref(r.json);
     return status;
+}
+
+/* ---- one file or several ---------------------------------------------------------------------- */
+
+/* All files of an index as one, with this program's names. */
+static int open_shards(smoe_safetensors **result, const char *index, smoe_err *err) {
+    if (smoe_shards_open(result, index, err)) return -1;
+    return smoe_safetensors_rename(result, err);
+}
+
+/* The path of an index, fresh: what was given, or beside a file that is not there. NULL: none. */
+static char *index_of(const char *path) {
+    size_t letters = strlen(path), least = sizeof SMOE_SHARDS_INDEX - 1;
+    if (letters > least && !strcmp(path + letters - least, SMOE_SHARDS_INDEX)) return strdup(path);
+    if (!access(path, F_OK) || !smoe_shards_there(path)) return NULL;
+    return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
+}
+
+int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
+    char *index = index_of(path);
+    int status =
+        index ? open_shards(result, index, err) : smoe_safetensors_peek_file(result, path, err);
+    free(index);
+    return status;
+}
+
+int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
+    if (smoe_safetensors_peek(result, path, err)) return -1;
+    if (!smoe_safetensors_verify(*result, err)) return 0;
+    smoe_safetensors_free(*result);
+    *result = NULL;
+    return -1;
 }

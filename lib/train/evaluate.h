@@ -2,8 +2,25 @@
 #ifndef SMOE_EVALUATE_H
 #define SMOE_EVALUATE_H
 
-#include "train/trainer.h"
+#include "comm/comm.h"
 #include "data/loader.h"
+#include "spec/spec.h"
+#include "train/retrieval.h"
+#include "vit/model.h"
+
+#include <jansson.h>
+
+typedef struct smoe_eval {
+    size_t images;
+    double loss, precision_at_1;
+    double seconds;
+    bool retrieval; /* of images and captions: these two are there */
+    double text_recall[SMOE_RECALLS], image_recall[SMOE_RECALLS]; /* of what is found, and at which
+                                                                     of smoe_recall_at */
+} smoe_eval;
+
+/* Adds the recalls, where there are any, to the record of an evaluation of that split. */
+void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
 /* Receives the results of an evaluation, batch by batch: logits [images, N] of the images
  * batch->index; NULL if images are compared with captions and there are no texts for classes
@@ -35,8 +52,5 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                         size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
                         void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
-
-/* SMOE_NONFINITE, naming image and tensor. Returns -1. */
-int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* Evaluation of a task that compares images with captions: its loss, retrieval over the whole split
  * and zero-shot classification; see trainer.h. */
 #include "train/evaluate.h"
+#include "train/nonfinite.h"
 #include "train/retrieval.h"
 #include "train/task.h"
 #include "train/zeroshot.h"
@@ -89,7 +90,7 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
         for (int k = 0; k < 2; k++) {
             const real *unit = g->own[k] + b * D;
             for (size_t c = 0; c < D; c++)
-                if (!isfinite(unit[c])) return smoe_evaluate_nonfinite(model, i, NAN, err);
+                if (!isfinite(unit[c])) return smoe_nonfinite_image(model, i, NAN, err);
             memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
         }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);

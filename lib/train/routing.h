@@ -6,7 +6,9 @@
 #ifndef SMOE_ROUTING_H
 #define SMOE_ROUTING_H
 
-#include "train/trainer.h"
+#include "comm/comm.h"
+#include "store/run.h"
+#include "vit/model.h"
 
 typedef struct smoe_routing {
     smoe_model *model;

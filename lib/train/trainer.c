@@ -15,6 +15,7 @@
 #include "data/loader.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
+#include "tensors/init_map.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -122,7 +123,7 @@ static int open_init(trainer *t, smoe_err *err) {
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
-    char *text = smoe_params_partial_text(t->params, t->init, options->fit);
+    char *text = smoe_init_map_text(t->params, t->init, options->fit);
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);
     free(text);

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
-#include "train/retrieval.h"
+#include "train/evaluate.h"
 #include "vit/model.h"
 #include "tensors/params_io.h"
 
@@ -21,18 +21,6 @@ typedef struct smoe_train_status { /* after every step */
     uint64_t step, steps;          /* done, of */
     double epoch, loss, precision, lr, images_per_s, seconds_left;
 } smoe_train_status;
-
-typedef struct smoe_eval {
-    size_t images;
-    double loss, precision_at_1;
-    double seconds;
-    bool retrieval; /* of images and captions: these two are there */
-    double text_recall[SMOE_RECALLS], image_recall[SMOE_RECALLS]; /* of what is found, and at which
-                                                                     of smoe_recall_at */
-} smoe_eval;
-
-/* Adds the recalls, where there are any, to the record of an evaluation of that split. */
-void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
 typedef struct smoe_train_begin { /* before the first step; all borrowed */
     const smoe_spec *spec;

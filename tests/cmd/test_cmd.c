@@ -1,6 +1,7 @@
 /* The parts of the program other than its commands: the parser of the command line, tables,
  * times. tests/cli/ has the rest. */
 #include "opt.h"
+#include "cmd.h"
 #include "progress.h"
 #include "table.h"
 
@@ -151,8 +152,8 @@ static void test_times(void **state) {
                  {1e12, "32 thousand years"}};
     char buf[32];
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        assert_string_equal(smoe_progress_time(buf, sizeof buf, times[i].seconds), times[i].text);
-    assert_string_equal(smoe_progress_time(buf, sizeof buf, 0.0 / 0.0), "?");
+        assert_string_equal(smoe_cmd_time(buf, sizeof buf, times[i].seconds), times[i].text);
+    assert_string_equal(smoe_cmd_time(buf, sizeof buf, 0.0 / 0.0), "?");
 }
 
 int main(void) {

@@ -142,7 +142,7 @@ static smoe_safetensors *file_of(const scratch *dir, const smoe_params *p) {
 static void assert_text(const smoe_params *p, const smoe_safetensors *file, smoe_fit fit,
                         const char *start, const char *rest) {
     char want[512];
-    char *text = smoe_params_partial_text(p, file, fit);
+    char *text = smoe_init_map_text(p, file, fit);
     snprintf(want, sizeof want, "%s start from %s%s", start, smoe_safetensors_path(file), rest);
     assert_string_equal(text, want);
     free(text);
@@ -233,10 +233,10 @@ static void another_grid(void **state) {
     assert_memory_equal(large.w, want, sizeof want);
     assert_text(&large, file, SMOE_FIT_PARTIAL, "5 of 5 tensors", "; resized: pos_embed");
     size_t there = 0, here = 0;
-    assert_true(smoe_params_resized(&large, file, &there, &here));
+    assert_true(smoe_init_map_resized(&large, file, &there, &here));
     assert_int_equal(there, 2);
     assert_int_equal(here, 3);
-    assert_false(smoe_params_resized(&small, file, &there, &here));
+    assert_false(smoe_init_map_resized(&small, file, &there, &here));
     memset(large.w, 0, sizeof want);
     assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_RESIZED, NULL, &err), 0);
     assert_memory_equal(large.w, want, sizeof want);

@@ -4,6 +4,7 @@
 #include "scratch.h"
 #include "tensors/safetensors.h"
 #include "tensors/params_io.h"
+#include "tensors/init_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -256,7 +257,7 @@ static void test_params_partial_text(void **state) {
     assert_int_equal(smoe_safetensors_write(path, some, count, NULL, 0, &err), 0);
     smoe_safetensors *file;
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
-    char *text = smoe_params_partial_text(&p, file, SMOE_FIT_PARTIAL);
+    char *text = smoe_init_map_text(&p, file, SMOE_FIT_PARTIAL);
     snprintf(want, sizeof want,
              "%zu of %zu tensors start from %s; initialised: pos_embed, blocks.{0,1}.norm1.weight, "
              "blocks.{0,1}.norm1.bias, blocks.{0,1}.norm2.weight, blocks.{0,1}.norm2.bias; not "
@@ -271,7 +272,7 @@ static void test_params_partial_text(void **state) {
     some[1] = all[p.count - 3];
     assert_int_equal(smoe_safetensors_write(path, some, 2, NULL, 0, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
-    text = smoe_params_partial_text(&p, file, SMOE_FIT_PARTIAL);
+    text = smoe_init_map_text(&p, file, SMOE_FIT_PARTIAL);
     assert_non_null(strstr(text, "blocks.{0,1}.attn.proj.weight and 17 more; not used: head.bias"));
     free(text);
     smoe_safetensors_free(file);

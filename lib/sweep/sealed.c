@@ -1,0 +1,40 @@
+/* Files that hold their digest; see sealed.h. */
+#include "sweep/sealed.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char MARK[] = "\"xxh3\": \"";
+
+int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
+    int bad = json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    char *text = bad ? NULL : smoe_json_whole(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    size_t size = text ? strlen(text) : 0;
+    int status = text && !smoe_digest_seal(text, size, size, MARK)
+                     ? smoe_file_write(path, text, size, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    free(text);
+    return status;
+}
+
+json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
+                          smoe_err *err) {
+    json_error_t error;
+    smoe_seal seal = smoe_digest_sealed(text, size, size, MARK);
+    json_t *value = json_loadb(text, size, 0, &error);
+    *sealed = seal == SMOE_SEAL_RIGHT;
+    if (value && seal != SMOE_SEAL_WRONG) return value;
+    if (!value)
+        smoe_fail(err, SMOE_DATA, "%s:%d: %s; remove the file to compute it again", path,
+                  error.line, error.text);
+    else
+        smoe_fail(err, SMOE_DATA,
+                  "%s: changed since it was written: its digest is another; "
+                  "remove the file to compute it again",
+                  path);
+    json_decref(value);
+    return NULL;
+}
