@@ -31,6 +31,7 @@ for status in "$dir"/*/STATUS; do
     seed=$(sed -n "s/^seed: *//p" "$cell/spec.yaml")
     "$smoe" inspect "$cell" -o "$work/inspect" --force -q --no-progress >/dev/null
     awk -v row="$row" -v seed="$seed" '
+        function short(x) { x = sprintf("%.4f", x); sub(/0+$/, "", x); sub(/\.$/, ".0", x); return x }
         FNR == 1 { split("", at); columns = split($0, head, ","); for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
         { sub(/^"[^"]*"/, "run"); split($0, f, ","); block = f[at["block"]] } # names of runs have commas
         file == 1 { dropped[block] = f[at["dropped"]]; blocks[++count] = block }
@@ -39,8 +40,8 @@ for status in "$dir"/*/STATUS; do
             chosen[block] += f[at["chosen"]]; if (f[at["chosen"]] > most_chosen[block]) most_chosen[block] = f[at["chosen"]]
             placed[block] += f[at["placed"]]; if (f[at["placed"]] > most_placed[block]) most_placed[block] = f[at["placed"]] }
         END { for (i = 1; i <= count; i++) { b = blocks[i]
-            if (chosen[b] && placed[b]) printf "%s,%s,%s,%s,%.4f,%.4f,%.4f\n", row, seed, b, dropped[b],
-                most_chosen[b] * experts[b] / chosen[b], most_placed[b] * experts[b] / placed[b], chosen[b] / tokens[b] } }' \
+            if (chosen[b] && placed[b]) printf "%s,%s,%s,%s,%s,%s,%s\n", row, seed, b, dropped[b],
+                short(most_chosen[b] * experts[b] / chosen[b]), short(most_placed[b] * experts[b] / placed[b]), short(chosen[b] / tokens[b]) } }' \
         "$work/inspect/routing.csv" "$work/inspect/processed_times.csv" "$work/inspect/expert_load.csv" >"$work/new"
     [ -s "$work/new" ] || continue # no choices
     merge "$out/routing.csv" row,seed,block,dropped,chosen_largest_over_mean,placed_largest_over_mean,choices_per_token 3
