@@ -78,6 +78,7 @@ void smoe_dataset_free(smoe_dataset *set) {
     free(set->label);
     free(set->more);
     free(set->more_at);
+    free(set->part_at);
     for (size_t i = 0; set->left && i < SMOE_LEFT; i++) free(set->left[i]);
     free(set->left);
     free(set->path);
@@ -168,6 +169,29 @@ size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class,
 
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
     return set->type->caption(set, i, buf, size, err);
+}
+
+int smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order, smoe_err *err) {
+    size_t n = set->images, buffer = set->data.shuffle_buffer;
+    if (!set->parts || !buffer || buffer >= n) {
+        smoe_rng_permutation(rng, order, n);
+        return 0;
+    }
+    uint32_t *part = malloc(set->parts * sizeof *part);
+    if (!part) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    smoe_rng_permutation(rng, part, set->parts);
+    size_t filled = 0;
+    for (size_t p = 0; p < set->parts; p++)
+        for (size_t i = set->part_at[part[p]]; i < set->part_at[part[p] + 1]; i++)
+            order[filled++] = (uint32_t)i;
+    free(part);
+    for (size_t i = 0; i < n; i++) { /* the buffer is order[i .. i + buffer) */
+        size_t j = i + smoe_rng_below(rng, buffer < n - i ? buffer : n - i);
+        uint32_t drawn = order[j];
+        order[j] = order[i];
+        order[i] = drawn;
+    }
+    return 0;
 }
 
 void smoe_dataset_order(uint32_t *order, size_t n, const smoe_spec *spec) {

@@ -55,6 +55,9 @@ struct smoe_dataset {
      * the label is the only one; owned. */
     uint32_t *more;
     size_t *more_at;
+    /* The images of part p, which are read fastest one after another (a shard), are part_at[p] ..
+     * part_at[p + 1]; parts is 0 where all are alike; owned. */
+    size_t *part_at, parts;
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
     bool tolerant;      /* of any number of them */
@@ -66,6 +69,11 @@ struct smoe_dataset {
 
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
+
+/* order[place] = image: a pass of training. The whole pass is shuffled, or with data.shuffle_buffer
+ * the parts are, and the images are drawn from a buffer that their sequence fills. */
+int smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order,
+                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- for sources ----------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  * Batch t is made by the thread that takes ticket t, in place t mod PLACES of a ring; the caller
  * receives tickets in order. The content of batch t depends only on (seed, t):
  *   epoch         e = t / (n/B)
- *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
+ *   images        places [r*B, (r+1)*B) of the order SHUFFLE(seed, e), r = t mod (n/B)
  *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
  *   evaluation    places [t*B, (t+1)*B) of smoe_dataset_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
@@ -79,7 +79,7 @@ static int order_epoch(const smoe_loader *l, worker *w, uint64_t epoch, smoe_err
     if (!w->order) w->order = malloc(l->set->images * sizeof *w->order);
     if (!w->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
     smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_SHUFFLE, 0, epoch, 0);
-    smoe_rng_permutation(&rng, w->order, l->set->images);
+    if (smoe_dataset_shuffle(l->set, &rng, w->order, err)) return -1;
     w->epoch = epoch;
     w->ordered = true;
     return 0;

@@ -1,15 +1,17 @@
 /*
  * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
  * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
- * png or webp, txt (caption), cls (class number). Others are ignored. data.path is a pattern of
- * shards:
+ * png or webp, txt (caption), json (with a field that is the caption: data.caption), cls (class
+ * number). Others are ignored. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
+ *   {a,b}       one of these texts
  * Without {split} the last data.holdout shards are test and val, the others train.
  *
  * Opening reads headers, captions' places and class numbers, and keeps some 50 bytes per sample; an
  * image is read when it is asked for, in any order. So a pass is shuffled as a whole by (seed,
- * epoch), as that of every source is, the data may be larger than the memory, and a resume needs
+ * epoch), as that of every source is, or through a buffer (data.shuffle_buffer), so that a shard is
+ * read nearly from its start to its end; the data may be larger than the memory, and a resume needs
  * nothing but the step. With data.on_error: skip, every image is decoded once at the start, and
  * samples that cannot be used are left out, up to one of 100.
  */
@@ -18,17 +20,27 @@
 #include "data/decode.h"
 #include "data/tar.h"
 #include "spec/tasks.h"
+#include "text/tokenizer.h"
+
+#include <jansson.h>
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 24, CLASSES = 10000000 };
+enum {
+    SHARDS = 1000000,
+    SUFFIX = 16,
+    DIGITS = 9,
+    CLASS_TEXT = 24,
+    CLASSES = 10000000,
+    JSON_BYTES = 1 << 20
+};
 
 typedef struct sample {
     uint32_t shard;
-    uint64_t image, text; /* where they begin in it; 0: there is none */
+    uint64_t image, text; /* where they begin in it; 0: there is none. The text is txt or json */
     uint64_t image_size, text_size;
     char *key; /* owned */
 } sample;
@@ -41,6 +53,7 @@ typedef struct store {
     size_t samples, room;
     bool labelled; /* the first sample has a class, and so must all */
     bool captions; /* the task needs them */
+    char *field;   /* of json, that has them; owned. NULL: txt has them */
     bool skip;     /* data.on_error */
     smoe_dataset *set;
     /* while a shard is read: */
@@ -62,17 +75,38 @@ static int add_shard(store *s, const char *path, smoe_err *err) {
     return 0;
 }
 
-/* The pattern with its first {A..B} replaced by each number, and so on. */
+static int expand(store *s, const char *pattern, smoe_err *err);
+
+/* The pattern with {a,b} from `open` to `shut` replaced by each of these texts. */
+static int expand_list(store *s, const char *pattern, const char *open, const char *shut,
+                       smoe_err *err) {
+    for (const char *item = open + 1; item <= shut;) {
+        size_t length = strcspn(item, ",}");
+        char *path = smoe_text_format("%.*s%.*s%s", (int)(open - pattern), pattern, (int)length,
+                                      item, shut + 1);
+        int status = path ? expand(s, path, err)
+                          : smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of shards");
+        free(path);
+        if (status) return -1;
+        item += length + 1;
+    }
+    return 0;
+}
+
+/* The pattern with its first {A..B} or {a,b} replaced by each number or text, and so on. */
 static int expand(store *s, const char *pattern, smoe_err *err) {
     const char *open = strchr(pattern, '{'), *shut = open ? strchr(open, '}') : NULL;
     if (!open) return add_shard(s, pattern, err);
+    if (shut && memchr(open, ',', (size_t)(shut - open)))
+        return expand_list(s, pattern, open, shut, err);
     size_t width = strspn(open + 1, "0123456789");
     const char *dots = open + 1 + width;
     size_t width_to = strncmp(dots, "..", 2) ? 0 : strspn(dots + 2, "0123456789");
     if (!shut || !width || width > DIGITS || !width_to || width_to > DIGITS ||
         dots + 2 + width_to != shut)
-        return smoe_fail(err, SMOE_USAGE,
-                         "data.path: %s: expected {split} or numbers like {00..12}", open);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "data.path: %s: expected {split}, numbers like {00..12} or a list like {a,b}", open);
     unsigned long from = strtoul(open + 1, NULL, 10), to = strtoul(dots + 2, NULL, 10);
     if (from > to || to - from >= SHARDS)
         return smoe_fail(err, SMOE_USAGE, "data.path: %s: not a range of shards", open);
@@ -124,6 +158,42 @@ static int refuse(store *s, const sample *x, smoe_err *err) {
     return smoe_dataset_leave_out(s->set, err, err);
 }
 
+/* The text of the field of a JSON object, borrowed from it. */
+static const char *json_field(const json_t *object, const char *field, size_t *n) {
+    const json_t *text = json_object_get(object, field);
+    *n = json_string_length(text);
+    return json_string_value(text);
+}
+
+/* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
+ * takes any bytes. */
+static int read_caption(const store *s, const sample *x, char *buf, size_t size, smoe_err *err) {
+    uint8_t *bytes;
+    size_t n = (size_t)x->text_size;
+    json_error_t bad;
+    json_t *object = NULL;
+    if (!s->field && n > size - 1) n = size - 1;
+    if (smoe_tar_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
+    const char *text = (char *)bytes;
+    if (s->field) {
+        object = json_loadb(text, n, 0, &bad);
+        text = json_field(object, s->field, &n);
+        char shown[2 * sizeof bad.text];
+        if (!text && !object)
+            smoe_fail(err, SMOE_DATA, "json: %s", smoe_text_shown(bad.text, shown, sizeof shown));
+        if (!text && object) smoe_fail(err, SMOE_DATA, "json: no text %s", s->field);
+    }
+    if (text) {
+        if (n > size - 1) n = size - 1;
+        while (n && isspace((unsigned char)text[n - 1])) n--;
+        memcpy(buf, text, n);
+        buf[n] = '\0';
+    }
+    json_decref(object);
+    free(bytes);
+    return text ? 0 : -1;
+}
+
 /* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
@@ -131,7 +201,13 @@ static int complaint(const store *s, smoe_err *err) {
     if (x->image_size > SMOE_MOST_IMAGE_BYTES)
         return smoe_fail(err, SMOE_DATA, "the image is too large");
     if (s->no_number) return smoe_fail(err, SMOE_DATA, "no class number (cls)");
-    if (s->captions && !x->text) return smoe_fail(err, SMOE_DATA, "no caption (txt)");
+    if (s->captions && !x->text)
+        return smoe_fail(err, SMOE_DATA, "no caption (%s)", s->field ? "json" : "txt");
+    if (s->captions && s->field) {
+        char caption[SMOE_CAPTION];
+        if (x->text_size > JSON_BYTES) return smoe_fail(err, SMOE_DATA, "the json is too large");
+        if (read_caption(s, x, caption, sizeof caption, err)) return -1;
+    }
     if (s->samples && s->has_label != s->labelled)
         return smoe_fail(err, SMOE_DATA,
                          s->labelled ? "no class (cls), although other samples have one"
@@ -205,7 +281,7 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
         !strcmp(suffix, "webp")) {
         s->open.image = m->at;
         s->open.image_size = m->size;
-    } else if (!strcmp(suffix, "txt")) {
+    } else if (!strcmp(suffix, s->field ? "json" : "txt")) {
         s->open.text = m->at;
         s->open.text_size = m->size;
     } else if (!strcmp(suffix, "cls")) {
@@ -278,6 +354,16 @@ static int limit(smoe_dataset *set, store *s, size_t classes, smoe_err *err) {
     return status;
 }
 
+/* Where the samples of each shard begin. */
+static int mark_parts(smoe_dataset *set, const store *s, smoe_err *err) {
+    set->part_at = malloc((s->shards + 1) * sizeof *set->part_at);
+    if (!set->part_at) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
+    for (size_t i = 0; i < set->images; i++)
+        if (!i || s->sample[i].shard != s->sample[i - 1].shard) set->part_at[set->parts++] = i;
+    set->part_at[set->parts] = set->images;
+    return 0;
+}
+
 static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
                            smoe_err *err) {
     store *s = set->store = calloc(1, sizeof *s);
@@ -285,6 +371,9 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
     s->captions = smoe_task_pairs(spec->train.loss);
+    const char *field = smoe_spec_caption_field(spec);
+    if (field && !(s->field = strdup(field)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
     if (smoe_spec_data_path(spec, &set->path, err) || list_shards(s, set, split, err) ||
         read_shards(s, err))
         return -1;
@@ -295,7 +384,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     size_t classes = 1;
     for (size_t i = 0; i < set->images; i++)
         if (s->label[i] >= classes) classes = (size_t)s->label[i] + 1;
-    if (limit(set, s, classes, err)) return -1;
+    if (limit(set, s, classes, err) || mark_parts(set, s, err)) return -1;
     set->label = s->label;
     s->label = NULL;
     return smoe_dataset_name_classes(set, NULL, classes, err);
@@ -321,20 +410,12 @@ static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop,
     return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
-/* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
- * takes any bytes. */
 static int webdataset_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size,
                               smoe_err *err) {
     const store *s = set->store;
     const sample *x = &s->sample[i];
-    uint8_t *bytes;
-    size_t n = x->text_size < size - 1 ? (size_t)x->text_size : size - 1;
-    if (smoe_tar_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
-    while (n && isspace(bytes[n - 1])) n--;
-    memcpy(buf, bytes, n);
-    buf[n] = '\0';
-    free(bytes);
-    return 0;
+    if (!read_caption(s, x, buf, size, err)) return 0;
+    return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
 static void webdataset_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
@@ -347,6 +428,7 @@ static void webdataset_close(smoe_dataset *set) {
     for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
     if (s->any) free(s->open.key);
+    free(s->field);
     free(s->shard);
     free(s->sample);
     free(s->label);

@@ -109,6 +109,13 @@ int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
     return find(spec, "data.labels", path, err);
 }
 
+const char *smoe_spec_caption_field(const smoe_spec *spec) {
+    static const char json[] = "json.";
+    const char *given = spec->data.caption;
+    bool named = given && !strncmp(given, json, sizeof json - 1) && given[sizeof json - 1];
+    return named ? given + sizeof json - 1 : NULL;
+}
+
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
     const char *given = spec->text.tokenizer;
     return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;

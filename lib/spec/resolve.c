@@ -447,6 +447,8 @@ static void check_data(smoe_reading *reading) {
         clash(reading, KEYS("data.holdout", "data.source"),
               "image-folder holds out a share of the images, below 1 (0.1: one of ten), found %g",
               data->holdout);
+    if (strcmp(data->caption, "txt") && !smoe_spec_caption_field(reading->spec))
+        clash(reading, KEYS("data.caption"), "expected txt or json.FIELD, found %s", data->caption);
     if (shards && data->holdout != floor(data->holdout))
         clash(reading, KEYS("data.holdout", "data.source"),
               "webdataset holds out whole shards, found %g", data->holdout);

@@ -111,6 +111,8 @@ typedef struct smoe_data_spec {
     double holdout;   /* 0: the data says what is test and val. webdataset: so many shards are, of
                        image-folder this share of each class */
     smoe_on_error on_error;
+    char *caption; /* of webdataset: txt, or json.FIELD */
+    size_t shuffle_buffer;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {
         smoe_positions positions;
@@ -497,6 +499,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The field of json that data.caption names, borrowed; NULL: captions are txt. */
+const char *smoe_spec_caption_field(const smoe_spec *spec);
 /* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
 int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;

@@ -3,6 +3,7 @@
  * name and by the last shards; what is refused, with its place; which samples may be left out, and
  * how many.
  */
+#include "data/dataset_source.h"
 #include "data/tar.h"
 #include "datafiles.h"
 #include "scratch.h"
@@ -145,6 +146,114 @@ static void held_out_shards(void **state) {
     scratch_remove(&s.dir);
 }
 
+/* data.caption: json.FIELD, whether or not there is txt; a list in the pattern. */
+static void captions_in_json(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *what;
+    } bad[] = {{"{\"words\": \"x\"", "a/1: json: "},
+               {"[\"words\"]", "a/1: json: no text words"},
+               {"{\"Words\": \"x\"}", "a/1: json: no text words"},
+               {"{\"words\": null}", "a/1: json: no text words"},
+               {"{\"words\": {\"words\": \"x\"}}", "a/1: json: no text words"},
+               {"{\"words\": \"a\\u0000b\"}", "a/1: json: "},
+               {"", "a/1: json: "}};
+    shards s;
+    size_t size;
+    uint8_t *png = picture(4, &size);
+    static const char one[] = "{\"url\": 3, \"words\": \"caf\\u00e9 \\\"x\\\"\\n\"}";
+    static const char two[] = "{\"words\": \"\"}";
+    begin(&s, "{first,b}-{1..1}.tar");
+    s.spec.data.caption = "json.words";
+    const datafile a[] = {
+        {"a/1.png", png, size}, {"a/1.json", one, sizeof one - 1}, {"a/1.txt", "no", 2}};
+    const datafile b[] = {{"2.JSON", two, sizeof two - 1}, {"2.png", png, size}};
+    write_shard(&s, "first-1.tar", a, 3);
+    write_shard(&s, "b-1.tar", b, 2);
+    smoe_dataset *set = opened(&s, "train");
+    assert_int_equal(smoe_dataset_images(set), 2);
+    assert_sample(set, 0, 4, "caf\xc3\xa9 \"x\"", 0, "a/1");
+    assert_sample(set, 1, 4, "", 0, "2");
+    smoe_dataset_free(set);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const datafile file[] = {{"a/1.png", png, size},
+                                 {"a/1.json", bad[i].json, strlen(bad[i].json)}};
+        write_shard(&s, "first-1.tar", file, 2);
+        datafiles_refused(&s.spec, "train", SMOE_DATA, "first-1.tar", bad[i].what, NULL);
+    }
+    const datafile none[] = {{"a/1.png", png, size}, {"a/1.txt", "no", 2}};
+    write_shard(&s, "first-1.tar", none, 2);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a/1: no caption (json)", NULL);
+    s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs no captions */
+    smoe_dataset_free(opened(&s, "train"));
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+/* data.shuffle_buffer: a pass has every sample once, shards come one after another in an order
+ * of their own, and a sample comes at most a buffer earlier than in that sequence. A buffer of one
+ * changes nothing within a shard. */
+static void through_a_buffer(void **state) {
+    (void)state;
+    enum { SHARDS = 5, EACH = 40, ALL = SHARDS * EACH };
+    shards s;
+    size_t size;
+    uint8_t *png = picture(4, &size);
+    static char name[EACH][2][8];
+    static datafile file[2 * EACH];
+    begin(&s, "{0..4}.tar");
+    for (size_t i = 0; i < EACH; i++) {
+        snprintf(name[i][0], sizeof name[i][0], "%zu.png", i);
+        snprintf(name[i][1], sizeof name[i][1], "%zu.txt", i);
+        file[2 * i] = (datafile){name[i][0], png, size};
+        file[2 * i + 1] = (datafile){name[i][1], "x", 1};
+    }
+    for (size_t p = 0; p < SHARDS; p++) {
+        char shard[8];
+        snprintf(shard, sizeof shard, "%zu.tar", p);
+        write_shard(&s, shard, file, 2 * EACH);
+    }
+    static const size_t buffers[] = {1, 16, ALL};
+    for (size_t k = 0; k < 3; k++) {
+        s.spec.data.shuffle_buffer = buffers[k];
+        smoe_dataset *set = opened(&s, "train");
+        uint32_t order[2][ALL], first[2][SHARDS];
+        for (size_t epoch = 0; epoch < 2; epoch++) {
+            bool seen[ALL] = {false};
+            smoe_rng rng = smoe_rng_at(3, SMOE_RNG_SHUFFLE, 0, epoch, 0);
+            assert_int_equal(smoe_dataset_shuffle(set, &rng, order[epoch], NULL), 0);
+            size_t shards_seen = 0, moved = 0, begun[SHARDS];
+            for (size_t i = 0; i < ALL; i++) {
+                uint32_t image = order[epoch][i], p = image / EACH;
+                assert_in_range(image, 0, ALL - 1);
+                assert_false(seen[image]);
+                seen[image] = true;
+                size_t q = 0;
+                while (q < shards_seen && first[epoch][q] != p) q++;
+                if (q == shards_seen) {
+                    first[epoch][shards_seen] = p;
+                    begun[shards_seen++] = i;
+                }
+                if (i && order[epoch][i] != order[epoch][i - 1] + 1) moved++;
+            }
+            for (size_t q = 0; buffers[k] == 1 && q < SHARDS; q++)
+                assert_int_equal(begun[q], q * EACH);
+            if (buffers[k] == 1) assert_in_range(moved, 1, SHARDS - 1);
+            if (buffers[k] > 1) assert_in_range(moved, ALL / 2, ALL);
+            /* the place of an image in the sequence of shards, against its place in the pass */
+            for (size_t i = 0; buffers[k] == 16 && i < ALL; i++) {
+                size_t q = 0;
+                while (first[epoch][q] != order[epoch][i] / EACH) q++;
+                assert_true(q * EACH + order[epoch][i] % EACH < i + buffers[k]);
+            }
+        }
+        assert_memory_not_equal(order[0], order[1], sizeof order[0]);
+        smoe_dataset_free(set);
+    }
+    free(png);
+    scratch_remove(&s.dir);
+}
+
 static void bad_patterns(void **state) {
     (void)state;
     static const char *const patterns[] = {"a{1..}.tar", "{split}{b..c}.tar", "a{3..1}.tar",
@@ -245,6 +354,7 @@ static void what_is_left_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_across_shards), cmocka_unit_test(held_out_shards),
+        cmocka_unit_test(captions_in_json),      cmocka_unit_test(through_a_buffer),
         cmocka_unit_test(bad_patterns),          cmocka_unit_test(damaged_shards),
         cmocka_unit_test(what_is_left_out),
     };
