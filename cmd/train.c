@@ -47,6 +47,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
     if (options->upcycle_noise && !options->upcycle)
         return smoe_fail(err, SMOE_USAGE, "--upcycle-noise needs --upcycle");
+    if (options->moments && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
@@ -406,6 +408,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .comm = options->comm,
                               .init = options->init,
                               .fit = fit_of(options),
+                              .moments = options->moments,
                               .noise = noise,
                               .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,

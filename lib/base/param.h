@@ -77,6 +77,7 @@ typedef struct smoe_params {
     struct smoe_params *second; /* Adafactor: the second moments, as a table of their own: tensors
                                    whole, or as the means of rows and of columns; NULL: none */
     const smoe_part_reader *reader; /* NULL: nothing is divided */
+    uint64_t carried;               /* updates that the moments had before the first of this run */
     real *average; /* moving average of the weights, with the offsets of w; NULL: there is none */
     smoe_param_place *place; /* [count] places of the weights, instead of w; NULL: they are in w */
     smoe_arena copies;       /* weights that had to be copied from the file */

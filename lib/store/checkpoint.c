@@ -177,7 +177,7 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
 static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *tensors,
                      size_t count, const smoe_checkpoint *state, uint32_t model,
                      const uint32_t *average, smoe_err *err) {
-    enum { NUMBERS = 9 };
+    enum { NUMBERS = 10 };
     const struct {
         const char *key;
         uint64_t value;
@@ -185,6 +185,7 @@ static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *
     } number[NUMBERS] = {{"smoe.step", state->step, true},
                          {"smoe.optimizer_steps", state->optimizer_steps, true},
                          {"smoe.best_step", state->best_step, true},
+                         {"smoe.carried", state->carried, false},
                          {MODEL_CRC, model, true},
                          {AVERAGE_CRC, average ? *average : 0, average != NULL},
                          {"smoe.recorded", state->recorded, false},
@@ -491,6 +492,7 @@ static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoi
     if (metadata_integer(file, "smoe.optimizer_steps", &state->optimizer_steps, err)) return -1;
     if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
     if (metadata_integer(file, "smoe.best_step", &state->best_step, err)) return -1;
+    if (metadata_known(file, "smoe.carried", &state->carried, err)) return -1;
     if (metadata_known(file, "smoe.recorded", &state->recorded, err)) return -1;
     if (metadata_known(file, "smoe.records", &state->records, err)) return -1;
     if (metadata_known(file, "smoe.images", &state->images, err)) return -1;

@@ -16,6 +16,7 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t optimizer_steps;
     double best; /* best test precision so far, negative: none */
     uint64_t best_step;
+    uint64_t carried; /* updates of the run whose moments this one started with; 0: none */
     /* For detecting files that do not belong together; 0: unknown. */
     uint64_t recorded; /* step of the last record in metrics.jsonl */
     uint64_t records;  /* how many it has; smoe_run_checkpoint knows */

@@ -22,22 +22,24 @@ static bool is_head(const char *name) {
 }
 
 /* Whether the file has the whole head, for as many classes. */
-static bool head_fits(const smoe_params *params, const smoe_safetensors *file) {
+static bool head_fits(const smoe_params *params, const smoe_safetensors *file, const char *prefix) {
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *param = &params->param[i];
         if (!is_head(param->name)) continue;
-        const smoe_tensor *t = smoe_safetensors_find(file, param->name);
+        char name[SMOE_TENSOR_NAME];
+        snprintf(name, sizeof name, "%s%s", prefix, param->name);
+        const smoe_tensor *t = smoe_safetensors_find(file, name);
         if (!t || (param->ndim && t->ndim && t->dim[0] != param->dim[0])) return false;
     }
     return true;
 }
 
 smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
-                               smoe_fit fit) {
+                               smoe_fit fit, const char *prefix) {
     return (smoe_init_map){.params = params,
                            .file = file,
                            .fit = fit,
-                           .headless = !smoe_fit_whole(fit) && !head_fits(params, file)};
+                           .headless = !smoe_fit_whole(fit) && !head_fits(params, file, prefix)};
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -122,14 +124,14 @@ bool smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *fi
 
 /* The tensor of the dense MLP in the place of experts: "blocks.3.mlp.fc1.bias" for
  * "blocks.3.mlp.experts.fc1.bias". */
-static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *param) {
+static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *param,
+                                   const char *name) {
     static const char experts[] = "experts.";
-    char name[sizeof param->name];
-    const char *at = param->stacked ? strstr(param->name, experts) : NULL;
+    char dense[SMOE_TENSOR_NAME];
+    const char *at = param->stacked ? strstr(name, experts) : NULL;
     if (!at) return NULL;
-    snprintf(name, sizeof name, "%.*s%s", (int)(at - param->name), param->name,
-             at + sizeof experts - 1);
-    return smoe_safetensors_find(from->file, name);
+    snprintf(dense, sizeof dense, "%.*s%s", (int)(at - name), name, at + sizeof experts - 1);
+    return smoe_safetensors_find(from->file, dense);
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -149,7 +151,8 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
                                       const char *name) {
     if (from->headless && is_head(param->name)) return (smoe_init_source){0};
     const smoe_tensor *t = smoe_safetensors_find(from->file, name);
-    const smoe_tensor *dense = from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param) : NULL;
+    const smoe_tensor *dense =
+        from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param, name) : NULL;
     if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
     if (!t || (!smoe_fit_whole(from->fit) && other_slots(param, t))) return (smoe_init_source){0};
     bool resized = from->fit != SMOE_FIT_EXACT && resizes(param, t);
@@ -279,7 +282,7 @@ static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_sou
 }
 
 char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit) {
-    smoe_init_map from = smoe_init_map_of(params, file, fit);
+    smoe_init_map from = smoe_init_map_of(params, file, fit, "");
     size_t names = params->count + smoe_safetensors_count(file), taken = 0, size = 0;
     const char **name = calloc(names + 1, sizeof *name);
     smoe_init_source *source = calloc(params->count + 1, sizeof *source);

@@ -9,6 +9,8 @@
 #include "tensors/fit.h"
 #include "tensors/safetensors.h"
 
+enum { SMOE_TENSOR_NAME = 128 }; /* room for the name of a parameter with its prefix */
+
 /* "[3, 4]" */
 enum { SMOE_SHAPE_TEXT = 192 };
 const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim);
@@ -21,9 +23,10 @@ typedef struct smoe_init_map {
     bool headless; /* the whole head is initialised, whatever the file has of it */
 } smoe_init_map;
 
-/* Checks the head first: with another number of classes in the file, the whole head is left out. */
+/* Checks the head first: with another number of classes in the file, the whole head is left out.
+ * `prefix`: what names in the file have before those of the parameters ("", "m."). */
 smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
-                               smoe_fit fit);
+                               smoe_fit fit, const char *prefix);
 
 typedef enum smoe_way {
     SMOE_WAY_FRESH,   /* not at all */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_TEXT = 128 };
-
 /* Does any slab have a parameter of this name? */
 static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,
                   const char *name) {
@@ -95,7 +93,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
                       smoe_err *found) {
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
-    char name[NAME_TEXT], shape[SMOE_SHAPE_TEXT];
+    char name[SMOE_TENSOR_NAME], shape[SMOE_SHAPE_TEXT];
     bool bad = false, exact = smoe_fit_whole(from->fit);
     size_t copied = 0;
     if (sizes_check(from, found)) return -1;
@@ -130,15 +128,35 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     return bad ? -1 : 0;
 }
 
-/* A parameter of which only a part is here: the whole is made first. */
-static int fill_part(real *out, const smoe_param *param, smoe_init_source source, smoe_err *err) {
+/* All elements of a parameter, fresh. */
+static real *fill_whole(const smoe_param *param, smoe_init_source source, smoe_err *err) {
     smoe_param all = *param;
     all.size = all.whole;
     all.from = 0;
     real *whole = malloc(all.size * sizeof *whole);
-    if (!whole) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
-    smoe_init_map_fill(whole, &all, source);
+    if (whole)
+        smoe_init_map_fill(whole, &all, source);
+    else
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
+    return whole;
+}
+
+/* A parameter of which only a part is here: the whole is made first. */
+static int fill_part(real *out, const smoe_param *param, smoe_init_source source, smoe_err *err) {
+    real *whole = fill_whole(param, source, err);
+    if (!whole) return -1;
     memcpy(out, whole + param->from, param->size * sizeof *out);
+    free(whole);
+    return 0;
+}
+
+/* The same in BF16, of a parameter that is not in the file as it is. */
+static int narrow_part(smoe_bf16 *out, const smoe_param *param, smoe_init_source source,
+                       smoe_err *err) {
+    real *whole = fill_whole(param, source, err);
+    if (!whole) return -1;
+    for (size_t i = 0; i < param->size; i++)
+        out[i] = smoe_bf16_round((float)whole[param->from + i]);
     free(whole);
     return 0;
 }
@@ -148,7 +166,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) {
     smoe_err found = {0};
     size_t filled = 0;
-    smoe_init_map from = smoe_init_map_of(params, file, fit);
+    smoe_init_map from = smoe_init_map_of(params, file, fit, count ? slabs[0].prefix : "");
     if (file_check(&from, slabs, count, &found)) {
         if (err) *err = found;
         return -1;
@@ -156,7 +174,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
     for (size_t s = 0; s < count; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
         for (size_t i = 0; i < table->count; i++) {
-            char name[NAME_TEXT];
+            char name[SMOE_TENSOR_NAME];
             const smoe_param *param = &table->param[i];
             if (!smoe_slab_has(&slabs[s], param)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
@@ -167,9 +185,12 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                 return -1;
             if (slabs[s].values && !smoe_param_divided(param))
                 smoe_init_map_fill(slabs[s].values + param->offset, param, source);
-            if (slabs[s].narrow) /* moments, which fit exactly */
+            if (slabs[s].narrow && source.way == SMOE_WAY_SAME)
                 (void)smoe_tensor_store(slabs[s].narrow + param->offset, SMOE_DTYPE_BF16,
                                         source.tensor, param->from, param->size);
+            if (slabs[s].narrow && source.way != SMOE_WAY_SAME &&
+                narrow_part(slabs[s].narrow + param->offset, param, source, err))
+                return -1;
             filled++;
         }
     }
@@ -231,7 +252,7 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     smoe_err found = {0};
     if (params->failed)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
-    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_RESIZED);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_RESIZED, "");
     if (file_check(&from, &weights, 1, &found)) {
         if (err) *err = found;
         return -1;

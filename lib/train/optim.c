@@ -220,7 +220,7 @@ static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t
 /* Adam or SGD: element by element, of elements first .. end of the slabs. */
 static void step_elements(smoe_params *params, const smoe_train_spec *spec, size_t step,
                           double clip, size_t first, size_t end) {
-    double t = (double)step + 1;
+    double t = (double)(step + params->carried) + 1;
     /* The corrections use the betas rounded to `real`, like the moments: rounding changes 1 - 0.999
      * by a relative 1e-5. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;

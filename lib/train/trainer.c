@@ -5,6 +5,7 @@
 #include "spec/metrics.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
+#include "train/carry.h"
 #include "train/optim.h"
 #include "train/routing.h"
 #include "train/step.h"
@@ -35,6 +36,7 @@ typedef struct trainer {
     smoe_dataset *train, *test;
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
     smoe_safetensors *init;    /* of --init, or NULL */
+    smoe_safetensors *moments; /* of --moments, or NULL */
     smoe_model *model;
     smoe_params *params;
     smoe_run *run;
@@ -117,7 +119,17 @@ static int open_init(trainer *t, smoe_err *err) {
     if (smoe_run_model(t->options->init, NULL, &path, &text, &t->init, err)) return -1;
     free(path);
     free(text);
-    return smoe_params_check(t->params, t->init, t->options->fit, err);
+    if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
+    return t->options->moments ? smoe_carry_open(&t->moments, t->init, t->spec, err) : 0;
+}
+
+static int load_moments(trainer *t, smoe_err *err) {
+    char *text;
+    if (smoe_carry_moments(t->params, t->moments, t->options->fit, &text, err)) return -1;
+    t->state.carried = t->params->carried;
+    say(t, text);
+    free(text);
+    return 0;
 }
 
 static int load_init(trainer *t, smoe_err *err) {
@@ -134,6 +146,7 @@ static int load_init(trainer *t, smoe_err *err) {
         say(t, text);
         free(text);
     }
+    if (t->moments && load_moments(t, err)) return -1;
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
@@ -222,6 +235,7 @@ static int restore(trainer *t, smoe_err *err) {
     t->state.images = now.images;
     t->state.classes = now.classes;
     t->state.names = now.names;
+    t->params->carried = t->state.carried;
     note(t, "resumed after step %llu", (unsigned long long)t->state.step);
     return 1;
 }
@@ -314,13 +328,13 @@ static int start(trainer *t, smoe_err *err) {
     int restored = resume ? restore(t, err) : 0;
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
-    smoe_step_forget_moments(&t->step);
     if (restored > 0 && t->chief) say_kernels(t);
     if (!restored) {
         smoe_params_init(t->params, t->spec->seed);
         if (t->init && load_init(t, err)) status = -1;
         smoe_model_serve(t->model);
     }
+    smoe_step_forget_moments(&t->step);
     if (!status && resume) status = open_loader(t, err);
     return smoe_comm_agree(t->comm, status, NULL, err);
 }
@@ -644,6 +658,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_tokenizer_free(t.tokenizer);
     smoe_model_free(t.model);
     smoe_safetensors_free(t.init);
+    smoe_safetensors_free(t.moments);
     smoe_dataset_free(t.train);
     smoe_dataset_free(t.test);
     smoe_step_free(&t.step);

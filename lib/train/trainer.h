@@ -56,6 +56,7 @@ typedef struct smoe_train_options {
     smoe_comm *comm;  /* the processes that train together; NULL: this one alone */
     const char *init; /* a run, a checkpoint or a file to start from (smoe_run_locate), or NULL */
     smoe_fit fit;     /* how far it may differ from the model */
+    bool moments;     /* the optimiser's moments start from there too: train/carry.h */
     double noise;     /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
     json_t *env;      /* for env.json; taken over */
     const volatile sig_atomic_t

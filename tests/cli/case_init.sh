@@ -50,6 +50,48 @@ status 2 smoe train tiny.yaml -q --upcycle -o x 2>err
 grep -q 'train: --upcycle needs --init' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --upcycle --init soft.safetensors -o x 2>err
 grep -q 'soft.safetensors: no dense MLP that experts of this model replace' err || fail "$(cat err)"
+# Experts Choice keeps the function too, if its weights sum to 1 and every token is taken.
+experts='model.moe.router=experts-choice model.moe.noise=0 model.moe.capacity=3'
+upcycle -1e-3 $experts
+grep -q 'model.moe.renormalize=true makes weights sum to 1' err || fail "$(cat err)"
+upcycle 1e-4 $experts model.moe.renormalize=true
+# Moments start from the other run too: with one image, so that all batches are the same, a run that goes on with them has the
+# bits of one that never ended. Without them it does not.
+one='data.limit=1 train.batch_size=1 train.schedule.name=constant train.eval_every=0 model.moe.router=tokens-choice model.moe.noise=0 model.moe.group_images=1'
+weights() { smoe compare "$1" "$2" | grep -q '^weights: \([0-9]*\) of \1 tensors are the same'; }
+status 0 smoe train tiny.yaml -q $one train.steps=14 -o long >/dev/null
+status 0 smoe train tiny.yaml -q $one train.steps=6 -o first >/dev/null
+status 0 smoe train tiny.yaml --no-progress $one train.steps=8 --init first --moments -o second >/dev/null 2>err
+grep -qx 'moments of 32 of 32 tensors start from first/ckpt/step_00000006/state.safetensors, after 6 updates' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q $one train.steps=8 --init first -o without >/dev/null
+for type in bf16-first bf16; do
+    status 0 smoe train tiny.yaml -q $one train.steps=6 train.optimizer.moments=$type -o first-$type >/dev/null
+    status 0 smoe train tiny.yaml -q $one train.steps=8 train.optimizer.moments=$type --init first-$type --moments -o second-$type >/dev/null
+done
+smoe compare long second >out
+weights long second || fail "moments carried: $(grep -i weights out)"
+! weights long without || fail "moments not carried, and yet: the same weights"
+# Carried twice, and through a stop and a resume.
+status 0 smoe train tiny.yaml --no-progress $one train.steps=2 --init second --moments -o third >/dev/null 2>err
+grep -q ', after 14 updates$' err || fail "$(cat err)"
+stop_and_resume parts tiny.yaml -q $one train.steps=40 --init first --moments >/dev/null
+status 0 smoe train tiny.yaml -q $one train.steps=40 --init first --moments -o whole >/dev/null
+same_run whole parts
+# Upcycled: the experts have the moments of the MLP, and the router none.
+status 0 smoe train tiny.yaml --no-progress --init dense --upcycle --moments train.steps=4 train.schedule.cooldown=0 -o warm >/dev/null 2>err
+grep -qx 'moments of 31 of 33 tensors start from dense/ckpt/step_00000024/state.safetensors, after 24 updates' err || fail "$(cat err)"
+status 2 smoe train tiny.yaml -q --init soft.safetensors --moments -o x 2>err
+grep -q -- '--moments: soft.safetensors is no checkpoint of a run, and has no optimiser state' err || fail "$(cat err)"
+status 2 smoe train tiny.yaml -q --init first --moments train.optimizer.name=sgd -o x 2>err
+grep -q -- '--moments: .* is of a run with another train.optimizer.name' err || fail "$(cat err)"
+status 2 smoe train tiny.yaml -q --moments -o x 2>err
+grep -q 'train: --moments needs --init' err || fail "$(cat err)"
+mkdir alone && cp first/ckpt/latest/model.safetensors alone
+status 3 smoe train tiny.yaml -q $one --init alone --moments -o x 2>err
+grep -q 'alone/state.safetensors' err || fail "$(cat err)"
+cp long/ckpt/latest/state.safetensors alone
+status 3 smoe train tiny.yaml -q $one --init alone --moments -o x 2>err
+grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors' err || fail "$(cat err)"
 # Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"

@@ -1,0 +1,74 @@
+/* Moments from the checkpoint of another run; see carry.h. */
+#include "train/carry.h"
+#include "tensors/params_io.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the run that wrote the model had the optimiser of the spec. */
+static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec) {
+    const char *text = smoe_safetensors_metadata(model, "smoe.spec");
+    json_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
+    char *mine = smoe_spec_json(spec);
+    json_t *ours = mine ? json_loads(mine, 0, NULL) : NULL;
+    const json_t *name[] = {theirs, ours};
+    for (size_t i = 0; i < 2; i++)
+        name[i] = json_object_get(json_object_get(json_object_get(name[i], "train"), "optimizer"),
+                                  "name");
+    bool same = name[0] && json_equal(name[0], name[1]);
+    json_decref(theirs);
+    json_decref(ours);
+    free(mine);
+    return same;
+}
+
+int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
+                    smoe_err *err) {
+    const char *path = smoe_safetensors_path(model), *slash = strrchr(path, '/');
+    const char *file = slash ? slash + 1 : path;
+    *state = NULL;
+    if (spec->train.optimizer.name == SMOE_OPTIMIZER_ADAFACTOR)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--moments: with train.optimizer.name adam or sgd, not adafactor");
+    if (strncmp(file, "model.", 6))
+        return smoe_fail(err, SMOE_USAGE,
+                         "--moments: %s is no checkpoint of a run, and has no optimiser state",
+                         path);
+    if (!same_optimizer(model, spec))
+        return smoe_fail(err, SMOE_USAGE,
+                         "--moments: %s is of a run with another train.optimizer.name", path);
+    char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
+    int status = beside ? smoe_safetensors_open(state, beside, err)
+                        : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
+                           status ? NULL : smoe_safetensors_metadata(*state, "smoe.step")};
+    if (!status && (!steps[0] || !steps[1] || strcmp(steps[0], steps[1])))
+        status = smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
+    free(beside);
+    return status;
+}
+
+int smoe_carry_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                       char **text, smoe_err *err) {
+    const smoe_slab slabs[] = {{"m.", params->m, params->m_bf16, NULL},
+                               {"v.", params->v, params->v_bf16, NULL}};
+    const char *path = smoe_safetensors_path(state);
+    const char *updates = smoe_safetensors_metadata(state, "smoe.optimizer_steps");
+    const char *earlier = smoe_safetensors_metadata(state, "smoe.carried");
+    size_t count = slabs[1].values || slabs[1].narrow ? 2 : 1, loaded = 0, trained = 0;
+    *text = NULL;
+    if (!slabs[0].values && !slabs[0].narrow)
+        return smoe_fail(err, SMOE_USAGE, "--moments: sgd without momentum has none");
+    if (smoe_params_load_slabs(params, slabs, count, state, fit, &loaded, err)) return -1;
+    for (size_t i = 0; i < params->count; i++)
+        trained += smoe_slab_has(&slabs[0], &params->param[i]);
+    params->carried =
+        (updates ? strtoull(updates, NULL, 10) : 0) + (earlier ? strtoull(earlier, NULL, 10) : 0);
+    *text =
+        smoe_text_format("moments of %zu of %zu tensors start from %s, after %" PRIu64 " updates",
+                         loaded / count, trained, path, params->carried);
+    return *text ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}

@@ -1,0 +1,25 @@
+/*
+ * Optimiser state of another run: a run that starts from its weights may start with its moments too
+ * (train --init --moments), so that the first updates are not larger than its last ones. Experts
+ * that are copies of a dense MLP get copies of its moments. How tensors correspond is that of the
+ * weights (tensors/init_map.h); a tensor without moments in the file starts with zeros.
+ */
+#ifndef SMOE_CARRY_H
+#define SMOE_CARRY_H
+
+#include "base/param.h"
+#include "spec/spec.h"
+#include "tensors/fit.h"
+#include "tensors/safetensors.h"
+
+/* The state beside `model`, the file of the weights, opened and checked: it must be a checkpoint of
+ * smoe, of the same optimiser (adam or sgd), else SMOE_USAGE. */
+int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Fills the moments, which are allocated, and params->carried; *text, fresh, says what came from
+ * where. */
+int smoe_carry_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                       char **text, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
