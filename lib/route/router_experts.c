@@ -1,14 +1,16 @@
 /*
  * Experts Choice (Soft MoE 3.2): g = softmax over experts of W x + N(0, (noise/E)^2), the noise in
  * training only; each expert takes the tokens of the group with the highest g, as many as its
- * buffer holds, weighted by g. A token may be taken by several experts or by none. There is no
- * auxiliary loss, so the logits without noise are not needed.
+ * buffer holds, weighted by g. A token may be taken by several experts or by none. With
+ * `renormalize` its weights are divided by their sum, as in Sparse Upcycling (arXiv 2212.05055).
+ * There is no auxiliary loss, so the logits without noise are not needed.
  */
 #include "base/team.h"
 #include "route/experts.h"
 #include "route/transport.h"
 #include "spec/routers.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { BAND = 16 }; /* experts that one task chooses for: a cache line of weights */
@@ -78,6 +80,27 @@ static void choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e, 
     }
 }
 
+/* g of a token becomes the softmax over the experts that took it, which is g divided by its sum over
+ * them, and 0 for the others. The backward pass of the softmax over all experts is that of this one
+ * too: where g is 0, so is the gradient. */
+static void renormalize(smoe_experts *self, size_t t) {
+    smoe_router *r = &self->gate.base;
+    smoe_plan *plan = &r->plan;
+    size_t E = r->E, before = t / r->T * E * r->P;
+    const real *z = self->gate.noisy + t * E;
+    real *g = self->gate.g + t * E;
+    double most = -INFINITY, sum = 0;
+    memset(g, 0, E * sizeof *g);
+    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
+        most = fmax(most, (double)z[((size_t)plan->slot[i] - before) / r->P]);
+    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
+        sum += exp((double)z[((size_t)plan->slot[i] - before) / r->P] - most);
+    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+        size_t slot = (size_t)plan->slot[i], e = (slot - before) / r->P;
+        plan->slot_weight[slot] = g[e] = (real)(exp((double)z[e] - most) / sum);
+    }
+}
+
 void smoe_experts_begin(smoe_experts *self, const real *x, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan_begin(&r->plan, pass->images * r->image_tokens);
@@ -96,6 +119,9 @@ void smoe_experts_place(smoe_experts *self, bool positive) {
     for (size_t buffer = 0; buffer < plan->G * E; buffer++)
         plan->chosen[buffer % E] += (size_t)plan->used[buffer];
     smoe_plan_seal(plan);
+    if (!r->spec->renormalize) return;
+    SMOE_SHARED(routing, plan->tokens * E)
+    for (size_t t = 0; t < plan->tokens; t++) renormalize(self, t);
 }
 
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {

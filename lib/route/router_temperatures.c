@@ -1,7 +1,7 @@
 /*
  * Soft MoE with two learnt temperatures (MoE Jetpack, arXiv 2406.04801): with c_ts the cosine of
  * token t and slot s,
- *   D = softmax over tokens of c/t_D,  C = softmax over slots of c/t_C.
+ *   D = softmax over tokens of c/t_D,  C = softmax over slots of c/t_C, or 1.5-entmax (combine).
  * The tensors hold ln t_D and ln t_C, so that both stay above 0. What is mixed are the tokens
  * themselves, as in Soft MoE.
  */
@@ -40,6 +40,48 @@ static real factor(const smoe_router *r, size_t row) {
     return (real)exp(-(double)*smoe_weight(r->params, row));
 }
 
+/*
+ * x [n] becomes its 1.5-entmax, p_i = max(x_i/2 - tau, 0)^2 with the tau for which they sum to 1
+ * (B. Peters, V. Niculae, A. Martins, arXiv 1905.05702). The sum falls with tau and is convex, so
+ * Newton's steps from the left, where the largest x alone gives 1 or more, rise to it and end.
+ */
+static void entmax(real *x, size_t n) {
+    enum { STEPS = 100 }; /* a few are needed */
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++) top = fmax(top, (double)x[i] / 2);
+    double tau = top - 1, before = -INFINITY;
+    for (size_t step = 0; step < STEPS && tau > before; step++) {
+        double sum = 0, slope = 0;
+        for (size_t i = 0; i < n; i++) {
+            double above = fmax((double)x[i] / 2 - tau, 0);
+            sum += above * above;
+            slope += 2 * above;
+        }
+        before = tau;
+        tau += (sum - 1) / slope;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double above = fmax((double)x[i] / 2 - tau, 0);
+        x[i] = (real)(above * above);
+    }
+}
+
+/* With s = sqrt(p): dx = s (dp - q), q = sum s dp / sum s. dp [n] becomes dx. */
+static void entmax_backward(real *dp, const real *p, size_t n) {
+    double along = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double s = sqrt((double)p[i]);
+        along += s * (double)dp[i];
+        sum += s;
+    }
+    for (size_t i = 0; i < n; i++)
+        dp[i] = (real)(sqrt((double)p[i]) * ((double)dp[i] - along / sum));
+}
+
+static bool has_zeros(const smoe_router *r) {
+    return r->spec->combine == SMOE_COMBINE_ENTMAX;
+}
+
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     temperatures_router *self = (temperatures_router *)r;
     smoe_soft *soft = &self->soft;
@@ -57,7 +99,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
         kern->column_softmax(disp, comb, T, S);
         for (size_t t = 0; t < T; t++)
             kern->scale(comb + t * S, to_tokens * token[2 * t], z + t * S, S);
-        kern->softmax(comb, T, S, S);
+        if (!has_zeros(r)) kern->softmax(comb, T, S, S);
+        for (size_t t = 0; t < T && has_zeros(r); t++) entmax(comb + t * S, S);
     }
 }
 
@@ -72,7 +115,9 @@ static void logits_backward(temperatures_router *self, size_t g, real to_slots, 
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t T = plan->T, S = plan->S, at = g * T * S;
     real *dc = plan->dcomb + at;
-    kern->softmax_backward(dc, plan->comb + at, T, S, S);
+    if (!has_zeros(&soft->base)) kern->softmax_backward(dc, plan->comb + at, T, S, S);
+    for (size_t t = 0; t < T && has_zeros(&soft->base); t++)
+        entmax_backward(dc + t * S, plan->comb + at + t * S, S);
     for (size_t t = g * T; t < (g + 1) * T; t++) {
         real *row = plan->dcomb + t * S;
         self->sums[2 * t + 1] =

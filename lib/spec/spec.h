@@ -38,6 +38,7 @@ typedef enum smoe_shape_classes {
     SMOE_CLASSES_SHAPE_HUE_BACKGROUND
 } smoe_shape_classes;
 /* What is done with a sample of webdataset that cannot be used. */
+typedef enum smoe_combine { SMOE_COMBINE_SOFTMAX, SMOE_COMBINE_ENTMAX } smoe_combine;
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head {
@@ -159,6 +160,7 @@ typedef struct smoe_moe_spec {
     double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
     size_t transport_steps;    /* of the routers that solve a transport problem */
     double temperature_init;   /* of soft-temperatures */
+    smoe_combine combine;      /* of soft-temperatures */
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;

@@ -17,7 +17,7 @@ static bool is_copied(const smoe_init_map *from, const smoe_param *param) {
 void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint64_t seed,
                         double share) {
     enum { RUN = SMOE_PARAM_RUN };
-    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE, "");
     real *noise = malloc(RUN * sizeof *noise);
     for (size_t i = 0; noise && i < params->count; i++) {
         const smoe_param *param = &params->param[i];
@@ -64,7 +64,7 @@ static void say(const comparison *c, const char *fmt, ...) {
 
 static void find_copied(comparison *c, const smoe_safetensors *file) {
     const smoe_params *params = smoe_model_params(c->model);
-    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE, "");
     for (size_t i = 0; i < c->spec->model.depth; i++) {
         char name[64];
         snprintf(name, sizeof name, "blocks.%zu.mlp.experts.fc1.weight", i);
@@ -146,7 +146,11 @@ static const char *advice(const smoe_moe_spec *moe) {
         return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
                "tokens";
     if (tokens) return "; a larger capacity drops fewer tokens";
-    if (chooses) return "; a token is chosen by any number of experts, so no setting preserves it";
+    bool experts = chooses && smoe_router_heeds(smoe_router_find(moe->router), "renormalize");
+    if (experts && !moe->renormalize)
+        return "; model.moe.renormalize=true makes weights sum to 1, a larger capacity drops fewer "
+               "tokens";
+    if (chooses) return "; a larger capacity drops fewer tokens";
     return "";
 }
 

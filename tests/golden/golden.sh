@@ -67,4 +67,6 @@ line contrastive-sigmoid data.augment.flip=false train.loss=contrastive-sigmoid 
 line experts-shared model.moe.shared_experts=2 model.moe.expert_mlp=20 model.moe.expert_dropout=0.1
 line experts-universal model.moe.router=experts-choice model.moe.universal_experts=1 model.moe.universal_mlp=30 model.moe.expert_dropout=0.1
 line tokens-choice-bias model.moe.router=tokens-choice model.moe.balance=bias model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2
+line experts-choice-renormalized model.moe.router=experts-choice model.moe.renormalize=true model.moe.capacity=1.5
+line soft-temperatures-entmax model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2
 line tokens-choice-z model.moe.router=tokens-choice model.moe.z_weight=0.01 model.moe.gate=sigmoid

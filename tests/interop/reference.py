@@ -20,7 +20,7 @@ BASE = {"width": 8, "depth": 2, "mlp": 6, "heads": 2, "patch_size": 4, "head": "
         "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam",
         "shared_experts": 0, "expert_mlp": 0, "universal_experts": 0, "universal_mlp": 0,
         "gate": "softmax", "renormalize": "false", "balance": "loss", "z_weight": 0.0, "transport_steps": 20,
-        "temperature_init": 0.5, "l1_init": 1e-8}
+        "temperature_init": 0.5, "combine": "softmax", "l1_init": 1e-8}
 SIZE, CLASSES, RATE, MOMENTUM, DECAY, HEAD_DECAY, CLIP = 8, 5, 0.01, 0.9, 0.03, 3.0, 1.0
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-3
 
@@ -60,6 +60,9 @@ CASES = [
     "model.moe.router=soft-temperatures model.moe.slots_per_expert=2 model.patch_size=2",
     "model.moe.router=hash model.moe.experts=1 model.moe.slots_per_expert=4",
     EXPERTS + "model.moe.shared_experts=2 model.moe.expert_mlp=5",
+    EXPERTS + "model.moe.renormalize=true model.moe.capacity=1.4 model.moe.group_images=2",
+    CHOICE + "model.moe.router=experts-choice-sparse model.moe.renormalize=true model.moe.capacity=1.7",
+    "model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2 model.patch_size=2",
     "model.moe.slots_per_expert=2 model.moe.universal_experts=1 model.moe.universal_mlp=9 model.moe.shared_experts=1",
 ]
 
@@ -201,7 +204,8 @@ def soft(X, w, name, spec):
             logits = X @ phi
     if spec["router"] == "soft-temperatures":
         D = torch.softmax(logits / w[name + "router.log_dispatch_temperature"].exp(), 0)
-        C = torch.softmax(logits / w[name + "router.log_combine_temperature"].exp(), 1)
+        normalise = entmax if spec["combine"] == "entmax" else lambda x: torch.softmax(x, 1)
+        C = normalise(logits / w[name + "router.log_combine_temperature"].exp())
     else:
         D, C = torch.softmax(logits, 0), torch.softmax(logits, 1)
     if spec["router"].startswith("uniform"):
@@ -209,6 +213,15 @@ def soft(X, w, name, spec):
     if spec["router"].endswith("uniform"):
         C = torch.full_like(C, 1 / (E * P))
     return C @ torch.cat([mlp(x, w, name, spec, e) for e, x in enumerate((D.T @ X).split(P))])
+
+
+def entmax(z):
+    """1.5-entmax of each row, by sorting (algorithm 2 of arXiv 1905.05702)."""
+    x, k = (z / 2).sort(1, descending=True).values, torch.arange(1, z.shape[1] + 1)
+    mean, square = x.cumsum(1) / k, (x * x).cumsum(1) / k
+    tau = mean - ((1 - k * (square - mean * mean)) / k).clamp(min=1e-300).sqrt()
+    last = (tau <= x).sum(1, keepdim=True) - 1
+    return torch.relu(z / 2 - tau.gather(1, last)) ** 2
 
 
 def sinkhorn(z, steps):
@@ -282,6 +295,11 @@ def choice(X, w, name, spec):
     if order is not None and spec["renormalize"] == "true":
         mask = torch.zeros_like(g).scatter(1, order, 1)
         g = g * mask / (g * mask).sum(1, keepdim=True)
+    if experts and spec["renormalize"] == "true":
+        mask = torch.zeros_like(g)
+        for t, e in placed:
+            mask[t, e] = 1
+        g = g * mask / (g * mask).sum(1, keepdim=True).clamp(min=1e-300)  # a dropped token has none
     placed = place(order, g.detach(), spec) if placed is None else placed
     y, unit = [torch.zeros(X.shape[2]) for _ in tokens], X.shape[1] if whole else 1
     for u, e in placed:

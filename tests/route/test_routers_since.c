@@ -194,6 +194,114 @@ static void temperatures_by_hand(void **state) {
     router_fixture_free(&r);
 }
 
+/*
+ * One slot per expert, cosines as above, t_C = 1: rows (1, 0) and (0, 1). x/2 - tau with the tau
+ * for which the squares sum to 1: (1/2 - tau)^2 + tau^2 = 1, tau = (1 - sqrt 7)/4. With t_C = 1/4
+ * the rows are (4, 0), x/2 = (2, 0), tau = 1: a weight of 1 and an exact zero.
+ */
+static void entmax_by_hand(void **state) {
+    (void)state;
+    router_fixture r;
+    assert_true(router_fixture_make(
+        &r,
+        "model.width=2 model.heads=1 model.moe.experts=2 model.moe.slots_per_expert=1 "
+        "model.moe.router=soft-temperatures model.moe.combine=entmax",
+        2, 1));
+    const real x[] = {5, 0, 0, 7}, phi[] = {3, 0, 0, 2};
+    memcpy(r.x, x, sizeof x);
+    memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+    *router_fixture_tensor(&r, "log_dispatch_temperature") = (real)-log(log(2));
+    *router_fixture_tensor(&r, "log_combine_temperature") = 0;
+    router_fixture_pass(&r, 1, true);
+    double tau = (1 - sqrt(7)) / 4, large = (0.5 - tau) * (0.5 - tau), small = tau * tau;
+    const double disp[] = {2. / 3, 1. / 3, 1. / 3, 2. / 3}, comb[] = {large, small, small, large};
+    for (size_t i = 0; i < 4; i++) {
+        assert_close(r.plan->disp[i], disp[i], 2e-6);
+        assert_close(r.plan->comb[i], comb[i], 2e-6);
+    }
+    *router_fixture_tensor(&r, "log_combine_temperature") = (real)-log(4);
+    router_fixture_pass(&r, 1, true);
+    for (size_t i = 0; i < 4; i++) {
+        if (i == 0 || i == 3)
+            assert_close(r.plan->comb[i], 1, 2e-6);
+        else
+            assert_close(r.plan->comb[i], 0, 1e-12); /* the square of a rounding */
+    }
+    router_fixture_free(&r);
+}
+
+/* Rows of 1.5-entmax sum to 1, whatever the size of the logits, and at small temperatures most are
+ * zero. */
+static void entmax_rows(void **state) {
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        router_fixture r;
+        assert_true(router_fixture_make(&r,
+                                        "model.moe.experts=7 model.moe.slots_per_expert=3 "
+                                        "model.moe.router=soft-temperatures "
+                                        "model.moe.combine=entmax",
+                                        9, 2));
+        *router_fixture_tensor(&r, "log_combine_temperature") = (real)(small ? -6 : 6);
+        router_fixture_pass(&r, 2, false);
+        size_t zeros = 0;
+        for (size_t t = 0; t < 18; t++) {
+            double sum = 0;
+            for (size_t s = 0; s < 21; s++) {
+                double p = (double)r.plan->comb[t * 21 + s];
+                assert_true(p >= 0);
+                zeros += p == 0;
+                sum += p;
+            }
+            assert_close(sum, 1, 1e-6); /* 21 weights, each rounded once */
+        }
+        assert_true(small ? zeros > 18 * 21 / 2 : zeros == 0);
+        router_fixture_free(&r);
+    }
+}
+
+/* ---- renormalised Experts Choice ------------------------------------------------------------- */
+
+/*
+ * Three tokens, two experts with Be = 2. Logits (ln 3, 0), (ln 3, 0), (0, ln 4): g = (3/4, 1/4)
+ * twice and (1/5, 4/5). Expert 0 takes tokens 0 and 1, expert 1 token 2 and, of equals, token 0. So
+ * token 0 has both, and keeps its weights; tokens 1 and 2 have one, whose weight becomes 1. With
+ * one place each, tokens 0 and 2 are taken, with 1, and token 1 is dropped.
+ */
+static void experts_choice_renormalized(void **state) {
+    (void)state;
+    const double x[] = {log(3), 0, log(3), 0, 0, log(4)};
+    router_fixture r;
+    logits(&r,
+           "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
+           "model.moe.capacity=1.34 model.moe.renormalize=true",
+           3, 1, 2, x);
+    router_fixture_pass(&r, 1, true);
+    assert_int_equal(r.plan->P, 2);
+    const double weight[] = {0.75, 1, 0.25, 1};
+    const int32_t token[] = {0, 1, 0, 2};
+    for (size_t e = 0; e < 2; e++) {
+        assert_int_equal(r.plan->used[e], 2);
+        for (size_t p = 0; p < 2; p++) {
+            size_t slot = 2 * e + p, at = 2 * e;
+            while (token[at] != r.plan->slot_token[slot] && at < 2 * e + 1) at++;
+            assert_int_equal(r.plan->slot_token[slot], token[at]);
+            assert_close(r.plan->slot_weight[slot], weight[at], CLOSE);
+        }
+    }
+    router_fixture_free(&r);
+    logits(&r,
+           "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
+           "model.moe.capacity=0.5 model.moe.renormalize=true",
+           3, 1, 2, x);
+    router_fixture_pass(&r, 1, true);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "2");
+    for (size_t e = 0; e < 2; e++) assert_close(r.plan->slot_weight[e], 1, CLOSE);
+    assert_int_equal(r.plan->dropped, 1);
+    for (size_t e = 0; e < 2; e++) assert_true(r.plan->gate[2 + e] == 0);
+    router_fixture_free(&r);
+}
+
 /* ---- transport ------------------------------------------------------------------------------- */
 
 enum { N = 30, E = 6 };
@@ -342,11 +450,19 @@ static void experts_take_most_of_the_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_deals_positions_out), cmocka_unit_test(remoe_by_hand),
-        cmocka_unit_test(sparsity_arrives),         cmocka_unit_test(images_choose_whole),
-        cmocka_unit_test(temperatures_by_hand),     cmocka_unit_test(sinkhorn_marginals),
-        cmocka_unit_test(sinkhorn_by_hand),         cmocka_unit_test(sparse_by_hand),
-        cmocka_unit_test(sparse_marginals),         cmocka_unit_test(experts_take_most_of_the_plan),
+        cmocka_unit_test(hash_deals_positions_out),
+        cmocka_unit_test(remoe_by_hand),
+        cmocka_unit_test(sparsity_arrives),
+        cmocka_unit_test(images_choose_whole),
+        cmocka_unit_test(temperatures_by_hand),
+        cmocka_unit_test(entmax_by_hand),
+        cmocka_unit_test(entmax_rows),
+        cmocka_unit_test(experts_choice_renormalized),
+        cmocka_unit_test(sinkhorn_marginals),
+        cmocka_unit_test(sinkhorn_by_hand),
+        cmocka_unit_test(sparse_by_hand),
+        cmocka_unit_test(sparse_marginals),
+        cmocka_unit_test(experts_take_most_of_the_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

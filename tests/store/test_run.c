@@ -287,7 +287,7 @@ static const char *const plains[] = {
     "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: webdataset, path: nowhere.tar, image_size: 12, classes: 9}\n"
     "model: {moe: {router: soft-temperatures}}\n"
-    "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
+    "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
 enum { PLAINS = sizeof plains / sizeof *plains };
 static const char *plain; /* one of them */
 static bool tried[200];   /* keys that had an effect in one of them */
@@ -299,7 +299,7 @@ static bool changed(smoe_spec *spec, const char *key, const char *type) {
     char choices[400], *rest = choices;
     snprintf(choices, sizeof choices,
              "%s | 12 | 0 | 1 | 3 | 4 | 0.5 | true | [1] | [3] | "
-             "[{\"match\":\"*\"}] | [\"{}\"] | other",
+             "[{\"match\":\"*\"}] | [\"{}\"] | json.x | other",
              type);
     smoe_spec base = specs_good(plain, NULL, NULL, NULL);
     char *was = smoe_spec_json(&base);

@@ -146,6 +146,21 @@ static void tokens_choice(void **state) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
 
+static void forms_of_other_routers(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2 "
+        "model.patch_size=2",
+        "model.moe.router=soft-temperatures model.moe.combine=entmax "
+        "model.moe.temperature_init=0.05 model.moe.slots_per_expert=4",
+        "model.moe.router=experts-choice model.moe.renormalize=true model.moe.capacity=1.5 "
+        "model.moe.z_weight=0.3 model.patch_size=2",
+        "model.moe.router=experts-choice-sinkhorn model.moe.renormalize=true "
+        "model.moe.capacity=2 model.moe.group_images=2 model.patch_size=2",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
+}
+
 /* A group that the batch fills only partly: 4 images per group, 3 in the pass. */
 static void short_last_group(void **state) {
     (void)state;
@@ -202,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_router_in_every_configuration),
         cmocka_unit_test(tokens_choice),
+        cmocka_unit_test(forms_of_other_routers),
         cmocka_unit_test(short_last_group),
         cmocka_unit_test(heads_positions_and_blocks),
         cmocka_unit_test(auxiliary_loss_is_seen),
