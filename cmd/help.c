@@ -3,10 +3,9 @@
 #include "opt.h"
 #include "spec/profiles.h"
 #include "spec/routers.h"
+#include "table.h"
 
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *entry, char *buf, size_t size) {
@@ -27,18 +26,11 @@ static const char *help_of(const smoe_option *entry, const smoe_command *command
     return entry->help;
 }
 
-/* Columns of a terminal, or 0: elsewhere a line is never broken. */
-static size_t columns_of(FILE *out) {
-    struct winsize size;
-    int fd = fileno(out);
-    return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
-}
-
 /* Text that begins at column `at` and goes on there, broken between words where the terminal
  * ends. */
 static void wrap(FILE *out, const char *text, size_t at) {
     enum { LEAST = 20 }; /* columns that are worth breaking for */
-    size_t columns = columns_of(out), used = at;
+    size_t columns = smoe_table_room(out), used = at;
     bool breaks = columns >= at + LEAST, first = true;
     for (; *text; first = false) {
         size_t length = strcspn(text, " ");

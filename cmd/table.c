@@ -4,6 +4,8 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     if (table->cells == table->room) {
@@ -30,32 +32,49 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     if (length >= 0) free(text);
 }
 
-/* The number of characters, not of bytes. */
-static int letters(const char *text) {
-    int n = 0;
-    for (; *text; text++) n += (*text & 0xc0) != 0x80;
-    return n;
+size_t smoe_table_room(FILE *out) {
+    struct winsize size;
+    int fd = fileno(out);
+    return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+/* The first column, and those from `from` to below `to`. */
+static void print_part(const smoe_table *table, const size_t *width, size_t from, size_t to,
+                       FILE *out, bool bold) {
+    for (size_t row = 0; row < table->cells; row += table->columns) {
+        if (!row && bold) fputs("\033[1m", out);
+        for (size_t column = 0; column < to; column = column ? column + 1 : from) {
+            const char *cell = table->cell[row + column];
+            int pad = (int)(width[column] - smoe_text_letters(cell));
+            if (column)
+                fprintf(out, "  %*s%s", pad, "", cell);
+            else
+                fprintf(out, "%s%*s", cell, table->columns > 1 ? pad : 0, "");
+        }
+        if (!row && bold) fputs("\033[0m", out);
+        fputc('\n', out);
+    }
 }
 
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) {
     if (table->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
-    int *width = calloc(table->columns, sizeof *width);
+    size_t *width = calloc(table->columns, sizeof *width), room = smoe_table_room(out);
     if (!width) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
     for (size_t i = 0; i < table->cells; i++) {
-        int length = letters(table->cell[i]);
+        size_t length = smoe_text_letters(table->cell[i]);
         if (length > width[i % table->columns]) width[i % table->columns] = length;
     }
-    for (size_t i = 0; i < table->cells; i++) {
-        size_t column = i % table->columns;
-        if (!i && bold) fputs("\033[1m", out);
-        int pad = width[column] - letters(table->cell[i]);
-        if (!column)
-            fprintf(out, "%s%*s", table->cell[i], table->columns > 1 ? pad : 0, "");
-        else
-            fprintf(out, "  %*s%s", pad, "", table->cell[i]);
-        if (i + 1 == table->columns && bold) fputs("\033[0m", out);
-        if (column + 1 == table->columns) fputc('\n', out);
-    }
+    size_t from = 1, to;
+    do {
+        size_t used = width[0];
+        for (to = from; to < table->columns; to++) {
+            used += 2 + width[to];
+            if (room && used > room && to > from) break;
+        }
+        if (from > 1) fputc('\n', out);
+        print_part(table, width, from, to, out, bold);
+        from = to;
+    } while (to < table->columns);
     free(width);
     return 0;
 }

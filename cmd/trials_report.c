@@ -103,7 +103,9 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
                                         "evaluations_trends.csv",
                                         "summary.md",
                                         "sweep.svg",
-                                        "evaluations.svg"};
+                                        "sweep.pdf",
+                                        "evaluations.svg",
+                                        "evaluations.pdf"};
     const smoe_results *later = r->evaluations;
     const char *between = ": ";
     if (options->json) return smoe_cmd_json(results_json(r), err);

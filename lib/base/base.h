@@ -95,6 +95,7 @@ const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
 
 /* Whether every character of the text is printable UTF-8, and so can be stored in YAML and JSON. */
 bool smoe_text_printable(const char *text);
+size_t smoe_text_letters(const char *text); /* characters, not bytes */
 /* As much of text as fits, control characters replaced, for a message. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 

@@ -91,6 +91,12 @@ static bool printable(long point) {
     return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
 }
 
+size_t smoe_text_letters(const char *text) {
+    size_t n = 0;
+    for (; *text; text++) n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
 bool smoe_text_printable(const char *text) {
     size_t length = 0;
     for (const unsigned char *c = (const unsigned char *)text; *c; c += length)

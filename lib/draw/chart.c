@@ -23,7 +23,10 @@ static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
         }
     if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* nothing to see */
     double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
-    if (chart->log_x)
+    if (panel->x.ticks) { /* categories have a unit each */
+        panel->x.low = nearbyint(x[0]) - 0.5;
+        panel->x.high = nearbyint(x[1]) + 0.5;
+    } else if (chart->log_x)
         smoe_plot_range_log(&panel->x, x[0], x[1], chart->log_x);
     else
         smoe_plot_range(&panel->x, x[0] - wide, x[1] + wide, whole, false);
@@ -41,7 +44,6 @@ static int add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
     if (!tick) return -1;
     tick->at = at;
     snprintf(tick->text, sizeof tick->text, "%s", p->label);
-    axis->slanted = true;
     return 0;
 }
 

@@ -30,7 +30,6 @@ typedef struct smoe_plot_axis {
     int log;          /* the base of a logarithmic axis; 0: linear */
     smoe_plot_tick *tick;
     size_t ticks; /* words in place of numbers; 0: none */
-    bool slanted; /* the words may be long */
 } smoe_plot_axis;
 
 /* Rows of the table: those from first to last that have what the first has in some columns. */

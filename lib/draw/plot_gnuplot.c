@@ -19,6 +19,7 @@ enum {
     DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
     BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
 };
+static const double LETTER = 0.62; /* mean width of a letter, as a share of the font's size */
 static const char soft[] = "#5d666f", pale[] = "#e2dfd9"; /* of axes; of the grid */
 
 typedef struct layout {
@@ -272,10 +273,9 @@ static double step_that_fits(const smoe_plot_axis *a, const layout *l) {
 static void put_label(FILE *out, char axis, const char *label, const layout *l) {
     const char *second = strstr(label, " (");
     char first[SMOE_PLOT_TEXT];
-    double letter = 0.62 * l->font; /* the mean width of a letter */
     size_t room = axis == 'x' ? l->panel_width : l->panel_height;
     fprintf(out, "set %clabel ", axis);
-    if (second && letter * (double)strlen(label) > (double)room) {
+    if (second && LETTER * l->font * (double)strlen(label) > (double)room) {
         snprintf(first, sizeof first, "%.*s", (int)(second - label), label);
         smoe_gnuplot_text(out, first);
         fputs(" . \"\\n\" . ", out);
@@ -285,7 +285,29 @@ static void put_label(FILE *out, char axis, const char *label, const layout *l) 
     fputc('\n', out);
 }
 
-static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout *l) {
+/* The width of the longest word of an axis, in pixels. */
+static double longest_word(const smoe_plot_axis *a, const layout *l) {
+    size_t longest = 0;
+    for (size_t i = 0; i < a->ticks; i++) {
+        size_t n = smoe_text_letters(a->tick[i].text);
+        if (n > longest) longest = n;
+    }
+    return LETTER * l->font * (double)longest;
+}
+
+/* Whether the words below a panel have room beside one another. */
+static bool words_fit(const smoe_panel *p, const layout *l) {
+    const smoe_plot_axis *x = &p->x;
+    double left = p->y.ticks ? longest_word(&p->y, l) + 4 * l->font : 7 * l->font;
+    double right = p->mark->kind == SMOE_MARK_CELLS ? 7 * l->font : l->font;
+    double unit = ((double)l->panel_width - left - right) / fabs(x->high - x->low);
+    double apart = INFINITY;
+    for (size_t i = 1; i < x->ticks; i++)
+        apart = fmin(apart, fabs(x->tick[i].at - x->tick[i - 1].at));
+    return longest_word(x, l) + LETTER * l->font <= apart * unit;
+}
+
+static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, bool slanted, const layout *l) {
     put_label(out, axis, a->label, l);
     if (a->log)
         fprintf(out, "set logscale %c %d\n", axis, a->log);
@@ -293,7 +315,7 @@ static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout
         fprintf(out, "unset logscale %c\n", axis);
     fprintf(out, "set %crange [%.10g:%.10g]\n", axis, a->low, a->high);
     if (a->ticks) {
-        fprintf(out, "set %ctics %s(", axis, a->slanted ? "rotate by -30 " : "norotate ");
+        fprintf(out, "set %ctics %s(", axis, slanted ? "rotate by 30 right " : "norotate ");
         for (size_t i = 0; i < a->ticks; i++) {
             if (i) fputs(", ", out);
             smoe_gnuplot_text(out, a->tick[i].text);
@@ -324,8 +346,8 @@ static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
     fputs("set title ", out);
     smoe_gnuplot_text(out, p->title);
     fputc('\n', out);
-    put_axis(out, 'x', &p->x, l);
-    put_axis(out, 'y', &p->y, l);
+    put_axis(out, 'x', &p->x, !words_fit(p, l), l);
+    put_axis(out, 'y', &p->y, false, l);
     put_groups(out, p);
     for (size_t m = 0; m < p->marks; m++) put_block(out, plot, &p->mark[m], (*number)++);
     for (size_t m = 0; m < p->marks; m++) {

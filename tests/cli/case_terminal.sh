@@ -20,6 +20,11 @@ grep -q "$(printf '\033')\[36m" screen && fail "colour in spite of NO_COLOR"
 TERM=xterm script -qec "stty cols 70; smoe train --help" /dev/null >screen </dev/null
 tr -d '\r' <screen | sed -n '/^Options:/,$p' >lines
 [ "$(wc -l <lines)" -gt 12 ] && awk 'length($0) > 70 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "help does not wrap"
+# so are tables: columns without room follow below, after the first one
+TERM=xterm script -qec "stty cols 50; smoe cost tiny.yaml tiny.yaml --color never" /dev/null >screen </dev/null
+tr -d '\r' <screen >lines
+awk 'length($0) > 50 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "a table does not wrap"
+[ "$(grep -c '^tiny.yaml  ' lines)" -eq 4 ] && grep -q '^spec .* memory$' lines || fail "$(cat lines)"
 TERM=dumb script -qec "smoe train tiny.yaml train.steps=300 -o tty3" /dev/null >screen </dev/null
 tr -d '\n' <screen | grep -q "$(printf '\033')" && fail "escapes on a dumb terminal"
 exit 0

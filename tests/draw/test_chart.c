@@ -56,7 +56,8 @@ static void test_height(void **state) {
     }
 }
 
-/* Lines with bars over numbers; points only over categories, whose names are ticks; a
+/* Lines with bars over numbers; points only over categories, whose names are ticks, slanted
+ * where they have no room beside one another; a
  * logarithmic axis has space at its ends. */
 static void test_axes(void **state) {
     (void)state;
@@ -68,8 +69,11 @@ static void test_axes(void **state) {
     check_has(text, "$line0 using 1:2:3 with yerrorbars ");
     free(text);
     text = script_of("a", "it's", 0);
-    check_has(text, "set xtics rotate by -30 ('it''s' 1, 'it''s' 2)\n");
+    check_has(text, "set xrange [0.5:2.5]\nset xtics norotate ('it''s' 1, 'it''s' 2)\n");
     check_has(text, "$line0 using 1:2 with points ");
+    free(text);
+    text = script_of("a", "a name that is much too long for half of the picture", 0);
+    check_has(text, "set xtics rotate by 30 right ('a name");
     free(text);
 }
 
