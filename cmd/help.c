@@ -75,8 +75,13 @@ static void list_commands(FILE *out) {
           "  smoe eval runs/mine\n\n"
           "Commands:\n",
           out);
+    size_t width = 0;
     for (size_t i = 0; i < smoe_command_count; i++)
-        fprintf(out, "  %-8s  %s\n", smoe_commands[i].name, smoe_commands[i].summary);
+        if (strlen(smoe_commands[i].name) > width) width = strlen(smoe_commands[i].name);
+    for (size_t i = 0; i < smoe_command_count; i++) {
+        fprintf(out, "  %-*s  ", (int)width, smoe_commands[i].name);
+        wrap(out, smoe_commands[i].summary, width + 4);
+    }
 }
 
 /* Text line by line, each after `before`. */
