@@ -8,10 +8,10 @@
 enum {
     SIDE = SMOE_MATRIX_SIDE,
     STEP = SMOE_MATRIX_DEEP,
-    TERMS = 512,            /* of a block of k at most */
+    TERMS = 1024,           /* of a block of k at most; of split operands, half as many */
     ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the L2 */
+    ROUNDED_A = 2 * SIDE * TERMS * SMOE_MATRIX_PARTS,
     TOGETHER = 4, /* panels of A packed at a time, if its columns are consecutive in memory */
-    ROUNDED_A = TOGETHER * SIDE * TERMS * SMOE_MATRIX_PARTS,
     SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
 };
 
@@ -51,10 +51,11 @@ static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size
     w->kern->pack_b(to, &from, w->parts);
 }
 
-/* Block (i, j) of C, with its place and what is added to it, as in `tile_at`. */
-static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t j) {
-    smoe_block_end to = {.m = min(x->m - i, SIDE),
-                         .n = min(x->n - j, SIDE),
+/* Block (i, j) of C, m x n, with its place and what is added to it, as in `tile_at`. */
+static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t j, size_t m,
+                             size_t n) {
+    smoe_block_end to = {.m = m,
+                         .n = n,
                          .ldc = x->ldc,
                          .ldadd = x->ldadd,
                          .alpha = x->alpha,
@@ -86,12 +87,16 @@ static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
 }
 
 /* While the sums of a block are computed and the block before is finished, prefetches the data that
- * is needed when the sums are ready. */
-static void ask_end(const smoe_block_end *to) {
-    size_t m = to->m, n = to->n, narrow = sizeof(smoe_bf16);
+ * is read when the sums are ready, and what is written beside it. Where nothing is read, a block is
+ * written sooner than its lines could be prefetched. m and n are those of `to`, which has just been
+ * written: loading both at once would wait until all earlier stores are done. */
+static void ask_end(const smoe_block_end *to, size_t m, size_t n) {
+    size_t narrow = sizeof(smoe_bf16);
+    bool reads = to->work != SMOE_GELU_NONE || (to->add && to->add != to->c);
+    if (!reads) return;
     if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
     if (to->bf16) ask_rows(to->bf16, narrow, m, n, to->ldc, true);
-    if (to->add && to->add != to->c) ask_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
+    if (to->add) ask_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
     if (to->hidden) ask_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
     if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
 }
@@ -133,14 +138,15 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
     smoe_block_end before;
     real *sums = w->sums, *their_sums = w->sums + SUMS;
     for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
-        smoe_block_end to = end_of(x, p0, i, j);
+        size_t rows = min(x->m - i, SIDE), columns = min(x->n - j, SIDE);
+        smoe_block_end to = end_of(x, p0, i, j, rows, columns);
         if (i == 0) pack_columns(w, b, j, p0, k);
-        ask_end(&to);
+        ask_end(&to, rows, columns);
         smoe_matrix_block block = {.sums = sums,
                                    .a = a,
                                    .b = b,
-                                   .m = to.m,
-                                   .n = to.n,
+                                   .m = rows,
+                                   .n = columns,
                                    .steps = blocks(k, STEP),
                                    .parts = w->parts,
                                    .before = j > j0 ? &before : NULL,
@@ -163,7 +169,8 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
 static void by_panels(const work *w, size_t kc) {
     const smoe_product *x = w->x;
     size_t columns = max(ROUNDED_B / max(panel_of(w, kc), 1), 1) * SIDE;
-    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TOGETHER;
+    size_t room = ROUNDED_A / max(panel_of(w, kc), 1);
+    size_t abreast = x->a_col == 1 ? 1 : min(max(room, 1), TOGETHER);
     for (size_t j0 = 0; j0 < x->n; j0 += columns) {
         size_t p0 = 0, n = min(x->n - j0, columns);
         do { /* k = 0 is one step, which writes add + bias */
@@ -189,7 +196,7 @@ static void by_blocks(const work *w) {
         for (size_t j = 0; j < x->n; j += SIDE)
             for (size_t p0 = 0; p0 < x->k; p0 += TERMS) {
                 size_t k = min(x->k - p0, TERMS);
-                smoe_block_end to = end_of(x, 0, i, j);
+                smoe_block_end to = end_of(x, 0, i, j, min(x->m - i, SIDE), min(x->n - j, SIDE));
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
                 w->kern->block(&(smoe_matrix_block){.sums = w->sums,
@@ -229,6 +236,6 @@ void smoe_gemm_matrix(const smoe_product *x) {
     if (narrow && x->k > most)
         by_blocks(&w);
     else
-        by_panels(&w, narrow ? x->k : even(x->k, TERMS, STEP));
+        by_panels(&w, narrow ? x->k : even(x->k, TERMS / w.parts, STEP));
     w.kern->end();
 }

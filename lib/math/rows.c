@@ -53,7 +53,7 @@ void smoe_rows_norm_bf16(smoe_bf16 *y, real *stats, const real *x, const real *w
         kern->norm_narrow(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
 }
 
-void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n) {
+void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld) {
     enum { STRIP = 512, ABREAST = 8 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real wide[ABREAST * STRIP];
@@ -61,7 +61,7 @@ void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n) {
         for (size_t i = 0; i < R; i += ABREAST) {
             size_t width = min(STRIP, n - j), rows = min(ABREAST, R - i);
             for (size_t r = 0; r < rows; r++)
-                kern->widen(wide + r * width, x + (i + r) * n + j, width);
+                kern->widen(wide + r * width, x + (i + r) * ld + j, width);
             kern->column_sum(out + j, wide, rows, width);
         }
 }
@@ -99,12 +99,12 @@ void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
     gather(out, parts, n);
 }
 
-void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, real *parts) {
+void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld, real *parts) {
     SMOE_SHARED(elementwise, R * n)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(parts + p * n, 0, n * sizeof(real));
-        smoe_rows_add_bf16(parts + p * n, x + begin * n, end - begin, n);
+        smoe_rows_add_bf16(parts + p * n, x + begin * ld, end - begin, n, ld);
     }
     gather(out, parts, n);
 }

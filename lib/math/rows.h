@@ -31,10 +31,10 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts);
 /* y = x, each rounded to the nearest BF16 number, ties to even; y may be x. */
 void smoe_rows_round(real *y, const real *x, size_t size);
-/* The same of rows in BF16. */
-void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, real *parts);
-/* out [n] += the sum of R rows in BF16, by the calling thread alone. */
-void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n);
+/* The same of rows in BF16, ld apart. */
+void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld, real *parts);
+/* out [n] += the sum of R rows in BF16, ld apart, by the calling thread alone. */
+void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
 

@@ -246,6 +246,7 @@ typedef struct smoe_mlp {
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
+    size_t pitch;           /* of their rows */
     smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
     real *parts;
     /* Without training: scratch of the fused pass over both layers, one piece per thread. */

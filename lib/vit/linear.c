@@ -50,7 +50,7 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
     dw.precision = *l->precision;
     if (dweight) smoe_gemm(&dw);
     if (dbias && dy.bf16)
-        smoe_rows_sum_bf16(dbias, dy.bf16, R, l->out, l->parts);
+        smoe_rows_sum_bf16(dbias, dy.bf16, R, l->out, l->out, l->parts);
     else if (dbias)
         smoe_rows_sum(dbias, dy.at, R, l->out, l->parts);
     if (!dx.at && !dx.bf16) return;

@@ -52,13 +52,21 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     }
 }
 
+/* Elements from one row of n to the next in BF16: an odd number of cache lines, so that a block of
+ * 32 rows, of three buffers at a time, uses all sets of the L1. */
+static size_t pitch_of(size_t n) {
+    enum { LINE = 64 / sizeof(smoe_bf16) };
+    return ((n + LINE - 1) / LINE | 1) * LINE;
+}
+
 static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space) {
     size_t widest = l->h > l->d ? l->h : l->d;
     l->hidden_bf16 = NULL;
-    l->active_bf16 = smoe_arena_take(space->scratch, rows * l->h, sizeof(smoe_bf16));
+    l->pitch = pitch_of(l->h);
+    l->active_bf16 = smoe_arena_take(space->scratch, rows * l->pitch, sizeof(smoe_bf16));
     if (!space->train) return;
-    l->hidden_bf16 = smoe_arena_take(space->keep, rows * l->h, sizeof(smoe_bf16));
-    l->dhidden_bf16 = smoe_arena_take(space->scratch, rows * l->h, sizeof(smoe_bf16));
+    l->hidden_bf16 = smoe_arena_take(space->keep, rows * l->pitch, sizeof(smoe_bf16));
+    l->dhidden_bf16 = smoe_arena_take(space->scratch, rows * l->pitch, sizeof(smoe_bf16));
     l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(widest), sizeof(real));
 }
 
@@ -100,11 +108,17 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows) {
  * size of a large L3. */
 enum { CACHED = 32 << 20 };
 
+/* Rows that are ld elements apart. */
+typedef struct rows {
+    smoe_values of;
+    size_t ld;
+} rows;
+
 /* One layer of all experts. Pointers are those of expert 0; expert_product moves them on. */
 typedef struct layer {
     const size_t *first;
     smoe_outputs y;
-    smoe_values x;
+    rows x;
     const real *w, *bias, *residual;
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
     smoe_gelu_work work;     /* other than NONE: with the mlp's arrays in BF16, in place of y */
@@ -117,21 +131,22 @@ static size_t rows_of(const layer *x, size_t e) {
     return x->first[e + 1] - x->first[e];
 }
 
-/* The parts of expert e's product that both layers share; y and x have `to` and `from` columns. */
-static smoe_product expert_product(const layer *x, size_t e, smoe_product p, size_t to,
-                                   size_t from) {
+/* The parts of expert e's product that both layers share; y has `to` columns. */
+static smoe_product expert_product(const layer *x, size_t e, smoe_product p, size_t to) {
     const smoe_mlp *l = x->mlp;
-    size_t row = x->first[e], hidden = row * l->h;
+    size_t row = x->first[e], hidden = row * l->pitch;
     if (x->y.at) p.c = x->y.at + row * to;
     if (x->y.bf16) p.c_bf16 = x->y.bf16 + row * to;
-    if (x->x.at) p.a = x->x.at + row * from;
-    if (x->x.bf16) p.a_bf16 = x->x.bf16 + row * from;
+    p.a_row = x->x.ld;
+    if (x->x.of.at) p.a = x->x.of.at + row * x->x.ld;
+    if (x->x.of.bf16) p.a_bf16 = x->x.of.bf16 + row * x->x.ld;
     p.after = x->after;
     p.context = l;
     p.precision = *l->precision;
     p.work = x->work;
     p.gelu = l->gelu;
     if (x->work == SMOE_GELU_NONE) return p;
+    p.ldc = l->pitch;
     if (l->hidden_bf16) p.hidden = l->hidden_bf16 + hidden;
     p.active = l->active_bf16 + hidden;
     if (x->work == SMOE_GELU_BACKWARD) p.c_bf16 = l->dhidden_bf16 + hidden;
@@ -145,7 +160,7 @@ static smoe_product expert_forward(size_t e, const void *context) {
     if (x->w_bf16) p.b_bf16 = x->w_bf16 + e * x->out * x->in;
     p.add = x->residual ? x->residual + x->first[e] * x->out : NULL;
     p.ldadd = x->out;
-    return expert_product(x, e, p, x->out, x->in);
+    return expert_product(x, e, p, x->out);
 }
 
 static smoe_product expert_dx(size_t e, const void *context) {
@@ -153,15 +168,15 @@ static smoe_product expert_dx(size_t e, const void *context) {
     return expert_product(
         x, e,
         smoe_linear_dx_product(NULL, NULL, x->w + e * x->out * x->in, rows_of(x, e), x->out, x->in),
-        x->in, x->out);
+        x->in);
 }
 
 /* The gradient of the weights of all experts in one of the two layers. */
 typedef struct weights_gradient {
     const size_t *first;
     smoe_precision precision;
-    real *dw;          /* [E,out,in] */
-    smoe_values dy, x; /* [rows,out], [rows,in] */
+    real *dw;   /* [E,out,in] */
+    rows dy, x; /* [rows,out], [rows,in] */
     size_t out, in;
     bool fresh, stream; /* overwritten; too large for the caches to keep */
 } weights_gradient;
@@ -171,10 +186,13 @@ static smoe_product expert_dw(size_t e, const void *context) {
     size_t row = g->first[e];
     smoe_product p = smoe_linear_dw_product(g->dw + e * g->out * g->in, NULL, NULL,
                                             g->first[e + 1] - row, g->out, g->in);
-    if (g->dy.at) p.a = g->dy.at + row * g->out;
-    if (g->dy.bf16) p.a_bf16 = g->dy.bf16 + row * g->out;
-    if (g->x.at) p.b = g->x.at + row * g->in;
-    if (g->x.bf16) p.b_bf16 = g->x.bf16 + row * g->in;
+    size_t to = row * g->dy.ld, from = row * g->x.ld;
+    p.a_col = g->dy.ld;
+    p.b_row = g->x.ld;
+    if (g->dy.of.at) p.a = g->dy.of.at + to;
+    if (g->dy.of.bf16) p.a_bf16 = g->dy.of.bf16 + to;
+    if (g->x.of.at) p.b = g->x.of.at + from;
+    if (g->x.of.bf16) p.b_bf16 = g->x.of.bf16 + from;
     if (g->fresh) p.add = NULL;
     p.stream = g->fresh && g->stream;
     p.precision = g->precision;
@@ -182,12 +200,12 @@ static smoe_product expert_dw(size_t e, const void *context) {
 }
 
 /* Adds to the gradient of `weights`, a parameter of the layer, or leaves it as outer products. */
-static void weights_backward(const smoe_mlp *l, size_t weights, smoe_values dy, smoe_values x,
+static void weights_backward(const smoe_mlp *l, size_t weights, rows dy, rows x,
                              const size_t *first) {
     smoe_param *p = &l->params->param[weights];
     if (p->frozen) return;
     if (p->outer) {
-        p->factors = (smoe_outer){.dy = dy.at, .x = x.at, .first = first};
+        p->factors = (smoe_outer){.dy = dy.of.at, .x = x.of.at, .first = first};
         return;
     }
     weights_gradient g = {.first = first,
@@ -205,27 +223,26 @@ static void weights_backward(const smoe_mlp *l, size_t weights, smoe_values dy, 
 
 /* db [E,n] += the sums of each expert's rows. Few experts in the layer, here or elsewhere: threads
  * share the rows of each. */
-static void bias_backward(const smoe_mlp *l, real *db, smoe_values dy, const size_t *first,
-                          size_t n) {
+static void bias_backward(const smoe_mlp *l, real *db, rows dy, const size_t *first, size_t n) {
     if (!db) return;
     if (l->all < SMOE_ROW_PARTS) {
         for (size_t e = 0; e < l->E; e++) {
-            size_t at = first[e] * n, R = first[e + 1] - first[e];
-            if (dy.bf16)
-                smoe_rows_sum_bf16(db + e * n, dy.bf16 + at, R, n, l->parts);
+            size_t at = first[e] * dy.ld, R = first[e + 1] - first[e];
+            if (dy.of.bf16)
+                smoe_rows_sum_bf16(db + e * n, dy.of.bf16 + at, R, n, dy.ld, l->parts);
             else
-                smoe_rows_sum(db + e * n, dy.at + at, R, n, l->parts);
+                smoe_rows_sum(db + e * n, dy.of.at + at, R, n, l->parts);
         }
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(elementwise, first[l->E] * n)
     for (size_t e = 0; e < l->E; e++) {
-        size_t at = first[e] * n, R = first[e + 1] - first[e];
-        if (dy.bf16)
-            smoe_rows_add_bf16(db + e * n, dy.bf16 + at, R, n);
+        size_t at = first[e] * dy.ld, R = first[e + 1] - first[e];
+        if (dy.of.bf16)
+            smoe_rows_add_bf16(db + e * n, dy.of.bf16 + at, R, n, dy.ld);
         else
-            kern->column_sum(db + e * n, dy.at + at, R, n);
+            kern->column_sum(db + e * n, dy.of.at + at, R, n);
     }
 }
 
@@ -281,6 +298,12 @@ bool smoe_mlp_narrow(const smoe_mlp *l) {
     return l->narrow && *l->precision == SMOE_PRECISION_BF16;
 }
 
+/* One of the buffers of the hidden layer, in the type that this pass keeps. */
+static rows hidden_rows(const smoe_mlp *l, const real *at, const smoe_bf16 *bf16) {
+    bool narrow = smoe_mlp_narrow(l);
+    return narrow ? (rows){{.bf16 = bf16}, l->pitch} : (rows){{.at = at}, l->h};
+}
+
 static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
     if (l->places)
         smoe_dropout_places(hidden, l->places, first[l->E], l->h, l->dropout, l->site, pass);
@@ -300,13 +323,13 @@ static void move_bf16(smoe_bf16 **at, size_t elements) {
 
 smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row) {
     smoe_mlp moved = *l;
-    size_t elements = row * l->h;
+    size_t elements = row * l->h, narrow = row * l->pitch;
     move(&moved.hidden, elements);
     move(&moved.active, elements);
     move(&moved.dactive, elements);
-    move_bf16(&moved.hidden_bf16, elements);
-    move_bf16(&moved.active_bf16, elements);
-    move_bf16(&moved.dhidden_bf16, elements);
+    move_bf16(&moved.hidden_bf16, narrow);
+    move_bf16(&moved.active_bf16, narrow);
+    move_bf16(&moved.dhidden_bf16, narrow);
     return moved;
 }
 
@@ -327,7 +350,7 @@ void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *re
                  .after = narrow ? NULL : activate,
                  .work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE,
                  .mlp = l,
-                 .x = x,
+                 .x = {x, l->d},
                  .w = smoe_weight(l->params, l->fc1),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc1),
                  .bias = smoe_weight(l->params, l->fc1_bias),
@@ -338,7 +361,7 @@ void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *re
     layer fc2 = {.first = first,
                  .y = y,
                  .mlp = l,
-                 .x = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL},
+                 .x = hidden_rows(l, l->active, l->active_bf16),
                  .w = smoe_weight(l->params, l->fc2),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc2),
                  .bias = smoe_weight(l->params, l->fc2_bias),
@@ -354,7 +377,7 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
     bool narrow = smoe_mlp_narrow(l), dropout = pass->train && l->dropout > 0;
     layer fc2 = {.first = first,
                  .y = {.at = narrow ? NULL : l->dactive},
-                 .x = dy,
+                 .x = {dy, l->d},
                  .after = narrow || dropout ? NULL : activate_backward,
                  .work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE,
                  .mlp = l,
@@ -367,13 +390,12 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
         drop(l, l->active, first, pass);
     }
-    smoe_values active = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL};
-    smoe_values dhidden = {.at = narrow ? NULL : l->dactive,
-                           .bf16 = narrow ? l->dhidden_bf16 : NULL};
-    weights_backward(l, l->fc2, dy, active, first);
-    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
+    rows active = hidden_rows(l, l->active, l->active_bf16), to = {dy, l->d}, from = {x, l->d};
+    rows dhidden = hidden_rows(l, l->dactive, l->dhidden_bf16);
+    weights_backward(l, l->fc2, to, active, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), to, first, l->d);
 
-    weights_backward(l, l->fc1, dhidden, x, first);
+    weights_backward(l, l->fc1, dhidden, from, first);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
     layer fc1 = {.first = first,
                  .y = dx,
