@@ -319,11 +319,16 @@ static void pack_b(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
 /* ---- the end of a block ---------------------------------------------------------------------- */
 
 static inline void store_bf16(smoe_bf16 *to, vreal x, size_t n) {
+#if WITH_AVX512
 #if WITH_BF16
     __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)x);
-    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), narrow);
-#elif WITH_AVX512
-    _mm512_mask_cvtepi32_storeu_epi16(to, (__mmask16)((1u << n) - 1), round16((__m512)x));
+#else
+    __m256i narrow = _mm512_cvtepi32_epi16(round16((__m512)x));
+#endif
+    if (n == VL)
+        _mm256_storeu_si256((__m256i *)to, narrow);
+    else
+        _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), narrow);
 #else
     for (size_t i = 0; i < n; i++) to[i] = rounded(x[i]);
 #endif
@@ -331,7 +336,8 @@ static inline void store_bf16(smoe_bf16 *to, vreal x, size_t n) {
 
 static inline vreal load_bf16(const smoe_bf16 *from, size_t n) {
 #if WITH_AVX512
-    __m256i narrow = _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from);
+    __m256i narrow = n == VL ? _mm256_loadu_si256((const __m256i *)from)
+                             : _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from);
     return (vreal)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
 #else
     vreal x = {0};
@@ -359,10 +365,10 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
     if (kind == SMOE_GELU_QUICK) return vgelu_quick(x, slope);
     const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
     const real step = (real)SMOE_GELU_STEP, most = 6;
-    vreal c[SMOE_GELU_TERMS], u = vselect(x < 0, -x, x), k;
+    vreal c[SMOE_GELU_TERMS], u, k;
 #if WITH_AVX512
     /* Adding 2^23 leaves the nearest integer in the low bits, of which a permutation takes five. */
-    u = (vreal)_mm512_min_ps((__m512)u, _mm512_set1_ps(most));
+    u = (vreal)_mm512_min_ps(_mm512_abs_ps((__m512)x), _mm512_set1_ps(most));
     vreal shifted = vrounded(u * (1 / step) + 0x1p23f);
     k = shifted - 0x1p23f;
 #pragma GCC unroll 4
@@ -371,7 +377,7 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
                                              _mm512_load_ps(table[q] + ROWS));
 #else
     real lane[VL], nearest[VL], term[SMOE_GELU_TERMS][VL];
-    vstore(lane, u);
+    vstore(lane, vselect(x < 0, -x, x));
     for (size_t i = 0; i < VL; i++) {
         if (!(lane[i] < most)) lane[i] = most;
         size_t piece = (size_t)(lane[i] * (1 / step) + (real)0.5);
@@ -385,7 +391,12 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
     vreal r = u - k * step;
     vreal phi = ((c[3] * r + c[2]) * r + c[1]) * r + c[0];
     vreal density = (3 * c[3] * r + 2 * c[2]) * r + c[1];
+#if WITH_AVX512
+    phi = (vreal)_mm512_mask_sub_ps((__m512)phi, _mm512_movepi32_mask((__m512i)x),
+                                    _mm512_set1_ps(1), (__m512)phi);
+#else
     phi = vselect(x < 0, 1 - phi, phi);
+#endif
     *slope = phi + x * density;
     return x * phi;
 }
