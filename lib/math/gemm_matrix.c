@@ -51,9 +51,10 @@ static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size
     w->kern->pack_b(to, &from, w->parts);
 }
 
-/* Block (i, j) of C, m x n, with its place and what is added to it, as in `tile_at`. */
-static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t j, size_t m,
-                             size_t n) {
+/* Block (i, j) of C, m x n, after k terms from p0 on: its place and what is added to it, as in
+ * `tile_at`. */
+static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j,
+                             size_t m, size_t n) {
     smoe_block_end to = {.m = m,
                          .n = n,
                          .ldc = x->ldc,
@@ -73,6 +74,7 @@ static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t 
     }
     if (x->add) to.add = x->add + i * x->ldadd + j;
     if (x->bias) to.bias = x->bias + j;
+    to.stream = x->stream && k == x->k;
     return to;
 }
 
@@ -139,7 +141,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
     real *sums = w->sums, *their_sums = w->sums + SUMS;
     for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
         size_t rows = min(x->m - i, SIDE), columns = min(x->n - j, SIDE);
-        smoe_block_end to = end_of(x, p0, i, j, rows, columns);
+        smoe_block_end to = end_of(x, p0, k, i, j, rows, columns);
         if (i == 0) pack_columns(w, b, j, p0, k);
         ask_end(&to, rows, columns);
         smoe_matrix_block block = {.sums = sums,
@@ -196,7 +198,7 @@ static void by_blocks(const work *w) {
         for (size_t j = 0; j < x->n; j += SIDE)
             for (size_t p0 = 0; p0 < x->k; p0 += TERMS) {
                 size_t k = min(x->k - p0, TERMS);
-                smoe_block_end to = end_of(x, 0, i, j, min(x->m - i, SIDE), min(x->n - j, SIDE));
+                smoe_block_end to = end_of(x, 0, k, i, j, min(x->m - i, SIDE), min(x->n - j, SIDE));
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
                 w->kern->block(&(smoe_matrix_block){.sums = w->sums,
@@ -238,4 +240,5 @@ void smoe_gemm_matrix(const smoe_product *x) {
     else
         by_panels(&w, narrow ? x->k : even(x->k, TERMS / w.parts, STEP));
     w.kern->end();
+    if (x->stream) smoe_kernels_get()->gemm->settle();
 }

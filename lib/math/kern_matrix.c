@@ -404,7 +404,8 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
 /* n <= VL numbers of row i, from column j on; callers pass constants where possible. */
 static inline __attribute__((always_inline)) void
 finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
-            const real *add, const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
+            const real *add, const real *bias, smoe_bf16 *bf16, bool stream, size_t i, size_t j,
+            size_t n) {
     size_t at = i * to->ldc + j;
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
     if (parts > 1) {
@@ -425,6 +426,8 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
         store_bf16(bf16 + at, x * slope, n);
     } else if (bf16) {
         store_bf16(bf16 + at, x, n);
+    } else if (stream) {
+        vstream(to->c + at, x);
     } else if (n == VL) {
         vstore(to->c + at, x);
     } else {
@@ -434,11 +437,13 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
 
 static inline __attribute__((always_inline)) void
 finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
-            const real *add, const real *bias, smoe_bf16 *bf16, size_t n, size_t i, size_t end) {
+            const real *add, const real *bias, smoe_bf16 *bf16, bool stream, size_t n, size_t i,
+            size_t end) {
     for (; i < end; i++)
 #pragma GCC unroll 2
         for (size_t j = 0; j < n; j += VL)
-            finish_part(to, sums, parts, work, add, bias, bf16, i, j, n - j < VL ? n - j : VL);
+            finish_part(to, sums, parts, work, add, bias, bf16, stream, i, j,
+                        n - j < VL ? n - j : VL);
 }
 
 /* Rows i .. end of a block. */
@@ -447,19 +452,21 @@ static void finish_some(const smoe_block_end *to, const real *sums, size_t parts
     const real *add = to->add, *bias = to->bias;
     smoe_bf16 *bf16 = to->bf16;
     if (to->n < SIDE || parts > 1)
-        finish_rows(to, sums, parts, to->work, add, bias, bf16, to->n, i, end);
+        finish_rows(to, sums, parts, to->work, add, bias, bf16, false, to->n, i, end);
     else if (to->work == SMOE_GELU_FORWARD)
-        finish_rows(to, sums, 1, SMOE_GELU_FORWARD, NULL, bias, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_FORWARD, NULL, bias, NULL, false, SIDE, i, end);
     else if (to->work == SMOE_GELU_BACKWARD)
-        finish_rows(to, sums, 1, SMOE_GELU_BACKWARD, NULL, bias, bf16, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_BACKWARD, NULL, bias, bf16, false, SIDE, i, end);
     else if (bf16)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, bf16, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, bf16, false, SIDE, i, end);
     else if (add)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, NULL, false, SIDE, i, end);
     else if (bias)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, bias, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, bias, NULL, false, SIDE, i, end);
+    else if (to->stream && (uintptr_t)to->c % SMOE_VBYTES == 0 && to->ldc % VL == 0)
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, true, SIDE, i, end);
     else
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, false, SIDE, i, end);
 }
 
 static void finish(const smoe_block_end *to, const real *sums, size_t parts) {

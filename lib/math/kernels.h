@@ -211,6 +211,8 @@ typedef struct smoe_block_end {
     size_t ldadd;
     const real *bias;
     real alpha;
+    bool stream; /* c passes the caches by, if it is a complete block, nothing is added and its rows
+                    begin cache lines; `settle` before other threads read it */
     smoe_gelu_work work;
     smoe_gelu gelu;
     smoe_bf16 *hidden, *active;

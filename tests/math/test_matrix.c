@@ -350,8 +350,8 @@ static void across_blocks(void **state) {
     static const size_t sizes[][3] = {
         {33, 40, 511},  {40, 33, 512},   {31, 64, 513},   {129, 65, 1100}, {40, 1153, 384},
         {34, 577, 384}, {200, 1200, 33}, {20, 1160, 384}, {64, 150, 1500}, {33, 70, 4096},
-        {35, 34, 4097}, {3, 5, 4200},    {1, 1, 5000},    {8, 300, 1030},  {70, 40, 0},
-        {1, 1200, 1},   {260, 31, 530}};
+        {65, 34, 1024}, {40, 70, 1025},  {33, 33, 2049},  {35, 34, 4097},  {3, 5, 4200},
+        {1, 1, 5000},   {8, 300, 1030},  {70, 40, 0},     {1, 1200, 1},    {260, 31, 530}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 12; seed++)
             check(sizes[i][0], sizes[i][1], sizes[i][2], 100 * i + seed);
@@ -398,6 +398,32 @@ static void same_bits_for_any_threads(void **state) {
             fixture_free(&f);
         }
     smoe_threads_set(2);
+}
+
+/* A result that passes the caches by has the bits of one that does not: complete blocks and others,
+ * rows that begin cache lines and others, one block of terms and two. */
+static void past_the_caches(void **state) {
+    (void)state;
+    enum { M = 70, LD = 112 };
+    static real near[M * LD] __attribute__((aligned(64))), far[M * LD] __attribute__((aligned(64)));
+    static const size_t sizes[][4] = {
+        {64, 96, 64, 112}, {M, 100, 40, 112}, {64, 96, 64, 99}, {33, 64, 1100, 80}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
+            f.p.c = near;
+            f.p.ldc = sizes[i][3];
+            f.p.c_bf16 = NULL;
+            f.p.add = NULL;
+            memset(near, 0, sizeof near);
+            memset(far, 0, sizeof far);
+            smoe_gemm(&f.p);
+            f.p.c = far;
+            f.p.stream = true;
+            smoe_gemm(&f.p);
+            assert_memory_equal(near, far, sizeof near);
+            fixture_free(&f);
+        }
 }
 
 /* Any rectangle of C, computed alone, has the same bits as in the whole product. */
@@ -599,6 +625,7 @@ int main(void) {
         cmocka_unit_test(tails),
         cmocka_unit_test(across_blocks),
         cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(past_the_caches),
         cmocka_unit_test(same_bits_in_any_company),
         cmocka_unit_test(rounded_before),
         cmocka_unit_test(gelus),
