@@ -160,15 +160,19 @@ static void put_first(FILE *out, const comparison *c) {
         fprintf(out, "all %zu are the same, except for times", d->records);
         return;
     }
-    fprintf(out, "the first %zu are the same; at step %llu ", d->records,
-            (unsigned long long)d->step);
+    const double near = 1e6; /* ulps; further apart, their number says nothing */
+    if (d->records) fprintf(out, "the first %zu are the same; ", d->records);
+    fprintf(out, "at step %llu%s ", (unsigned long long)d->step,
+            d->records ? "" : ", the first one,");
     if (!*d->metric)
         fputs("only one of the runs has a record", out);
     else if (isnan(d->ulps))
         fprintf(out, "they differ in %s", d->metric);
-    else
+    else if (d->ulps <= near)
         fprintf(out, "they differ in %s: %.17g and %.17g, %.3g ulps apart", d->metric, d->a, d->b,
                 d->ulps);
+    else
+        fprintf(out, "they differ in %s: %.6g and %.6g", d->metric, d->a, d->b);
 }
 
 static void put_weights(FILE *out, const comparison *c) {

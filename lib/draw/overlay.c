@@ -122,16 +122,40 @@ static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
 
 /* ---- looks ----------------------------------------------------------------------------------- */
 
-/* Darker where the weight is smaller relative to the unit's largest; grey where it is 0;
- * [patches]. */
-static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit) {
+/* The least and the largest weight of a unit over the patches. */
+static void range_of(float range[2], const smoe_sample *s, const weights *w, size_t unit) {
     const float *take = w->take + unit * w->T + s->first_patch;
-    size_t patches = s->side * s->side;
-    float most = 0;
-    for (size_t p = 0; p < patches; p++) most = fmaxf(most, take[p]);
-    for (size_t p = 0; p < patches; p++)
-        looks[p] = most > 0 ? (look){0.92f * (1 - take[p] / most), {8, 10, 14}}
-                            : (look){0.85f, {190, 190, 190}};
+    range[0] = INFINITY;
+    range[1] = 0;
+    for (size_t p = 0; p < s->side * s->side; p++) {
+        range[0] = fminf(range[0], take[p]);
+        range[1] = fmaxf(range[1], take[p]);
+    }
+}
+
+/* Whether most units shade all patches much alike, so that little would be seen of them. */
+static bool is_flat(const smoe_sample *s, const weights *w) {
+    size_t flat = 0;
+    for (size_t u = 0; u < w->units; u++) {
+        float range[2];
+        range_of(range, s, w, u);
+        flat += range[1] < 2.5f * range[0];
+    }
+    return 2 * flat > w->units;
+}
+
+/* Darker where the weight is smaller relative to the unit's largest, or in the range from its least
+ * if the shading is stretched; grey where it is 0; [patches]. */
+static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit,
+                      bool stretched) {
+    const float *take = w->take + unit * w->T + s->first_patch;
+    float range[2];
+    range_of(range, s, w, unit);
+    float from = stretched ? range[0] : 0, width = range[1] - from;
+    for (size_t p = 0; p < s->side * s->side; p++)
+        looks[p] = range[1] > 0
+                       ? (look){width > 0 ? 0.92f * (1 - (take[p] - from) / width) : 0, {8, 10, 14}}
+                       : (look){0.85f, {190, 190, 190}};
 }
 
 static void look_dropped(look *looks, const smoe_sample *s, const weights *w) {
@@ -172,6 +196,7 @@ typedef struct sheet {
     look *looks;        /* [tiles, patches] */
     const size_t *unit; /* [units] of the last tiles */
     size_t tiles, units;
+    bool stretched; /* shading from the least weight of a unit on, because they are nearly equal */
 } sheet;
 
 static size_t across_of(const sheet *sh) {
@@ -234,6 +259,7 @@ void smoe_overlays_frame(smoe_frame *frame) {
                                           {"shows", true},
                                           {"unit", false},
                                           {"effective_tokens", false},
+                                          {"darkest_weight", false},
                                           {"largest_weight", false},
                                           {0}};
     smoe_frame_init(
@@ -241,15 +267,19 @@ void smoe_overlays_frame(smoe_frame *frame) {
         "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
         "magenta; each patch in the colour of the unit with the largest combine weight (who); "
         "and for some units (slots, or experts of choice routers) the image darkened where a "
-        "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5)",
+        "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5); the darkest "
+        "weight is 0, or the unit's least where most units have nearly equal weights",
         columns);
 }
 
 static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
-                    const char *file, size_t tile, const char *shows, const weights *w,
-                    size_t unit) {
-    double effective = NAN, most = NAN;
+                    const char *file, size_t tile, const char *shows, const weights *w, size_t unit,
+                    bool stretched) {
+    double effective = NAN, most = NAN, darkest = NAN;
     if (unit != SIZE_MAX) {
+        float range[2];
+        range_of(range, s, w, unit);
+        darkest = stretched ? (double)range[0] : 0;
         most = 0;
         effective = smoe_overlay_effective(w->take + unit * w->T, w->T, 1);
         for (size_t t = 0; t < w->T; t++) most = fmax(most, (double)w->take[unit * w->T + t]);
@@ -258,7 +288,8 @@ static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer
                    {"image", .number = (double)s->image}, {"block", .number = (double)l->block},
                    {"tile", .number = (double)tile}, {"shows", .text = shows},
                    {"unit", .number = unit == SIZE_MAX ? NAN : (double)unit},
-                   {"effective_tokens", .number = effective}, {"largest_weight", .number = most});
+                   {"effective_tokens", .number = effective}, {"darkest_weight", .number = darkest},
+                   {"largest_weight", .number = most});
 }
 
 /* The looks of every tile, and their rows in the table. */
@@ -267,19 +298,20 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     const smoe_sample *s = sh->sample;
     size_t patches = s->side * s->side;
     sh->tiles = 1; /* the image itself: looks are zero */
-    add_row(f, s, l, file, 0, "image", w, SIZE_MAX);
+    add_row(f, s, l, file, 0, "image", w, SIZE_MAX, false);
     if (w->sparse) {
         look_dropped(sh->looks + sh->tiles * patches, s, w);
-        add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX);
+        add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX, false);
     }
     look_who(sh->looks + sh->tiles * patches, s, w);
-    add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX);
+    add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX, false);
     sh->noun = w->sparse ? "expert" : "slot";
     sh->unit = unit;
     sh->units = count;
+    sh->stretched = is_flat(s, w);
     for (size_t i = 0; i < count; i++) {
-        look_unit(sh->looks + sh->tiles * patches, s, w, unit[i]);
-        add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i]);
+        look_unit(sh->looks + sh->tiles * patches, s, w, unit[i], sh->stretched);
+        add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i], sh->stretched);
     }
 }
 
@@ -310,12 +342,16 @@ static int write_sheets(const sheet *sh, const char *folder, const char *stem,
                         const smoe_plot_size *size, bool *drawn, smoe_err *err) {
     size_t scale = legible(sh->sample), across = across_of(sh);
     char bar[96];
-    snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
+    if (sh->stretched)
+        snprintf(bar, sizeof bar, "weight of the %s, nearly uniform", sh->noun);
+    else
+        snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
     smoe_overlay_sheet x = {.across = across,
                             .tile = sh->sample->size * scale,
                             .gap = LARGE_GAP,
                             .tiles = sh->tiles,
-                            .bar = sh->units ? bar : NULL};
+                            .bar = sh->units ? bar : NULL,
+                            .stretched = sh->stretched};
     x.width = across * (x.tile + x.gap) + x.gap;
     x.above = smoe_overlay_above(x.width, size);
     x.height = (sh->tiles + across - 1) / across * (x.tile + x.above) + x.gap;

@@ -5,7 +5,8 @@
  *   choice routers: the image with the patches no expert processes in magenta
  *   who: each patch in the colour of the slot or expert whose combine weight is largest
  *   units: for some slots (choice routers: experts), the image darkened where a patch has little
- *   weight, in proportion to the unit's largest; grey where it takes none
+ *   weight, in proportion to the unit's largest; grey where it takes none. Where most units have
+ *   nearly equal weights, the darkest is the unit's least weight instead of 0
  */
 #ifndef SMOE_OVERLAY_H
 #define SMOE_OVERLAY_H

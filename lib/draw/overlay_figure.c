@@ -44,8 +44,9 @@ static void put_bar(FILE *out, const script *x, double all) {
     fprintf(out,
             "set palette defined (0 '#1c1e21', 1 '#ffffff')\nset cbrange [0:1]\n"
             "set colorbox horizontal user origin 0.3,%.4f size 0.4,%.4f border\n"
-            "set cbtics 0.5 scale 0.3 offset 0,0.4\nset cblabel ",
-            3.5 * x->font / all, 0.7 * x->font / all);
+            "set cbtics %s scale 0.3 offset 0,0.4\nset cblabel ",
+            3.5 * x->font / all, 0.7 * x->font / all,
+            x->sheet->stretched ? "('least' 0, 'largest' 1)" : "0.5");
     smoe_gnuplot_text(out, x->sheet->bar);
     fputs(" offset 0,0.5\n", out);
 }

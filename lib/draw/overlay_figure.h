@@ -12,6 +12,7 @@ typedef struct smoe_overlay_sheet {
     size_t width, height, across, tile, gap, above, tiles;
     char (*name)[SMOE_OVERLAY_NAME]; /* [tiles] */
     const char *bar;                 /* what the shades mean; NULL: no bar */
+    bool stretched;                  /* they go from the least to the largest weight */
 } smoe_overlay_sheet;
 
 /* The pixels above a row of tiles that its names need, of a sheet that is so wide. */

@@ -98,7 +98,7 @@ class Viewer {
     /* Do most units shade all patches much alike, so that little is seen unless they are stretched? */
     flat() {
         const view = this.view();
-        const flat = Array.from({length: view.units}, (_, u) => this.look(view, u)).filter(look => look.most < 3 * look.least);
+        const flat = Array.from({length: view.units}, (_, u) => this.look(view, u)).filter(look => look.most < 2.5 * look.least);
         return 2 * flat.length > view.units;
     }
 

@@ -11,7 +11,7 @@ grep -q '^weights: 33 of 33 tensors are the same$' out || fail "$(cat out)"
 grep -q argv out && fail "the command line is no environment"
 status 0 smoe compare a c >out
 grep -qE '^seed +0 +1$' out && grep -qE '^train.steps +24 +28$' out || fail "$(cat out)"
-grep -qE '^records: the first 0 are the same; at step 1 they differ in ' out || fail "$(cat out)"
+grep -qE '^records: at step 1, the first one, they differ in ' out || fail "$(cat out)"
 grep -qE '^weights: [0-9] of 33 tensors are the same; the largest difference is [0-9.]+, in ' out || fail "$(cat out)"
 # the last values are those of the records, the number of steps is that of the common ones
 last() { grep -o "\"$2\": *[0-9.e-]*" "$1/metrics.jsonl" | tail -n 1 | sed 's/.*: *//'; }
@@ -49,7 +49,7 @@ echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last 
 # the page: the sentences, the tables, the curves of both, its provenance; existing files stay
 status 0 smoe compare a c -o page >out 2>err
 grep -q '^files       page/: compare.html, and [0-9] tables$' err || fail "$(cat err)"
-for said in '<p class="kicker">smoe compare' 'at step 1 they differ in' '<td class="text">train.steps</td>' '"name":"over_steps"' 'smoe compare a c -o page'; do
+for said in '<p class="kicker">smoe compare' 'at step 1, the first one, they differ in' '<td class="text">train.steps</td>' '"name":"over_steps"' 'smoe compare a c -o page'; do
     grep -q "$said" page/compare.html || fail "the page has no '$said'"
 done
 [ "$(sed -n 1p page/settings.csv)" = key,a,b ] && grep -q '^c,28,' page/over_steps.csv || fail "$(ls page)"

@@ -163,6 +163,39 @@ static void test_soft(void **state) {
     drop(&s);
 }
 
+/* Nearly uniform weights, 0.2 and 0.4: the least is as dark as 0 would be, and the bar says so. */
+static void test_stretched(void **state) {
+    const double dark[3] = {8, 10, 14};
+    sheets s;
+    char path[SCRATCH_PATH];
+    sample_tables *d = *state;
+    const smoe_sample *sample = d->sample;
+    smoe_sample_layer *l = &sample->layer[0];
+    size_t bytes = sample->T * l->S * sizeof *l->dispatch;
+    float *before = malloc(bytes);
+    memcpy(before, l->dispatch, bytes);
+    for (size_t t = 0; t < sample->T; t++)
+        for (size_t u = 0; u < l->S; u++)
+            l->dispatch[t * l->S + u] = t == sample->first_patch + u % 4 ? 0.4f : 0.2f;
+    make(&s, d, 0, 1, &(smoe_overlay_units){(size_t[]){2}, 1});
+    smoe_image sheet = {0};
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
+    for (size_t y = 0; y < 4; y++)
+        for (size_t x = 0; x < 4; x++)
+            check_pixel(&sheet, 14 + x, 2 + y, sample, y * 4 + x, y / 2 * 2 + x / 2 == 2 ? 0 : 0.92,
+                        dark);
+    smoe_image_free(&sheet);
+    char *text = scratch_read(scratch_path(&s.scratch, path, "overlays/image0-blocks1.gp"), NULL);
+    assert_non_null(strstr(text, "set cbtics ('least' 0, 'largest' 1)"));
+    assert_non_null(strstr(text, "set cblabel 'weight of the slot, nearly uniform'"));
+    free(text);
+    size_t at = smoe_frame_find(&s.tiles, "darkest_weight");
+    assert_close(smoe_frame_number_at(&s.tiles, 2, at), 0.2, 1e-7);
+    drop(&s);
+    memcpy(l->dispatch, before, bytes);
+    free(before);
+}
+
 /* In block 3, slot 3 mixes one token and comes first; the others are equal and follow in order. */
 static void test_rule(void **state) {
     sheets s;
@@ -265,6 +298,8 @@ int main(void) {
         cmocka_unit_test(test_picture),
         cmocka_unit_test(test_effective),
         cmocka_unit_test_setup_teardown(test_soft, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_stretched, sample_tables_setup,
+                                        sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_rule, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_figure, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_choice, sample_tables_setup, sample_tables_teardown),
