@@ -48,6 +48,7 @@ typedef struct reading {
     named *token; /* every token, sorted by text once all are there */
     size_t tokens;
     char (*line)[LINE]; /* of the merges */
+    size_t room;        /* for lines */
 } reading;
 
 static int by_text(const void *a, const void *b) {
@@ -102,6 +103,19 @@ static int add_bytes(bpe *t, reading *r, smoe_err *err) {
     return 0;
 }
 
+/* The next line, without its end. */
+static int add_line(reading *r, size_t *count, const char *line, smoe_err *err) {
+    if (*count == r->room) {
+        size_t room = r->room ? 2 * r->room : 64;
+        char(*more)[LINE] = realloc(r->line, room * sizeof *more);
+        if (!more) return no_memory(r->path, err);
+        r->line = more;
+        r->room = room;
+    }
+    strcpy(r->line[(*count)++], line);
+    return 0;
+}
+
 /* The lines of the merges in r->line, and their number; the line ends are cut off. */
 static int read_lines(reading *r, size_t *count, smoe_err *err) {
     char line[LINE];
@@ -128,7 +142,7 @@ static int read_lines(reading *r, size_t *count, smoe_err *err) {
                       number);
             goto out;
         }
-        memcpy(r->line[(*count)++], line, sizeof line);
+        if (add_line(r, count, line, err)) goto out;
     }
     const char *problem = gzerror(file, &code);
     if (code != Z_OK && code != Z_STREAM_END) {
@@ -319,18 +333,18 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
     reading r = {.path = path};
     bpe *t = calloc(1, sizeof *t);
     int status = -1;
-    r.token = calloc(FIRST + MERGES, sizeof *r.token);
-    r.line = calloc(MERGES, sizeof *r.line);
-    if (!t || !r.token || !r.line) {
+    if (!t) {
         no_memory(path, err);
         goto out;
     }
-    if (add_bytes(t, &r, err) || read_lines(&r, &t->count, err)) goto out;
+    if (read_lines(&r, &t->count, err)) goto out;
+    r.token = calloc(FIRST + t->count, sizeof *r.token);
     t->merges = calloc(t->count, sizeof *t->merges);
-    if (!t->merges) {
+    if (!r.token || !t->merges) {
         no_memory(path, err);
         goto out;
     }
+    if (add_bytes(t, &r, err)) goto out;
     for (size_t i = 0; i < t->count; i++) {
         char whole[LINE];
         size_t left = strcspn(r.line[i], " ");

@@ -32,10 +32,9 @@ static inline void fuzz_remove(char folder[64], const char *name) {
     if (access(folder, F_OK)) folder[0] = 0;
 }
 
-/* Opens train and test and reads every image of an accepted data set; a refusal must have a
- * message. */
-static inline void fuzz_read_all(smoe_source source, const char *path, size_t image_size,
-                                 size_t channels) {
+/* The keys that lib/data reads; path is borrowed. */
+static inline smoe_spec fuzz_data(smoe_source source, const char *path, size_t image_size,
+                                  size_t channels) {
     smoe_spec spec = {0};
     spec.data.source = source;
     spec.data.path = (char *)path;
@@ -43,6 +42,14 @@ static inline void fuzz_read_all(smoe_source source, const char *path, size_t im
     spec.data.channels = channels;
     spec.data.mean.item[0] = spec.data.std.item[0] = 0.5;
     spec.data.cache_mb = 4;
+    return spec;
+}
+
+/* Opens train and test and reads every image of an accepted data set; a refusal must have a
+ * message. */
+static inline void fuzz_read_all(smoe_source source, const char *path, size_t image_size,
+                                 size_t channels) {
+    smoe_spec spec = fuzz_data(source, path, image_size, channels);
     for (int test = 0; test < 2; test++) {
         smoe_dataset *set;
         smoe_err err = {0};
