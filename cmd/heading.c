@@ -2,8 +2,10 @@
 #include "heading.h"
 #include "cmd.h"
 #include "base/file.h"
+#include "spec/schema.h"
 #include "spec/sources.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set) {
@@ -44,6 +46,58 @@ void smoe_heading_model(FILE *out, const smoe_spec *spec, smoe_model *model) {
     else
         fprintf(out, "model       dense, %zu blocks; ", spec->model.depth);
     fprintf(out, "width %zu; %s parameters\n", spec->model.width, count);
+}
+
+/* The tensors that a group is the first to match. */
+static size_t tensors_of(const smoe_groups *groups, size_t k, const smoe_params *params) {
+    size_t count = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        size_t first = 0;
+        while (first < groups->count &&
+               !smoe_group_matches(&groups->group[first], params->param[i].name))
+            first++;
+        count += first == k;
+    }
+    return count;
+}
+
+static void put_group(FILE *out, const smoe_group *group, size_t tensors) {
+    smoe_cmd_print(out, "tensors     %s: %zu", group->match, tensors);
+    if (group->frozen) {
+        fputs(", frozen\n", out);
+        return;
+    }
+    fprintf(out, ", rate times %g", group->lr);
+    if (group->decay >= 0) fprintf(out, ", decay %g", group->decay);
+    if (group->until) fprintf(out, ", frozen from step %zu on", group->until);
+    fputc('\n', out);
+}
+
+static void put_value(FILE *out, const smoe_spec *spec, const char *before, const char *key) {
+    char *value = smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
+    fprintf(out, "%s%s", before, value ? value : "?");
+    free(value);
+}
+
+void smoe_heading_optimizer(FILE *out, const smoe_spec *spec, smoe_model *model) {
+    const smoe_train_spec *train = &spec->train;
+    const smoe_groups *groups = &train->optimizer.groups;
+    const smoe_params *params = smoe_model_params(model);
+    size_t frozen = 0;
+    for (size_t i = 0; i < params->count; i++)
+        frozen += params->param[i].frozen && !params->param[i].state;
+    put_value(out, spec, "optimizer   ", "train.optimizer.name");
+    if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
+        fprintf(out, ", momentum %g", train->optimizer.momentum);
+    fprintf(out, "; rate %g", train->optimizer.lr);
+    put_value(out, spec, ", ", "train.schedule.name");
+    if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
+        fprintf(out, ", %zu steps of warm-up", train->schedule.warmup.steps);
+    if (frozen) fprintf(out, "; %zu of %zu tensors frozen", frozen, params->count);
+    if (train->ema > 0) fprintf(out, "; moving average with decay %g", train->ema);
+    fputc('\n', out);
+    for (size_t k = 0; k < groups->count; k++)
+        put_group(out, &groups->group[k], tensors_of(groups, k, params));
 }
 
 void smoe_heading_spec(FILE *out, const smoe_spec *spec) {

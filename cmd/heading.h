@@ -24,6 +24,9 @@ void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *
 /* "model       soft, 16 experts in 2 of 4 blocks; width 96; 2.7 M parameters". */
 void smoe_heading_model(FILE *out, const smoe_spec *spec, smoe_model *model);
 
+/* Optimiser and schedule, what is frozen, and a line per group of tensors. */
+void smoe_heading_optimizer(FILE *out, const smoe_spec *spec, smoe_model *model);
+
 /* Both for a spec whose data is not open: it is counted here. Data that cannot be read is left to
  * the command, whose messages are better. */
 void smoe_heading_spec(FILE *out, const smoe_spec *spec);

@@ -70,6 +70,8 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_heading_add(&heading, begin->spec->eval.split, begin->test);
     smoe_heading_data(p->out, &heading, begin->spec);
     smoe_heading_model(p->out, begin->spec, begin->model);
+    if (p->init || begin->spec->train.optimizer.groups.count)
+        smoe_heading_optimizer(p->out, begin->spec, begin->model);
     smoe_cmd_print(p->out, "run         %s, steps %llu to %zu\n", begin->dir,
                    (unsigned long long)begin->step + 1, begin->spec->train.steps);
     fflush(p->out);
@@ -129,6 +131,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
     *p = (smoe_progress){.out = out,
                          .quiet = options->quiet,
                          .verbose = options->verbose,
+                         .init = options->init,
                          .json = options->json,
                          .lines = !options->quiet && !options->no_progress,
                          .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),

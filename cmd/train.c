@@ -11,7 +11,6 @@
 #include "spec/metrics.h"
 #include "base/stop.h"
 #include "spec/routers.h"
-#include "spec/schema.h"
 #include "bench/cost.h"
 #include "data/dataset.h"
 #include "inspect/inspect_events.h"
@@ -255,37 +254,13 @@ static smoe_fit fit_of(const smoe_options *options) {
     return options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
 }
 
-static char *value_text(const smoe_spec *spec, const char *key) {
-    return smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
-}
-
-/* Optimiser and schedule, and what is frozen. */
+/* The optimiser of a model that is not reserved. */
 static int print_optimizer(const train_job *job, size_t classes, smoe_err *err) {
-    const smoe_train_spec *train = &job->spec->train;
-    char *optimizer = value_text(job->spec, "train.optimizer.name");
-    char *schedule = value_text(job->spec, "train.schedule.name");
     smoe_model *model = NULL;
-    size_t frozen = 0;
-    int status = optimizer && schedule ? smoe_model_create(&model, job->spec, classes, err)
-                                       : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (status) goto out;
-    const smoe_params *params = smoe_model_params(model);
-    for (size_t i = 0; i < params->count; i++)
-        frozen += params->param[i].frozen && !params->param[i].state;
-    printf("optimizer   %s", optimizer);
-    if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
-        printf(", momentum %g", train->optimizer.momentum);
-    printf("; rate %g, %s", train->optimizer.lr, schedule);
-    if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
-        printf(", %zu steps of warm-up", train->schedule.warmup.steps);
-    if (frozen) printf("; %zu of %zu tensors frozen", frozen, params->count);
-    if (train->ema > 0) printf("; moving average with decay %g", train->ema);
-    putchar('\n');
-out:
+    if (smoe_model_create(&model, job->spec, classes, err)) return -1;
+    smoe_heading_optimizer(stdout, job->spec, model);
     smoe_model_free(model);
-    free(optimizer);
-    free(schedule);
-    return status;
+    return 0;
 }
 
 /* The source of the initial weights: *text, fresh, NULL without --init. */

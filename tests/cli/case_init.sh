@@ -108,6 +108,13 @@ status 0 smoe train tiny.yaml --dry-run --init dense model.moe.layers=none data.
     train.optimizer.name=sgd train.schedule.name=cosine train.schedule.warmup=2 'train.optimizer.groups=[{match: "blocks.0.*", frozen: true}]' -o dry >out
 grep -q '^start .*29 of 31 tensors .* initialised: head.weight, head.bias; not used: head.bias, head.weight' out || fail "$(cat out)"
 grep -qx 'optimizer   sgd, momentum 0.9; rate 0.003, cosine, 2 steps of warm-up; 12 of 31 tensors frozen' out || fail "$(cat out)"
+grep -qx 'tensors     blocks.0.\*: 12, frozen' out || fail "$(cat out)"
+status 0 smoe train tiny.yaml --no-progress --init dense model.moe.layers=none train.steps=8 -o told \
+    'train.optimizer.groups=[{match: "head.*", lr: 10, decay: 0}, {match: "*.bias", lr: 2}, {match: "pos_embed", until: 1}]' >/dev/null 2>err
+for line in 'optimizer   adam; rate 0.003, rsqrt, 2 steps of warm-up' 'tensors     head.\*: 2, rate times 10, decay 0' \
+    'tensors     \*.bias: 14, rate times 2' 'tensors     pos_embed: 1, rate times 1, frozen from step 1 on'; do
+    grep -qx "$line" err || fail "not said: $line: $(cat err)"
+done
 # The dry run reports this before, and refuses what training would refuse.
 status 0 smoe train tiny.yaml --dry-run --init dense data.image_size=24 model.moe.layers=none -o dry >out
 grep -qx 'start       31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' out || fail "$(cat out)"
