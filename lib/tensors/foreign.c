@@ -382,6 +382,11 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
                            smoe_safetensors_path(file), smoe_text_shown(t->name, shown, NAME));
         *count += parts;
     }
+    if (other && !smoe_safetensors_find(file, "cls_token"))
+        smoe_fail_more(&found, SMOE_USAGE,
+                       "%s: Hugging Face's ViT has a class token, and this model has none "
+                       "(model.head: token)",
+                       smoe_safetensors_path(file));
     if (!found.code) return 0;
     free(block);
     *tensors = NULL;

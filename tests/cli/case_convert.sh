@@ -46,6 +46,9 @@ cmp back.safetensors dense/ckpt/latest/model.safetensors || fail "other names an
 status 0 smoe eval hf.safetensors -q data.limit=100 >/dev/null
 status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
 grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has no such tensor" err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q model.moe.layers=none train.steps=4 -o mean >/dev/null
+status 2 smoe convert mean none.safetensors --type f32 --names hf 2>err
+grep -q "mean.*: Hugging Face's ViT has a class token, and this model has none (model.head: token)" err || fail "$(cat err)"
 # refused commands leave no files behind
 status 2 smoe convert run half.safetensors --type f32 2>err
 grep -q 'half.safetensors exists already' err || fail "$(cat err)"
