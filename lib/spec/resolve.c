@@ -476,6 +476,9 @@ static void check_text(smoe_reading *reading) {
     }
     if (!spec->text.tokenizer)
         clash(reading, KEYS("text.tokenizer"), "expected bytes, or the path of a tokenizer's file");
+    if (spec->text.pool == SMOE_POOL_LAST && spec->text.padding == SMOE_PADDING_MASKED)
+        clash(reading, KEYS("text.pool", "text.padding"),
+              "the last place of a short text is padding: use padding attended, or pool end");
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),

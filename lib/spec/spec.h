@@ -74,7 +74,8 @@ typedef enum smoe_loss {
 #undef TASK
 } smoe_loss;
 /* Which token of a text is its embedding, or the mean of them all. */
-typedef enum smoe_pool { SMOE_POOL_END, SMOE_POOL_FIRST, SMOE_POOL_MEAN } smoe_pool;
+typedef enum smoe_pool { SMOE_POOL_END, SMOE_POOL_FIRST, SMOE_POOL_MEAN, SMOE_POOL_LAST } smoe_pool;
+typedef enum smoe_padding { SMOE_PADDING_MASKED, SMOE_PADDING_ATTENDED } smoe_padding;
 typedef enum smoe_optimizer {
     SMOE_OPTIMIZER_ADAM,
     SMOE_OPTIMIZER_SGD,
@@ -200,6 +201,7 @@ typedef struct smoe_text_tower_spec {
     size_t vocabulary; /* 0: what the tokenizer says */
     bool causal;
     smoe_pool pool;
+    smoe_padding padding;
     double norm_eps;
 } smoe_text_tower_spec;
 

@@ -44,7 +44,7 @@ void smoe_text_embed_backward(const smoe_text_embed *l, const real *dx, const ui
     for (size_t task = 0; task < tasks; task++) {
         size_t at = task * COLUMNS, n = d - at < COLUMNS ? d - at : COLUMNS;
         for (size_t b = 0; b < B; b++)
-            for (size_t t = 0; t < lengths[b]; t++) {
+            for (size_t t = 0; t < (lengths ? lengths[b] : T); t++) {
                 const real *from = dx + (b * T + t) * d + at;
                 if (dtable) kern->add(dtable + tokens[b * T + t] * d + at, from, n);
                 if (dplace) kern->add(dplace + t * d + at, from, n);

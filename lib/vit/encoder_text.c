@@ -1,9 +1,11 @@
 /*
  * Texts: tokens, a tower without experts, one vector of it, a projection; see encoder.h. With
  * normed tokens x [T,W] of a text of n tokens and P [W,D]:
- *   out = pool(x) P,  pool: x_{n-1} (end), x_0 (first), or the mean of x_0 .. x_{n-1}
+ *   out = pool(x) P,  pool: x_{n-1} (end), x_0 (first), the mean of x_0 .. x_{n-1}, or x_{T-1}
+ *   (last)
  * A token attends to the n tokens of its text or, if causal, to those of them up to itself. No
- * token attends to padding, and padding is not pooled, so it has no gradient. There are no experts,
+ * token attends to padding, and padding is not pooled, so it has no gradient; where padding is
+ * attended (text.padding), every text has T tokens but for end and mean. There are no experts,
  * because their routers would also route padding. Names and layouts of the parameters are those of
  * open_clip's text tower.
  */
@@ -71,7 +73,7 @@ static int init(smoe_encoder *e, size_t N, smoe_err *err) {
     e->N = smoe_spec_embed(spec);
     e->build.model = &x->model;
     e->build.T = T;
-    e->build.padded = true;
+    e->build.padded = spec->text.padding == SMOE_PADDING_MASKED;
     e->build.norm_eps = spec->text.norm_eps;
     snprintf(e->build.prefix, sizeof e->build.prefix, "text.");
     if (spec->text.causal) {
@@ -123,10 +125,15 @@ static void cost(const smoe_encoder *e, smoe_costs *costs) {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* The share of row t of a text of n tokens in its pooled vector. */
-static real share_of(smoe_pool pool, size_t t, size_t n) {
-    if (pool == SMOE_POOL_MEAN) return t < n ? 1 / (real)n : 0;
-    return t == (pool == SMOE_POOL_END ? n - 1 : 0);
+/* The share of row t of a text of n tokens, padded to T, in its pooled vector. */
+static real share_of(smoe_pool pool, size_t t, size_t n, size_t T) {
+    switch (pool) {
+    case SMOE_POOL_END: return t == n - 1;
+    case SMOE_POOL_FIRST: return t == 0;
+    case SMOE_POOL_MEAN: return t < n ? 1 / (real)n : 0;
+    case SMOE_POOL_LAST: return t == T - 1;
+    }
+    return 0;
 }
 
 static void pool_tokens(const text_encoder *x, const size_t *lengths, size_t B) {
@@ -137,23 +144,28 @@ static void pool_tokens(const text_encoder *x, const size_t *lengths, size_t B) 
     for (size_t b = 0; b < B; b++) {
         real *out = x->features + b * W;
         memset(out, 0, W * sizeof *out);
-        for (size_t t = 0; t < lengths[b]; t++) {
-            real share = share_of(pool, t, lengths[b]);
+        for (size_t t = 0; t < T; t++) {
+            real share = share_of(pool, t, lengths[b], T);
             if (share > 0) kern->axpy(out, share, x->base.tower.out + (b * T + t) * W, W);
         }
     }
 }
 
-static smoe_pass pass_of(const smoe_inputs *in, const smoe_pass *pass) {
+/* Tokens of each text that attend and are attended to; NULL: all. */
+static const size_t *lengths_of(const smoe_encoder *e, const smoe_inputs *in) {
+    return e->build.padded ? in->lengths : NULL;
+}
+
+static smoe_pass pass_of(const smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     smoe_pass own = *pass;
-    own.lengths = in->lengths;
+    own.lengths = lengths_of(e, in);
     return own;
 }
 
 static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     text_encoder *x = (text_encoder *)e;
     size_t B = pass->images, W = e->tower.d;
-    const smoe_pass own = pass_of(in, pass);
+    const smoe_pass own = pass_of(e, in, pass);
     smoe_text_embed_forward(&x->embed, e->tower.in, in->tokens, B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, &own);
@@ -186,16 +198,16 @@ static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, T = e->build.T, W = e->tower.d;
     smoe_pool pool = e->build.spec->text.pool;
-    const smoe_pass own = pass_of(in, pass);
+    const smoe_pass own = pass_of(e, in, pass);
     smoe_clock_start(pass->clock);
     project_backward(x, dout, B);
     SMOE_SHARED(elementwise, B * T * W)
     for (size_t row = 0; row < B * T; row++)
-        kern->scale(x->dnormed + row * W, share_of(pool, row % T, in->lengths[row / T]),
+        kern->scale(x->dnormed + row * W, share_of(pool, row % T, in->lengths[row / T], T),
                     x->dfeatures + row / T * W, W);
     smoe_tower_backward(&e->tower, x->dstream, x->dnormed, &own);
     if (e->embed_trained)
-        smoe_text_embed_backward(&x->embed, x->dstream, in->tokens, in->lengths, B);
+        smoe_text_embed_backward(&x->embed, x->dstream, in->tokens, lengths_of(e, in), B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 

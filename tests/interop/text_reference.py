@@ -24,18 +24,24 @@ def row(numbers):
     print("    " + ", ".join(f"{x:.9g}" for x in numbers) + ",")
 
 
+def tower(**options):
+    made = TextTransformer(context_length=CONTEXT, vocab_size=VOCABULARY, width=WIDTH, heads=HEADS, layers=LAYERS,
+                           output_dim=EMBED, **options).eval()
+    own = made.state_dict()
+    made.load_state_dict({name: value("text." + name, t.shape) if t.is_floating_point() else t for name, t in own.items()})
+    return made
+
+
 def main():
-    tower = TextTransformer(context_length=CONTEXT, vocab_size=VOCABULARY, width=WIDTH, heads=HEADS, layers=LAYERS,
-                            output_dim=EMBED).eval()
-    own = tower.state_dict()
-    tower.load_state_dict({name: value("text." + name, t.shape) if t.is_floating_point() else t for name, t in own.items()})
     with torch.no_grad():
-        texts = tower(torch.tensor(TOKENS))
+        texts = tower()(torch.tensor(TOKENS))
         images = value("images", (len(TOKENS), EMBED))
         unit = torch.nn.functional.normalize
         logits = math.exp(1.5) * unit(images, dim=-1) @ unit(texts, dim=-1).T
-    print("/* Written by text_reference.py: texts [4,5], similarities [4,4] at a factor of exp(1.5). */")
-    for numbers in texts.tolist() + logits.tolist():
+        unmasked = [tower(no_causal_mask=True, pool_type=pool)(torch.tensor(TOKENS)) for pool in ("argmax", "first", "last")]
+    print("/* Written by text_reference.py: texts [4,5], similarities [4,4] at a factor of exp(1.5); texts of towers without a mask,")
+    print(" * pooled at the end token, the first, and the last place. */")
+    for numbers in texts.tolist() + logits.tolist() + [text for texts in unmasked for text in texts.tolist()]:
         row(numbers)
 
 

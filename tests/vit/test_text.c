@@ -187,26 +187,34 @@ static real formula(const char *name, bool one, size_t i) {
     return (real)(float)(one + sin(1.3 * (double)i + letters) / 3);
 }
 
+#define UNMASKED PAIRS "text.embed=5 text.causal=false text.padding=attended "
+enum { END = 257, START = 256 };
+static const double clip_right[] = {
+#include "../interop/text_expected.def"
+};
+static const uint32_t clip_tokens[B * T] = {START, 7, 3, 9,   1, END, START, 7,   END, 0, 0,   0,
+                                            START, 2, 2, END, 0, 0,   START, 100, 7,   3, END, 0};
+static const size_t clip_lengths[B] = {6, 3, 4, 5};
+
+static void set_by_formula(models_rig *r) {
+    for (size_t i = 0; i < r->params->count; i++) {
+        const smoe_param *p = &r->params->param[i];
+        bool one = strstr(p->name, "ln_") && strstr(p->name, "weight");
+        if (strncmp(p->name, "text.", 5)) continue;
+        for (size_t k = 0; k < p->size; k++) r->params->w[p->offset + k] = formula(p->name, one, k);
+    }
+}
+
 /* Embeddings and similarities equal those of open_clip for the same weights, to 1e-5: sums in
  * another order, over 8 and 32 numbers of about 1, there in single precision. */
 static void as_open_clip(void **state) {
     (void)state;
-    enum { D = 5, END = 257, START = 256 };
-    static const double right[] = {
-#include "../interop/text_expected.def"
-    };
-    static const uint32_t tokens[B * T] = {START, 7, 3, 9,   1, END, START, 7,   END, 0, 0,   0,
-                                           START, 2, 2, END, 0, 0,   START, 100, 7,   3, END, 0};
-    static const size_t full[B] = {6, 3, 4, 5};
+    enum { D = 5 };
+    const double *right = clip_right;
     models_rig r;
     assert_true(models_make(&r, PAIRS "text.embed=5", B, true));
-    for (size_t i = 0; i < r.params->count; i++) {
-        const smoe_param *p = &r.params->param[i];
-        bool one = strstr(p->name, "ln_") && strstr(p->name, "weight");
-        if (strncmp(p->name, "text.", 5)) continue;
-        for (size_t k = 0; k < p->size; k++) r.params->w[p->offset + k] = formula(p->name, one, k);
-    }
-    smoe_model_forward_texts(r.model, tokens, full, &r.pass);
+    set_by_formula(&r);
+    smoe_model_forward_texts(r.model, clip_tokens, clip_lengths, &r.pass);
     const real *texts = smoe_model_texts(r.model);
     for (size_t i = 0; i < B * D; i++) assert_close(texts[i], right[i], 1e-5);
     real images[B * D];
@@ -216,6 +224,24 @@ static void as_open_clip(void **state) {
     smoe_pairs_forward(&pairs, images, texts, B);
     for (size_t i = 0; i < B * B; i++) assert_close(pairs.logits[i], right[B * D + i], 1e-5);
     models_free(&r);
+}
+
+/* Towers without a mask, which attend to padding, pooled in three places. */
+static void as_open_clip_without_mask(void **state) {
+    (void)state;
+    enum { D = 5 };
+    static const char *const keys[] = {UNMASKED "text.pool=end", UNMASKED "text.pool=first",
+                                       UNMASKED "text.pool=last"};
+    for (size_t k = 0; k < 3; k++) {
+        models_rig r;
+        assert_true(models_make(&r, keys[k], B, true));
+        set_by_formula(&r);
+        smoe_model_forward_texts(r.model, clip_tokens, clip_lengths, &r.pass);
+        const real *texts = smoe_model_texts(r.model);
+        for (size_t i = 0; i < B * D; i++)
+            assert_close(texts[i], clip_right[B * D + B * B + k * B * D + i], 1e-5);
+        models_free(&r);
+    }
 }
 
 /* A step's gradients, with one thread and with three. */
@@ -309,6 +335,9 @@ static void gradients(void **state) {
         PAIRS "text.causal=false text.pool=first",
         PAIRS "text.pool=mean text.embed=5 model.dropout=0.2",
         PAIRS "text.embed=3 model.head=map model.gelu=quick",
+        PAIRS "text.causal=false text.padding=attended text.pool=last",
+        PAIRS "text.causal=false text.padding=attended text.pool=mean",
+        PAIRS "text.padding=attended text.pool=last",
         PAIRS "text.width=12 text.heads=3 text.norm_eps=1e-3 model.head=token",
         PAIRS "model.moe.router=tokens-choice model.moe.aux_weight=2",
         "train.loss=contrastive-sigmoid " SIZES,
@@ -331,10 +360,15 @@ static void gradients(void **state) {
 int main(void) {
     smoe_threads_set(1); /* models are too small to share */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(padding_is_not_seen),  cmocka_unit_test(causal_or_not),
-        cmocka_unit_test(similarities_by_hand), cmocka_unit_test(names_and_shapes),
-        cmocka_unit_test(as_open_clip),         cmocka_unit_test(same_bits),
-        cmocka_unit_test(locked_image_tower),   cmocka_unit_test(gradients),
+        cmocka_unit_test(padding_is_not_seen),
+        cmocka_unit_test(causal_or_not),
+        cmocka_unit_test(similarities_by_hand),
+        cmocka_unit_test(names_and_shapes),
+        cmocka_unit_test(as_open_clip),
+        cmocka_unit_test(as_open_clip_without_mask),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(locked_image_tower),
+        cmocka_unit_test(gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
