@@ -14,7 +14,8 @@ static int common(char **override, size_t *count, const smoe_options *options, s
     for (size_t i = 0; i < options->overrides; i++) {
         char *text = options->override[i];
         if (!strncmp(text, "model.moe.router=", 17))
-            return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers", text);
+            return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers",
+                             text);
         if (strncmp(text, "seed=", 5)) override[(*count)++] = text;
     }
     return 0;

@@ -97,8 +97,8 @@ static void match_key(void *user, const char *key, const char *type, const char 
     if (i == v->length && !key[i]) v->key = key;
 }
 
-/* Specs are not read from the environment. A variable with the name of a key is an error, so that
- * nobody believes it has an effect. Other variables are ignored. */
+/* Specs are not read from the environment. A variable with the name of a key is an error, since its
+ * user would expect an effect. Other variables are ignored. */
 static int check_environment(smoe_err *err) {
     static const char prefix[] = "SMOE_";
     for (char **entry = environ; *entry; entry++) {

@@ -161,8 +161,8 @@ static int print_primary(const smoe_results *r, const smoe_options *options, smo
     return finish(&table, options, err);
 }
 
-/* Is a metric printed where there are many differences? The figure's is, and precision and loss
- * are. */
+/* Whether a metric is printed where there are many differences: that of the figure, precision and
+ * loss are. */
 static bool is_first(const smoe_results *r, size_t metric) {
     return metric == smoe_results_first(r, r->sweep->figure.y) ||
            smoe_outcomes_column(r->measured->metric[metric]) >= 0;

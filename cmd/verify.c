@@ -46,7 +46,7 @@ static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t point, smoe_
 }
 
 /* Evaluates a trained cell again at the points whose results are lost; all of them where one is
- * damaged. Whoever runs the cell has its claim, and does it himself. */
+ * damaged. A process that runs the cell has its claim, and evaluates it itself. */
 static int evaluate_again(smoe_sweep *sweep, size_t i, const char *dir, bool damaged,
                           smoe_err *err) {
     static const smoe_evaluations_options how = {0};

@@ -42,7 +42,7 @@ int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRI
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
 #if defined __clang_analyzer__ && !defined SMOE_ERR_C
-/* The analyser does not see that these return -1, and would follow paths that there are not. */
+/* The analyser does not see that these return -1, and would follow paths that do not exist. */
 static inline int smoe_failed(int status) {
     (void)status;
     return -1;

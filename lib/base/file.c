@@ -293,7 +293,7 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) {
     return failed ? -1 : 0;
 }
 
-/* Is the file with that name a temporary one of a process that is gone? */
+/* Whether the file with that name is a temporary one of a process that is gone. */
 static bool is_dead(const char *path, const char *name) {
     enum { SECONDS = 60 };
     struct stat there;

@@ -128,7 +128,8 @@ enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *param, uint64_t seed, size_t first,
                         size_t count);
 
-/* Elements of all parameters that are a state: as many numbers are counted in a pass for them. */
+/* Elements of all parameters that are a state; so many numbers are counted for them in each
+ * pass. */
 size_t smoe_params_counted(const smoe_params *params);
 
 /* The number of trained parameters; and the number of gradients that have to be in memory, which

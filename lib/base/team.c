@@ -12,7 +12,7 @@ int smoe_team_for(size_t size, int threads) {
 
 /* One per process, like OpenMP's threads. */
 static struct {
-    smoe_worked *worked; /* NULL: nobody watches */
+    smoe_worked *worked; /* NULL: no time is measured */
     int threads;
     double start, inside;         /* when watching began; seconds within blocks since */
     int done;                     /* threads that have ended the block they are in, */

@@ -37,7 +37,7 @@ typedef struct smoe_bench {
     double params;
     smoe_bench_pass train, infer;     /* `train` is all zero with a file of weights */
     smoe_machine best, median;        /* between the rounds */
-    double planned_bytes, peak_bytes; /* the latter without the machine peaks */
+    double planned_bytes, peak_bytes; /* the latter without the buffers for measuring peaks */
     double data_s; /* processor time of making a training batch, which happens beside the step;
                       0 where the spec's data cannot be opened */
     double weight_bytes; /* of a file of weights; 0 without one */

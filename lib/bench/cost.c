@@ -8,9 +8,9 @@
  *
  *   forward   33 L m d + 9 h (dense m + MoE r) + 4 L a m^2
  *             + MoE (8 m S a softmaxed side | 4 m E Be)
- *   training  4 times that, and 1 FLOP an image for each parameter outside the experts
+ *   training  4 times that, and 1 FLOP per image for each parameter outside the experts
  *
- * with m tokens, r expert rows an image, a heads. The constants are rough counts of norms, biases,
+ * with m tokens, r expert rows per image, a heads. The constants are rough counts of norms, biases,
  * GELU and softmaxes; the last two are what fits the training totals of Soft MoE Tables 2 and 9.
  */
 #include "bench/cost.h"

@@ -28,7 +28,7 @@ typedef struct smoe_cost {
     double train_exaflop; /* flops_train_per_image * batch_size * steps / 1e18; the full count: the
                              Soft MoE paper prints half of it, the V-MoE paper all */
     struct {
-        double weights;     /* 4 a parameter */
+        double weights;     /* 4 per parameter */
         double gradients;   /* 4, or 0 where factored; of G pieces 1 + log2 G times that */
         double optimizer;   /* 8 (Adam) or 4 (SGD) */
         double activations; /* of a training step, piece by piece */

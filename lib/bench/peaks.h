@@ -18,7 +18,7 @@ typedef struct smoe_machine {
 
 typedef struct smoe_peaks {
     int threads;
-    double bytes; /* of the machine peaks themselves */
+    double bytes; /* of the buffers for measuring */
     smoe_arena arena;
     real *square[3], *slab;
     /* [read_bytes] what is read alone: the slab, or a file of weights */

@@ -45,7 +45,7 @@ typedef struct smoe_comparison {
 } smoe_comparison;
 
 /* SMOE_USAGE: columns that neither of the tables has, values that nothing in it has, or settings
- * that leave nothing in it with a counterpart. `from` is who wants them, for messages
+ * that leave nothing in it with a counterpart. `from` says where they were given, for messages
  * ("--reference"). */
 int smoe_compare_check(const smoe_combinations tables[2], const char *settings, const char *from,
                        smoe_err *err) SMOE_MUST_CHECK;

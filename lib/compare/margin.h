@@ -8,8 +8,8 @@
 /* The margin of a metric; NAN: none. `text` may be NULL. */
 double smoe_margin_of(const char *text, const char *metric);
 
-/* SMOE_USAGE: no positive numbers, or metrics that nobody measures; `from` is who wants them, for
- * the message. */
+/* SMOE_USAGE: no positive numbers, or metrics that are not measured; `from` says where they were
+ * given, for the message. */
 int smoe_margin_check(const char *text, const char *from, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Do two groups differ in no column but this and the seed? */
+/* Whether two groups differ in no column but this one and the seed. */
 static bool on_a_line(const smoe_measures *m, size_t a, size_t b, size_t column) {
     for (size_t c = 0; c < m->columns; c++)
         if (c != column && c != m->seed &&

@@ -10,7 +10,7 @@ typedef struct smoe_trend {
     size_t groups;
     smoe_paired paired; /* the slope */
     double p;           /* that there is none */
-    bool time;          /* of a metric that tells of the clock, which gets no verdict */
+    bool time;          /* of a time or a rate, which gets no verdict */
 } smoe_trend;
 
 typedef struct smoe_trends {

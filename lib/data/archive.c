@@ -232,7 +232,7 @@ static int archive_failed(const opened *o, const char *path, const char *name, s
 }
 
 /* libarchive's read callback: the next block inflated; 0 at the end, once the checksum was found to
- * agree; -1 where archive_failed has something to say. */
+ * agree; -1 on failure, of which archive_failed gives the reason. */
 static la_ssize_t inflate_block(struct archive *a, void *user, const void **block) {
     opened *o = user;
     errno = 0;

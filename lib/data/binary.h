@@ -22,7 +22,7 @@ typedef struct smoe_binaries {
     size_t count;
 } smoe_binaries;
 
-/* Is this base one of those wanted? */
+/* Whether the base is one of those wanted. */
 typedef bool smoe_binary_wanted(const void *user, const char *base);
 
 /* Reads every wanted file of set->path, at its top or one folder below. None at all is not an

@@ -60,8 +60,8 @@ struct smoe_dataset {
     size_t *part_at, parts;
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
-    bool tolerant;      /* of any number of them */
-    smoe_others others; /* files among the images that are none */
+    bool tolerant;      /* any number of images may be left out */
+    smoe_others others; /* files among the images that are not images */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees it */

@@ -90,7 +90,8 @@ static int check_spelling(listing *l, const smoe_member *member, const parts *p,
     return smoe_folder_prefix(l->set, member->name, err);
 }
 
-/* What must not be there. In a split that may stand in it is remembered, and passed over. */
+/* A file that must not be there. In the split that may stand in, it is passed over, and the error
+ * is kept in case that split is used. */
 static int foreign(listing *l, const smoe_member *member, const parts *p, const char *problem,
                    smoe_err *err) {
     smoe_err why = {0};
@@ -132,7 +133,7 @@ static int list_image(listing *l, const smoe_member *member, const parts *p, smo
     return -1;
 }
 
-/* Remembers a name that is no split's. */
+/* Remembers a name that is not that of a split. */
 static void note_other(listing *l, const char *name, bool folder) {
     char first[64], shown[64];
     snprintf(first, sizeof first, "%.*s%s", (int)strcspn(name, "/"), name,
@@ -156,8 +157,8 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
     }
     if (picture && l->collect[LOOSE]) return list_image(l, member, p, err);
     if (!member->folder && p->depth > 1) smoe_dataset_count_other(&l->passed, member->name);
-    /* Folders that are not ours are not entered, but one that the splits may lie in, and a few to
-     * see whether they have images. */
+    /* Other folders are not entered, except one in which the splits may lie, and a few to see
+     * whether they have images. */
     return member->folder && !l->collect[LOOSE] && p->depth > (l->loose ? 1 : 2);
 }
 

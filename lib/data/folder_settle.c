@@ -162,7 +162,7 @@ static int place_of(const listing *l, const image *a, size_t folder, size_t *pla
                      smoe_labels_line(l->folder->labels, a->row), given);
 }
 
-/* Without a row and without a folder that is a class: left out, or the end. */
+/* An image that has neither a row nor a folder for its class is left out, or is an error. */
 static int without_label(listing *l, const image *a, smoe_err *err) {
     smoe_err why = {0};
     smoe_fail(&why, SMOE_DATA, "no row in %s, and no folder that is a class",
@@ -173,7 +173,7 @@ static int without_label(listing *l, const image *a, smoe_err *err) {
     return -1;
 }
 
-/* Two images for one row, or none. */
+/* Every row must have an image. */
 static int check_rows(listing *l, const char **seen, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     for (uint32_t row = 1; row <= smoe_labels_rows(t); row++) {
@@ -350,8 +350,8 @@ static void hold_out(const listing *l, bool *held, uint32_t *order, size_t n, co
     for (size_t i = 0; i < count; i++) held[order[i]] = true;
 }
 
-/* Parts the images of train, which are sorted by class or have a label from the table: what is held
- * out is `used`, which may be train itself. */
+/* Divides the images of train, which are sorted by class or have labels from the table. `used` says
+ * which part is kept: train, or what is held out. */
 static int split_train(listing *l, size_t used, smoe_err *err) {
     images *list = &l->found[TRAIN];
     bool *held = calloc(list->count, sizeof *held), *part = calloc(list->count, sizeof *part);

@@ -8,7 +8,7 @@
  *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
  *   evaluation    places [t*B, (t+1)*B) of smoe_dataset_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
- *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
+ *   mixup         stream MIXUP(seed, t), one lambda per batch, image b mixed with b+1 (the last
  *                 of a piece with its first)
  *   CutMix        stream CUTMIX(seed, t), one box per batch and the same neighbours; where mixup is
  *                 on too, its first number says which of the two the batch gets

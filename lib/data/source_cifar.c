@@ -4,7 +4,7 @@
  * 32, rows top down.
  *   cifar10   train: data_batch_*.bin in the order of their names   test: test_batch.bin
  *   cifar100  train: train.bin                                      test: test.bin
- * Any number of records a file, plain or .gz, in a directory, in an archive, or one file alone.
+ * Any number of records per file, plain or .gz, in a directory, in an archive, or one file alone.
  * There is no third split: val is refused.
  */
 #include "data/binary.h"

@@ -164,7 +164,8 @@ static void paint_cell(const smoe_dataset *set, const facts *f, float *canvas, f
         memcpy(corner + y * width, texture + y * f->side, f->side * sizeof *texture);
 }
 
-/* Grey, noise (16 bits of a random word a sample, of which 12 say which quantile) and rounding. */
+/* Grey, noise (16 bits of a random word per sample, of which 12 say which quantile) and
+ * rounding. */
 static void develop(smoe_image *out, const float *canvas, const facts *f, smoe_rng *rng) {
     size_t samples = out->width * out->height * out->channels;
     uint64_t word = 0;

@@ -1,13 +1,12 @@
 /*
  * `image-folder`: images in folders that are their classes, or with a table of labels, in a
- * directory or an archive. Which images there are says folder_list.c; here they are read.
+ * directory or an archive. folder_list.c finds the images; here they are read.
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
  *           originals are not wanted
  *   bytes   the files as they are, decoded when asked for; compressed archives always end here
- *           otherwise, and are refused when even that does not fit: unpacking them is the honest
- *           remedy
+ *           otherwise, and are refused when even that does not fit: they must be unpacked
  *   disk    a directory or a plain tar whose images are read again each time
  * Every header is checked at opening; images that fit in data.cache_mb are also decoded once then,
  * so that damage is found before training starts. With data.on_error skip every image is decoded

@@ -74,7 +74,8 @@ static void set_luma(float *out, const float *rgb, float wanted) {
                                : rgb[c] + (1 - rgb[c]) * (wanted - have) / (1 - have);
 }
 
-/* Classes: every combination of the outer products, which are independent otherwise. */
+/* Classes: every combination of the chosen factors; the other factors are independent of the
+ * class. */
 typedef struct factors {
     size_t hues, textures; /* that classes tell apart, or 1 */
 } factors;
@@ -294,7 +295,7 @@ static void paint_background(float *rgb, size_t size, const scene *s) {
         }
 }
 
-/* Grain (one byte of a random word a pixel) and rounding to the bytes of the image. */
+/* Grain (one byte of a random word per pixel) and rounding to the bytes of the image. */
 static void develop(smoe_image *out, const float *rgb, float grain, smoe_rng *rng) {
     size_t pixels = out->width * out->height, channels = out->channels;
     uint64_t word = 0;

@@ -68,7 +68,7 @@ size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, si
 typedef struct smoe_moe_shape {
     size_t images, T; /* of the group: images, tokens */
     size_t E, P, S;   /* experts; slots or places of each; S = E*P, the most rows of a group */
-    size_t K;         /* choices of a token that buffers are for; 0: nobody chooses */
+    size_t K;         /* choices of a token that buffers are for; 0: there are no choices */
     double capacity;  /* C, as requested */
 } smoe_moe_shape;
 smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens);

@@ -157,7 +157,7 @@ json_t *smoe_groups_json(const smoe_groups *groups);
 /* Likewise lists of templates. */
 char *smoe_prompts_yaml(const smoe_prompts *prompts);
 json_t *smoe_prompts_json(const smoe_prompts *prompts);
-/* Adds one; problem where there are too many, or it is none. */
+/* Adds a template; -1 with `problem` if there are too many, or if it is not valid. */
 int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem);
 /* The text in double quotes, as YAML has it. */
 void smoe_value_put_quoted(FILE *out, const char *text);

@@ -107,11 +107,12 @@ typedef struct smoe_data_spec {
     size_t image_size, channels;
     smoe_series mean, std; /* of the channels, on the scale to 1 */
     size_t limit;          /* images of a split, 0 all */
-    size_t classes;        /* 0: what the data says */
+    size_t classes;        /* 0: as many as the data has */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
     char *labels;     /* a table of the labels of image-folder, found as path is; or NULL */
-    double holdout;   /* 0: the data says what is test and val. webdataset: so many shards are, of
-                       image-folder this share of each class */
+    /* For test and val: the number of shards of webdataset, or the share of each class of
+     * image-folder; 0: the data has these splits. */
+    double holdout;
     smoe_on_error on_error;
     char *caption; /* of webdataset: txt, or json.FIELD */
     size_t shuffle_buffer;
@@ -494,10 +495,9 @@ double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
  * for fixed routers the number that the tokens need, ceil(tokens / E). */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
-/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a
+/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices per
  * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at
- * least 1, then
- * the multiple. */
+ * least 1, then the multiple. */
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in

@@ -19,7 +19,7 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t carried; /* updates of the run whose moments this one started with; 0: none */
     /* For detecting files that do not belong together; 0: unknown. */
     uint64_t recorded; /* step of the last record in metrics.jsonl */
-    uint64_t records;  /* how many it has; smoe_run_checkpoint knows */
+    uint64_t records;  /* how many records it has; set by smoe_run_checkpoint */
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes */
     const char *names; /* these names as a list in JSON, for the model's file; borrowed; NULL: none.
@@ -35,7 +35,8 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether what smoe_checkpoint_write would write of the slabs is finite: else SMOE_NONFINITE, as
- * there. It looks itself; this is for processes that have tensors which others write. */
+ * there. smoe_checkpoint_write checks this itself; the function is for processes with tensors that
+ * another process writes. */
 int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
                            smoe_err *err) SMOE_MUST_CHECK;
 

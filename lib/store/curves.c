@@ -132,7 +132,7 @@ int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err
 }
 
 /* STATUS of a run that goes on says which process has it, and on which machine. Its lock is not
- * tried: who tries it has it for a moment. */
+ * tried, because trying means holding it for a moment. */
 static bool is_gone(long pid, const char *host) {
     char here[256] = "";
     (void)!gethostname(here, sizeof here - 1);

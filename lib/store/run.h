@@ -60,7 +60,7 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) S
 /* The file of a run with the outcomes of the images of its last evaluation. */
 #define SMOE_RUN_OUTCOMES "outcomes.npy"
 
-/* Writes outcome [images, 2] (train/trainer.h) to that file; removes the file if images is 0. */
+/* Writes outcome [images, 2] (train/evaluate.h) to that file; removes the file if images is 0. */
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
                       smoe_err *err) SMOE_MUST_CHECK;
 

@@ -33,7 +33,7 @@ static void place_here(char place[PLACE]) {
 }
 
 /* When a process began, in ticks since the start of the machine; 0: it is not there, or it has
- * ended. So another one with its number is not taken for it. */
+ * ended. So a later process with the same number is not mistaken for it. */
 static uint64_t began(pid_t pid) {
     char name[64], text[1024], state = 'X';
     uint64_t start = 0;

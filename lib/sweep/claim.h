@@ -6,8 +6,8 @@
  *
  * The claim of a process that is gone is taken over: at once on the same machine, where that can be
  * seen; from another machine when it has not been renewed for its lease, as measured by the clock
- * of whoever waits for it. Clocks of machines are never compared. Of several processes that take
- * over the same claim one succeeds: that which holds a claim on doing so.
+ * of the process that waits for it. Clocks of machines are never compared. Of several processes
+ * that take over the same claim one succeeds: that which holds a claim on doing so.
  */
 #ifndef SMOE_CLAIM_H
 #define SMOE_CLAIM_H
@@ -50,8 +50,8 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
 int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_claim_release(smoe_claim *claim);
 
-/* Who holds it, "process 123 on host", fresh; NULL: nobody, as far as can be seen. From another
- * machine the age of the file must do. */
+/* The holder, "process 123 on host", fresh; NULL: none, as far as can be seen. Of a holder on
+ * another machine only the age of the file is known. */
 char *smoe_claim_holder(const char *path);
 
 #endif

@@ -63,7 +63,7 @@ static int check_keys(const smoe_axes *axes, smoe_err *err) {
     return status;
 }
 
-/* Have the two models the same parameters? */
+/* Whether the two models have the same parameters. */
 static bool same_parameters(smoe_model *a, smoe_model *b) {
     const smoe_params *p = smoe_model_params(a), *q = smoe_model_params(b);
     bool same = p->count == q->count;
@@ -80,8 +80,8 @@ static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_poin
     return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
 }
 
-/* Can the trial, whose model is given, be evaluated at the point? Problems are added to err.
- * Columns that have an effect there are marked. */
+/* Checks that the trial, whose model is given, can be evaluated at the point. Problems are added to
+ * err. Columns that have an effect there are marked. */
 static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_point *point,
                        const smoe_axis *columns, bool *acts, smoe_err *err) {
     smoe_spec spec;

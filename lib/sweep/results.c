@@ -54,7 +54,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     return text;
 }
 
-/* The trials as runs of a table. setting [trials] is for the table to borrow. */
+/* The trials as runs of a table. The table borrows setting [trials]. */
 static int measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep,
                    smoe_err *err) {
     *m = (smoe_measures){.column = sweep->column,

@@ -250,7 +250,8 @@ static char *y_label_of(const plan *p) {
                             p->images);
 }
 
-/* One group as a dashed line at its height; a line of them has it said in the key. */
+/* A single reference is drawn as a dashed line at its height; a line of references is named in the
+ * key. */
 static int mark_reference(plan *p) {
     if (p->references == 1 && p->r->measured->groups > 1) {
         p->figure.level_title = "reference";

@@ -187,7 +187,7 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
     }
     smoe_claim_release(&w.claim);
     if (bad) return -1;
-    /* One that was lost is another's; it may become free again. */
+    /* A claim that was lost belongs to another process; the trial may become free again. */
     r->settled[w.trial] = !w.lost && (trial->state != SMOE_TRIAL_OPEN || stopped);
     r->failed += trial->state == SMOE_TRIAL_FAILED;
     r->trial[w.trial].running = false;
@@ -208,7 +208,7 @@ static int reap(runner *r, smoe_err *err) {
     return 0;
 }
 
-/* Renews the claims. Whoever has lost one must no longer write. */
+/* Renews the claims. A trial whose claim is lost must no longer write. */
 static void renew(runner *r) {
     for (size_t i = 0; i < r->running; i++) {
         worker *w = &r->worker[i];
@@ -239,7 +239,7 @@ static void wait_for_news(const runner *r) {
     if (r->stopping || !stop || !*stop) sigtimedwait(&ends, NULL, &moment);
 }
 
-/* Starts trials until all jobs are taken. *held: some trial is another process's. */
+/* Starts trials until all jobs are taken. *held: another process runs one of the trials. */
 static int fill(runner *r, bool *held, smoe_err *err) {
     *held = false;
     for (size_t i = 0; i < r->sweep->trials && r->running < r->jobs; i++) {

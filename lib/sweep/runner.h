@@ -31,12 +31,11 @@ typedef struct smoe_runner_observer {
 typedef struct smoe_runner_options {
     size_t jobs; /* trials at once, at least 1; each has its share of the caller's threads */
     bool retry_failed, fail_fast; /* those that failed earlier; the first failure stops all */
-    volatile sig_atomic_t
-        *save; /* set: every running trial writes a checkpoint and goes on; set to 0
-                                    then; may be NULL */
-    const volatile sig_atomic_t *stop; /* set: every running trial writes a checkpoint, and the
-                                          sweep ends. NULL: nobody asks */
-    int argc;                          /* the command line, for env.json */
+    /* Set: every running trial writes a checkpoint and goes on; set to 0 then; may be NULL. */
+    volatile sig_atomic_t *save;
+    /* Set: every running trial writes a checkpoint, and the sweep ends; may be NULL. */
+    const volatile sig_atomic_t *stop;
+    int argc; /* the command line, for env.json */
     char *const *argv;
     const smoe_runner_observer *observer; /* may be NULL */
 } smoe_runner_options;

@@ -101,8 +101,8 @@ void smoe_axes_free(smoe_axes *axes);
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
  * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE), and so is
- * an override, of a key that is swept or not, that has no effect in any trial; what else of the
- * spec has none is named in sweep->remarks. */
+ * an override, of a key that is swept or not, that has no effect in any trial; values of the spec's
+ * file without effect are named in sweep->remarks. */
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;

@@ -21,8 +21,9 @@ static int no_memory(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
 }
 
-/* What the manifest is called between the removal of a sweep and the one that replaces it: a folder
- * with other files in it is still known for a sweep's, should the process be killed then. */
+/* What the manifest is called between the removal of a sweep and the one that replaces it: if the
+ * process is killed in between, a folder with other files is still recognised as that of a
+ * sweep. */
 #define REMOVED "cells.jsonl" SMOE_FILE_TEMPORARY "removed"
 
 static int remove_in(const char *dir, const char *name, smoe_err *err) {
@@ -49,7 +50,7 @@ static int is_foreign(const struct dirent *entry) {
            strncmp(entry->d_name, temporary, sizeof temporary - 1);
 }
 
-/* Is it a folder without entries of the kind? */
+/* Whether it is a folder without entries of the kind. */
 static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
     struct dirent **list = NULL;
     int count = scandir(folder, &list, kind, NULL);
@@ -267,7 +268,8 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_sweep_remove(const char *dir, smoe_err *err) {
-    /* How cells went is the first to go: a sweep whose removal was interrupted runs them again. */
+    /* The outcomes of cells are removed first: a sweep whose removal was interrupted runs them
+     * again. */
     static const char *const written[] = {"results.csv",
                                           "summary.csv",
                                           "summary.md",

@@ -1,4 +1,4 @@
-/* Packing a sweep; see pack.h. libarchive writes the tar.gz, which any tool unpacks. */
+/* Packing a sweep; see sweep_pack.h. libarchive writes the tar.gz, which any tool unpacks. */
 #include "sweep/sweep_pack.h"
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"

@@ -1,4 +1,4 @@
-/* The plan of a sweep; see show.h. */
+/* The plan of a sweep; see sweep_plan.h. */
 #include "sweep/sweep_plan.h"
 #include "compare/compare.h"
 #include "compare/margin.h"

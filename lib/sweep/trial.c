@@ -39,7 +39,8 @@ int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsig
                      smoe_claim_seen *seen, smoe_err *err) {
     char *path = claim_path(sweep, i, "claim");
     char *claims = smoe_text_format("%s/claims", sweep->dir);
-    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
+    /* The folder is missing if a removal was interrupted, or if the sweep was copied without it:
+     * then no cell is claimed or done. */
     int status = path && claims ? smoe_file_make_folder(claims, err) : no_memory(sweep->dir, err);
     int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
     free(claims);

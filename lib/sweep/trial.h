@@ -16,12 +16,12 @@ char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
  */
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
-/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest.
- * */
+/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the
+ * rest. */
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
                      smoe_claim_seen *seen, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Who runs it, see smoe_claim_holder; NULL: nobody. */
+/* The process that runs it, see smoe_claim_holder; NULL: none. */
 char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
 
 /* Reads the outcome of the trial, if it has ended. */

@@ -336,7 +336,7 @@ int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *
 
 /* ---- to the names of others ------------------------------------------------------------------ */
 
-/* Adds the tensors that a tensor becomes, with their names in `letters`; returns their number. */
+/* Adds the tensors that a tensor becomes, with their names in `name`; returns their number. */
 static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) {
     size_t count = 0;
     char number[16] = "";

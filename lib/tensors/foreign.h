@@ -13,7 +13,7 @@
 bool smoe_foreign_begins(const void *bytes, size_t size);
 
 /* The whole file in `bytes` as safetensors, in new memory *made. SMOE_DATA names path, member and
- * place, and for a .pth with more than tensors the command that converts it. */
+ * place, and for a .pth that has more than tensors the command that converts it. */
 int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
                          const char *path, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does any slab have a parameter of this name? */
+/* Whether any slab has a parameter of this name. */
 static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,
                   const char *name) {
     for (size_t s = 0; s < count; s++) {

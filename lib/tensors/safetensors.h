@@ -44,10 +44,9 @@ struct smoe_tensor {
         *type; /* the format's word for dtype, "F32", when read; not looked at when written */
 };
 
-/* A file opened for reading: mapped, the header validated completely; or another program's file,
- * converted in memory (tensors/foreign.h) (duplicate names, holes,
+/* A file opened for reading: mapped, and its header validated completely (duplicate names, holes,
  * overlaps, ends past the file, sizes that disagree with the shape: SMOE_DATA naming file and
- * tensor or offset). */
+ * tensor or offset); or a file of another program, converted in memory (tensors/foreign.h). */
 typedef struct smoe_safetensors smoe_safetensors;
 /* Where there is no file of that name, but an index of several (tensors/shards.h), or `path` is
  * one, all of them are opened as one. */

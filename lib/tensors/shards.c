@@ -242,7 +242,7 @@ int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) 
     return status;
 }
 
-/* ---- one file or several ---------------------------------------------------------------------- */
+/* ---- one file or several ------------------------------------------------------------------- */
 
 /* All files of an index as one, with this program's names. */
 static int open_shards(smoe_safetensors **result, const char *index, smoe_err *err) {

@@ -1,5 +1,5 @@
 /* Evaluation of a task that compares images with captions: its loss, retrieval over the whole split
- * and zero-shot classification; see trainer.h. */
+ * and zero-shot classification; see evaluate.h. */
 #include "train/evaluate.h"
 #include "train/nonfinite.h"
 #include "train/retrieval.h"

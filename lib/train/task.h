@@ -30,7 +30,8 @@ typedef struct smoe_task {
     double (*probability)(const real *logits, size_t N, size_t c);
 } smoe_task;
 
-/* Has the top class of an image, the lowest index among equals, a positive target? Both [N]. */
+/* Whether the top class of an image, the lowest index among equals, has a positive target. Both
+ * [N]. */
 bool smoe_task_correct(const real *logits, const real *target, size_t N);
 
 const smoe_task *smoe_task_of(smoe_loss loss);

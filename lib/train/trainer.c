@@ -32,7 +32,7 @@ typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
     smoe_comm alone, *comm;
-    bool chief; /* the process that writes the run directory and speaks */
+    bool chief; /* the process that writes the run directory and calls the observer */
     smoe_dataset *train, *test;
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
     smoe_safetensors *init;    /* of --init, or NULL */
@@ -279,7 +279,7 @@ static int open_run(trainer *t, smoe_err *err) {
     return smoe_comm_agree(t->comm, status, NULL, err);
 }
 
-/* data.on_error: how many images are left out is said, and which is in the log. */
+/* data.on_error: reports the number of images that are left out; the log lists them. */
 static void say_left_out(const trainer *t, const smoe_dataset *set, const char *split) {
     size_t count = smoe_dataset_left_out(set);
     char text[128];
@@ -409,7 +409,7 @@ static void add_router_metrics(const trainer *t, json_t *r) {
     }
 }
 
-/* Is there an auxiliary loss, though it may be 0? */
+/* Whether there is an auxiliary loss; it may be 0. */
 static bool balances(const trainer *t) {
     const smoe_router_entry *router = smoe_router_find(t->spec->model.moe.router);
     return smoe_model_routes(t->model) && smoe_router_counts_experts(router) &&
@@ -509,7 +509,8 @@ static bool asked(const volatile sig_atomic_t *flag) {
     return flag && *flag;
 }
 
-/* Is a checkpoint due at this step, unless it is the last one or a request to stop was made? */
+/* Whether a checkpoint is due at this step, apart from those at the last step and after a request
+ * to stop. */
 static bool checkpoint_due(const trainer *t) {
     const smoe_train_spec *train = &t->spec->train;
     uint64_t step = t->state.step;

@@ -1,6 +1,6 @@
 /*
- * The training loop and evaluation, shared by train, ablate and sweep. Prints nothing: the caller
- * passes an observer.
+ * The training loop, shared by train, ablate and sweep. Prints nothing: the caller passes an
+ * observer.
  */
 #ifndef SMOE_TRAINER_H
 #define SMOE_TRAINER_H

@@ -24,7 +24,7 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
 
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) {
-    static smoe_cost_layer lost; /* stands in where memory is lacking; nobody reads it */
+    static smoe_cost_layer lost; /* used when out of memory, and never read */
     if (!costs->failed && costs->count == costs->room) {
         size_t room = costs->room ? 2 * costs->room : 64;
         smoe_cost_layer *more = realloc(costs->layer, room * sizeof *more);

@@ -42,7 +42,7 @@ int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
     l->learned = spec->model.position == SMOE_POSITION_LEARNED;
     size_t kernel[] = {l->d, l->channels, l->patch, l->patch}, token[] = {1, 1, l->d};
     size_t position[] = {1, l->T, l->d};
-    /* The variance is 1/fan-in, as for the convolution that this layer is. */
+    /* The variance is 1/fan-in, as for a convolution, which this layer is equal to. */
     double std = 1 / sqrt((double)(l->channels * l->patch * l->patch));
     if (l->has_token)
         l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "%scls_token",

@@ -104,7 +104,7 @@ double smoe_linear_macs(const smoe_linear *l, size_t R);
 /* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
                          size_t R);
-/* dx [R,in] is overwritten; NULL when nobody needs it. */
+/* dx [R,in] is overwritten; NULL if it is not needed. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 /* The same, for operands that may be in BF16 (only in passes of that precision). */
 void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
