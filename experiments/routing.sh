@@ -3,7 +3,7 @@
 #   experiments/routing.sh NAME DIR [COMPANIONS]
 # writes experiments/results/NAME-routing/routing.csv, one line per cell and block, and companions.csv, for seeds below COMPANIONS [3]: the
 # share of predictions that change when eval.order changes from shuffled to file, so that an image shares its groups with others.
-# Cells without weights, as from trials.tar.gz, are left out, and their lines in these files stay. experiments/tables.sh
+# Cells without choices are left out, and those without weights, as from trials.tar.gz, whose lines in these files stay. experiments/tables.sh
 # NAME-routing prints the table.
 set -eu
 [ $# -ge 2 ] || { echo "usage: routing.sh NAME DIR [COMPANIONS]" >&2; exit 2; }
@@ -29,7 +29,10 @@ for status in "$dir"/*/STATUS; do
           if (!(set in row)) row[set] = rows++ }
         index($0, "\"cell\":\"" name "\"") { print row[set]; exit }' "$dir/cells.jsonl")
     seed=$(sed -n "s/^seed: *//p" "$cell/spec.yaml")
-    "$smoe" inspect "$cell" -o "$work/inspect" --force -q --no-progress >/dev/null
+    ! grep -q '^ *layers: none' "$cell/spec.yaml" || continue
+    rm -rf "$work/inspect"
+    "$smoe" inspect "$cell" -o "$work/inspect" -q --no-progress >/dev/null
+    [ -f "$work/inspect/expert_load.csv" ] || continue # no choices
     awk -v row="$row" -v seed="$seed" '
         function short(x) { x = sprintf("%.4f", x); sub(/0+$/, "", x); sub(/\.$/, ".0", x); return x }
         FNR == 1 { split("", at); columns = split($0, head, ","); for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
@@ -43,7 +46,7 @@ for status in "$dir"/*/STATUS; do
             if (chosen[b] && placed[b]) printf "%s,%s,%s,%s,%s,%s,%s\n", row, seed, b, dropped[b],
                 short(most_chosen[b] * experts[b] / chosen[b]), short(most_placed[b] * experts[b] / placed[b]), short(chosen[b] / tokens[b]) } }' \
         "$work/inspect/routing.csv" "$work/inspect/processed_times.csv" "$work/inspect/expert_load.csv" >"$work/new"
-    [ -s "$work/new" ] || continue # no choices
+    [ -s "$work/new" ] || continue
     merge "$out/routing.csv" row,seed,block,dropped,chosen_largest_over_mean,placed_largest_over_mean,choices_per_token 3
     [ "$seed" -lt "$companions" ] || continue
     for order in shuffled file; do
