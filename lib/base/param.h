@@ -20,11 +20,15 @@ typedef enum smoe_param_group {
 
 /* The gradient of E stacked kernels [E,out,in] as an outer product that is not carried out: that of
  * kernel e is dY_e^T X_e over rows first[e] .. first[e+1]. With few rows, the two factors are much
- * smaller than the product. */
-typedef struct smoe_outer {
+ * smaller than the product. With several passes per update, it is the sum of theirs in a fixed
+ * binary tree, that of train/pieces.h. */
+typedef struct smoe_outer smoe_outer;
+struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;
-} smoe_outer;
+    const smoe_outer *pass; /* not NULL: in place of the above, `passes` of them, a power of two */
+    size_t passes;
+};
 
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
@@ -68,8 +72,8 @@ typedef struct smoe_params {
     size_t trained;      /* elements of gradients and moments; frozen parameters lie behind them */
     size_t shared;       /* of these, those of tensors that are not divided, which come first */
     size_t total;        /* parameters that are here, without padding */
-    bool factor;         /* one backward pass per update: layers may store gradients as
-                                   outer products */
+    size_t passes;       /* backward passes per update, after which layers may leave gradients
+                            as outer products; 0: these must be in memory */
     bool failed;         /* an add ran out of memory; reported when slabs are allocated */
     real *w, *g, *m, *v; /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16,

@@ -52,7 +52,7 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
 static void count_bytes(smoe_cost *cost, const smoe_spec *spec, smoe_model *model) {
     smoe_params *params = smoe_model_params(model);
     size_t G = spec->train.pieces;
-    params->factor = smoe_optim_factors(&spec->train);
+    params->passes = smoe_optim_factors(&spec->train) ? G : 0;
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     cost->bytes.weights = 4 * cost->params;
     double trained = (double)smoe_params_trained(params);
@@ -92,21 +92,24 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     smoe_sent sent[SMOE_TRAFFICS] = {{0}};
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
-    params->factor = smoe_optim_factors(&spec->train);
     smoe_model_divide(model, comm, spec->train.experts_over, G / R);
     const smoe_share *divided = smoe_model_share(model);
+    params->passes = smoe_step_passes(&spec->train, comm, divided);
     double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     double average = spec->train.ema > 0 ? (double)params->total : 0;
-    double trained = (double)smoe_params_trained(params), experts = 0;
-    for (size_t i = 0; i < params->count; i++)
-        if (smoe_param_divided(&params->param[i]) && !params->param[i].frozen)
-            experts += (double)params->param[i].size;
+    double trained = (double)smoe_params_trained(params), experts = 0, stored = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->param[i];
+        if (!smoe_param_divided(p) || p->frozen) continue;
+        experts += (double)p->size;
+        if (!p->outer) stored += (double)p->size;
+    }
     double moments = smoe_optim_bytes(params, &spec->train);
     double of_experts = moments * experts / trained;
     if (smoe_optim_divides(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
     double levels = (double)(1 + smoe_pieces_levels(G / R));
-    double gradients = ((double)smoe_params_gradients(params) - experts) * levels;
-    if (divided) gradients += experts * (double)(1 + smoe_share_sums(divided));
+    double gradients = ((double)smoe_params_gradients(params) - stored) * levels;
+    if (divided) gradients += stored * (double)(1 + smoe_share_sums(divided));
     share->weights = fmax(share->weights, 4 * (double)params->total);
     share->gradients = fmax(share->gradients, 4 * gradients);
     share->optimizer = fmax(share->optimizer, moments + 4 * average);

@@ -1,35 +1,92 @@
 /* Gradients of few rows, from their factors; see outer.h. */
 #include "math/outer.h"
 
+#include <string.h>
+
 bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
     enum { UNIT = 16 }; /* what `outer` works on */
     return rows <= SMOE_FACTORS_ROWS && out % UNIT == 0 && in % UNIT == 0 &&
            out <= SMOE_FACTORS_WIDEST && in <= SMOE_FACTORS_WIDEST;
 }
 
+static size_t levels_of(size_t passes) {
+    size_t levels = 0;
+    while (passes >> (levels + 1)) levels++;
+    return levels;
+}
+
+bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in) {
+    size_t widest = out > in ? out : in;
+    return smoe_outer_pays(rows, out, in) && passes * rows * (out + in) <= out * in &&
+           levels_of(passes) * SMOE_OUTER_ROWS * widest <= SMOE_FACTORS_SUMS;
+}
+
 /* Rows of kernel e, and where its factors begin. */
-static size_t factors_of(const smoe_param *param, size_t e, const real **dy, const real **x) {
-    size_t first = param->factors.first[e];
-    *dy = param->factors.dy + first * param->dim[1];
-    *x = param->factors.x + first * param->dim[2];
-    return param->factors.first[e + 1] - first;
+static size_t factors_of(const smoe_param *param, const smoe_outer *f, size_t e, const real **dy,
+                         const real **x) {
+    size_t first = f->first[e];
+    *dy = f->dy + first * param->dim[1];
+    *x = f->x + first * param->dim[2];
+    return f->first[e + 1] - first;
 }
 
 size_t smoe_outer_terms(const smoe_param *param, size_t at) {
-    const real *dy, *x;
-    return factors_of(param, at / (param->dim[1] * param->dim[2]), &dy, &x);
+    const smoe_outer *f = &param->factors;
+    size_t e = at / (param->dim[1] * param->dim[2]), sum = 0;
+    if (!f->pass) return f->first[e + 1] - f->first[e];
+    for (size_t i = 0; i < f->passes; i++) sum += f->pass[i].first[e + 1] - f->pass[i].first[e];
+    return sum;
 }
 
 size_t smoe_outer_step(const smoe_param *param) {
     return SMOE_OUTER_ROWS * param->dim[2];
 }
 
-void smoe_outer_write(real *g, const smoe_param *param, size_t first,
-                      const smoe_prefetch_ranges *next) {
+static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, size_t first,
+                       const smoe_prefetch_ranges *next) {
     const real *dy, *x;
     size_t out = param->dim[1], in = param->dim[2], at = first / in;
-    size_t rows = factors_of(param, at / out, &dy, &x);
+    size_t rows = factors_of(param, f, at / out, &dy, &x);
     smoe_kernels_get()->row->outer(g, dy + at % out, out, x, rows, in, next);
+}
+
+/* As in a binary counter: what waits at a level is the left neighbour of the next sum of it. */
+static void write_sum(real *g, const smoe_param *param, size_t first,
+                      const smoe_prefetch_ranges *next) {
+    static const smoe_prefetch_ranges none;
+    const smoe_outer *f = &param->factors;
+    size_t n = smoe_outer_step(param);
+    real waiting[SMOE_FACTORS_SUMS];
+    for (size_t i = 0; i < f->passes; i++) {
+        size_t level = 0;
+        write_pass(i % 2 ? g : waiting, param, &f->pass[i], first, i ? &none : next);
+        for (; i >> level & 1; level++)
+            for (size_t k = 0; k < n; k++) g[k] += waiting[level * n + k];
+        if (level && i + 1 < f->passes) memcpy(waiting + level * n, g, n * sizeof *g);
+    }
+}
+
+void smoe_outer_write(real *g, const smoe_param *param, size_t first,
+                      const smoe_prefetch_ranges *next) {
+    if (param->factors.pass)
+        write_sum(g, param, first, next);
+    else
+        write_pass(g, param, &param->factors, first, next);
+}
+
+void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n) {
+    static const smoe_prefetch_ranges none;
+    real step[SMOE_FACTORS_STEP];
+    size_t size = smoe_outer_step(param), end = first + n;
+    for (size_t at = first / size * size; at < end; at += size) {
+        if (at >= first && at + size <= end) {
+            smoe_outer_write(g + (at - first), param, at, &none);
+            continue;
+        }
+        size_t from = at < first ? first : at, to = at + size < end ? at + size : end;
+        smoe_outer_write(step, param, at, &none);
+        memcpy(g + (from - first), step + (from - at), (to - from) * sizeof *g);
+    }
 }
 
 double smoe_outer_square(const smoe_param *param, size_t e) {
@@ -37,7 +94,7 @@ double smoe_outer_square(const smoe_param *param, size_t e) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const real *dy, *x;
     double left[PAIRS], right[PAIRS], sum = 0;
-    size_t rows = factors_of(param, e, &dy, &x);
+    size_t rows = factors_of(param, &param->factors, e, &dy, &x);
     kern->gram(left, dy, rows, param->dim[1]);
     kern->gram(right, x, rows, param->dim[2]);
     for (size_t r = 0; r < rows; r++)

@@ -15,6 +15,10 @@
  * kernels, a step does not fit into the caches. */
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_outer_pays(size_t rows, size_t out, size_t in);
+/* The same for the sum of `passes` of them, a power of two: whether their factors are smaller than
+ * the sum, and adding the passes needs no more than SMOE_FACTORS_SUMS elements of the stack. */
+enum { SMOE_FACTORS_SUMS = 1 << 16 };
+bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in);
 
 /* Rows that the element `at` of a factored gradient is summed over. */
 size_t smoe_outer_terms(const smoe_param *param, size_t at);
@@ -28,7 +32,11 @@ size_t smoe_outer_step(const smoe_param *param);
 void smoe_outer_write(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next);
 
-/* The square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
+/* Any elements of it, first .. first + n; a step of which only a part is wanted is computed
+ * whole. */
+void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n);
+
+/* Of a single pass: the square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
  * x_s), in double; not below 0. By the calling thread alone. */
 double smoe_outer_square(const smoe_param *param, size_t e);
 

@@ -222,6 +222,11 @@ static size_t begin_of(const smoe_divided *p, int process) {
     return begin;
 }
 
+static void copy_gradients(const smoe_divided *p, size_t at, size_t n, real *to) {
+    const real *from = smoe_optim_gradients(p->params, at, n, to);
+    if (from != to) memcpy(to, from, n * sizeof *to);
+}
+
 static void exchange_parts(smoe_divided *p) {
     int R = p->comm->size;
     size_t received = 0;
@@ -233,7 +238,7 @@ static void exchange_parts(smoe_divided *p) {
         for (size_t i = 0; i < p->sent_count; i++) {
             const smoe_unit_part *part = &p->sent[i];
             if (part->process != other) continue;
-            memcpy(to, p->params->g + part->from, part->count * sizeof *to);
+            copy_gradients(p, part->from, part->count, to);
             to += part->count;
         }
         smoe_comm_exchange(p->comm, SMOE_TRAFFIC_GRADIENTS, other, out, p->out[other] * sizeof *out,
@@ -241,9 +246,10 @@ static void exchange_parts(smoe_divided *p) {
     }
 }
 
-/* Elements of a part that is here, or was received. */
-static const real *values_of(const smoe_divided *p, const smoe_unit_part *part) {
-    if (part->process == p->comm->rank) return p->params->g + part->from;
+/* Elements of a part that is here, in place or in `room`, or was received. */
+static const real *values_of(const smoe_divided *p, const smoe_unit_part *part, real *room) {
+    if (part->process == p->comm->rank)
+        return smoe_optim_gradients(p->params, part->from, part->count, room);
     return p->buffer + begin_of(p, part->process) + part->from;
 }
 
@@ -252,13 +258,15 @@ static size_t assemble(smoe_divided *p, size_t i, const real **values) {
     const smoe_unit_part *part = &p->units[i];
     size_t unit = part->unit, size = least(UNIT, p->whole - unit * UNIT);
     if (part->count == size) {
-        *values = values_of(p, part);
+        *values = values_of(p, part, p->unit);
         return i + 1;
     }
     memset(p->unit, 0, UNIT * sizeof *p->unit); /* between parameters there are zeros */
-    for (; i < p->count && p->units[i].unit == unit; i++)
-        memcpy(p->unit + p->units[i].at, values_of(p, &p->units[i]),
-               p->units[i].count * sizeof *p->unit);
+    for (; i < p->count && p->units[i].unit == unit; i++) {
+        real *to = p->unit + p->units[i].at;
+        const real *from = values_of(p, &p->units[i], to);
+        if (from != to) memcpy(to, from, p->units[i].count * sizeof *to);
+    }
     *values = p->unit;
     return i;
 }

@@ -6,6 +6,7 @@
 #include "math/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     CHUNK = SMOE_OPTIM_UNIT, /* elements of one task of the norm, where gradients are in memory */
@@ -26,17 +27,17 @@ static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
 }
 
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_err *err) {
-    params->factor = smoe_optim_factors(spec);
+    params->passes = smoe_optim_factors(spec) ? spec->pieces : 0;
     if (smoe_params_allocate(params, 2, err)) return -1;
     if (spec->ema > 0 && smoe_params_allocate_average(params, err)) return -1;
     if (adafactor(spec) && smoe_adafactor_allocate(params, err)) return -1;
     return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
 }
 
-/* Adafactor needs gradients twice, for the second moments and for the update, so they must be in
- * memory; the same holds for gradients that are summed over pieces. */
+/* Adafactor needs gradients in memory. Sums over pieces have the same bits either way only if the
+ * products of the pieces have operands in F32. */
 bool smoe_optim_factors(const smoe_train_spec *spec) {
-    return !adafactor(spec) && spec->pieces == 1;
+    return !adafactor(spec) && (spec->pieces == 1 || spec->precision == SMOE_PRECISION_F32);
 }
 
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec) {
@@ -88,11 +89,31 @@ static double sum_of(size_t count, double (*part)(size_t i, const void *context)
     return total;
 }
 
-/* Gradients in memory without a gap. */
+/* Gradients without a gap. */
 typedef struct stretch {
-    const real *g;
-    size_t size;
+    const smoe_params *params;
+    size_t first, size;
 } stretch;
+
+/* Whether the norm is computed from the factors alone. The order of a sum over several passes is
+ * that of gradients in memory, on which all numbers of processes agree. */
+static bool by_factors(const smoe_param *p) {
+    return p->outer && !p->factors.pass;
+}
+
+const real *smoe_optim_gradients(const smoe_params *params, size_t at, size_t n, real *room) {
+    bool copied = false;
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->param[i];
+        if (!p->outer || p->offset >= at + n || p->offset + p->size <= at) continue;
+        size_t first = p->offset > at ? p->offset : at, end = p->offset + p->size;
+        if (end > at + n) end = at + n;
+        if (!copied && (first > at || end < at + n)) memcpy(room, params->g + at, n * sizeof *room);
+        copied = true;
+        smoe_outer_read(room + (first - at), p, first - p->offset, end - first);
+    }
+    return copied ? room : params->g + at;
+}
 
 double smoe_optim_unit_square(const real *g, size_t n) {
     return smoe_kernels_get()->row->dot_double(g, g, n);
@@ -100,8 +121,10 @@ double smoe_optim_unit_square(const real *g, size_t n) {
 
 static double chunk_square(size_t i, const void *context) {
     const stretch *s = context;
-    size_t left = s->size - i * CHUNK;
-    return smoe_optim_unit_square(s->g + i * CHUNK, left < CHUNK ? left : CHUNK);
+    real room[CHUNK];
+    size_t left = s->size - i * CHUNK, n = left < CHUNK ? left : CHUNK;
+    return smoe_optim_unit_square(smoe_optim_gradients(s->params, s->first + i * CHUNK, n, room),
+                                  n);
 }
 
 static double expert_square(size_t e, const void *param) {
@@ -116,22 +139,22 @@ double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
             first++;
             continue;
         }
-        if (param->outer) {
+        if (by_factors(param)) {
             total += sum_of(param->dim[0], expert_square, param);
             first++;
             continue;
         }
         size_t to = param->offset; /* parameters that are not frozen follow one another */
-        for (; first < end && !params->param[first].outer; first++)
+        for (; first < end && !by_factors(&params->param[first]); first++)
             if (!params->param[first].frozen) to = smoe_param_end(&params->param[first]);
-        stretch s = {params->g + param->offset, to - param->offset};
+        stretch s = {params, param->offset, to - param->offset};
         total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
     }
     return total;
 }
 
 void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end) {
-    stretch s = {params->g, params->trained};
+    stretch s = {params, 0, params->trained};
     SMOE_SHARED(optimizer, (end - first) * CHUNK)
     for (size_t i = first; i < end; i++) square[i - first] = chunk_square(i, &s);
 }

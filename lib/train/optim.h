@@ -11,8 +11,8 @@
 #include "spec/spec.h"
 
 /* Allocates weights, gradients, and the moments in the form that the optimiser needs. From here on
- * there must be one backward pass per update, because gradients of experts with few rows are kept
- * as outer products (base/param.h). */
+ * there must be train.pieces backward passes per update, because gradients of experts with few rows
+ * are left as outer products (base/param.h). */
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 
@@ -26,7 +26,7 @@ void smoe_optim_average(smoe_params *params, double decay, uint64_t updates);
  * and 4 with moments in BF16; with Adafactor half of that, plus the factors. */
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
 
-/* Whether gradients that are used only once may be left as outer products (base/param.h). */
+/* Whether gradients may be left as outer products (base/param.h), with one process. */
 bool smoe_optim_factors(const smoe_train_spec *spec);
 
 /*
@@ -47,11 +47,15 @@ double smoe_optim_norm(const smoe_params *params);
 
 /* For processes that share the table in units of SMOE_OPTIM_UNIT elements of its slabs. Writes the
  * sums of squares of units first .. end to square [end - first]. The sum over all units, in their
- * order, is the square of the norm above. All gradients must be in memory. */
+ * order, is the square of the norm above, if there are several passes per update. */
 enum { SMOE_OPTIM_UNIT = 1 << 15 };
 void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end);
 /* Of one unit, of n elements. */
 double smoe_optim_unit_square(const real *g, size_t n);
+
+/* The gradients of the elements at .. at + n of the slabs: in the slab, or in room [n], where outer
+ * products are computed. */
+const real *smoe_optim_gradients(const smoe_params *params, size_t at, size_t n, real *room);
 
 /* One update from the gradients, scaled by min(1, clip/norm); leaves them zero, or fresh
  * (base/param.h). `step`: updates done so far. Moments in BF16 are updated as `real` and rounded:

@@ -35,6 +35,18 @@ static void add(real *restrict x, const real *restrict y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
+/* Adds y [size] to the gradients, except those that are left as outer products. */
+static void add_gradients(smoe_params *params, const real *y, size_t size) {
+    size_t begin = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->param[i];
+        if (!p->outer || p->offset >= size) continue;
+        add(params->g + begin, y + begin, p->offset - begin);
+        begin = smoe_param_end(p);
+    }
+    if (begin < size) add(params->g + begin, y + begin, size - begin);
+}
+
 void smoe_pieces_clear(smoe_params *params) {
     for (size_t i = 0; i < params->count; i++) {
         smoe_param *p = &params->param[i];
@@ -47,7 +59,7 @@ void smoe_pieces_clear(smoe_params *params) {
 /* As in a binary counter: a sum that is stored at a level is the left neighbour. */
 void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
     size_t level = 0;
-    for (; i >> level & 1; level++) add(params->g, pieces->slab[level], pieces->size);
+    for (; i >> level & 1; level++) add_gradients(params, pieces->slab[level], pieces->size);
     if (level == pieces->levels) return;
     if (pieces->size == params->trained) {
         real *waiting = params->g;

@@ -26,8 +26,9 @@ int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t coun
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_pieces_free(smoe_pieces *pieces);
 
-/* Adds the gradients of piece `i` in params->g, which must all be in memory, to the tree. After the
- * last piece params->g has the sum; after any other it is ready for the next backward pass. */
+/* Adds the gradients of piece `i` in params->g to the tree. After the last piece params->g has the
+ * sum; after any other it is ready for the next backward pass. Those that layers leave as outer
+ * products are their own tree (math/outer.h), and take no memory in the slabs. */
 void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i);
 
 /* Makes gradients count as zero, as after an update of the optimiser. */

@@ -79,9 +79,18 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
         params->reader = &s->divided.reader;
     }
     if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
+    params->passes = smoe_step_passes(&spec->train, s->comm, s->share);
     if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
     if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
+}
+
+/* A process that has an expert alone gets the rows of all passes. Where several have it, or it is
+ * not divided, they sum gradients in memory. */
+size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
+                        const smoe_share *share) {
+    bool alone = comm->size == 1 || (share && share->block.size == comm->size);
+    return alone && smoe_optim_factors(train) ? train->pieces : 0;
 }
 
 void smoe_step_free(smoe_step *s) {
@@ -136,11 +145,11 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
     own_range(s, params, &first, &end);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
-        if (s->comm->size == 1 && !isfinite(smoe_optim_square(params, i, i + 1))) return p->name;
-        if (s->comm->size == 1 || p->frozen) continue;
-        for (size_t j = p->offset; j < p->offset + p->size; j++)
-            if (((j >= first && j < end) || j >= params->shared) && !isfinite(params->g[j]))
-                return p->name;
+        bool whole = s->comm->size == 1 || p->offset >= params->shared; /* the sum is here */
+        if (p->frozen) continue;
+        if (whole && !isfinite(smoe_optim_square(params, i, i + 1))) return p->name;
+        for (size_t j = p->offset; j < p->offset + p->size && !whole; j++)
+            if (j >= first && j < end && !isfinite(params->g[j])) return p->name;
     }
     return NULL;
 }

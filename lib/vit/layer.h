@@ -231,6 +231,12 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
                              const smoe_pass *pass);
 
 /* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
+/* Memory for the factors of a kernel's gradient, of several passes of up to `rows` rows. */
+typedef struct smoe_mlp_passes {
+    smoe_outer *pass;
+    real *dy, *x; /* [passes,rows,out], [passes,rows,in] */
+    size_t *first, rows;
+} smoe_mlp_passes;
 typedef struct smoe_mlp {
     smoe_params *params;
     const smoe_precision *precision;
@@ -245,6 +251,10 @@ typedef struct smoe_mlp {
     size_t all;             /* experts of the layer: E of them are here (vit/share.h) */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
+    bool several;           /* passes per update, whose factors are copied here */
+    smoe_mlp_passes fc1_passes, fc2_passes;
+    size_t origins, origin; /* processes whose rows come here, each with its share of the passes;
+                               which of them this pass is for (vit/share.h) */
     bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
     size_t pitch;           /* of their rows */
     smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
@@ -273,7 +283,7 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
 /* The arena for the buffer that is passed as dy to the backward pass of an mlp (after reserve): dy
  * may be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
-    return l->params->param[l->fc1].outer ? space->keep : space->scratch;
+    return l->params->param[l->fc1].outer && !l->several ? space->keep : space->scratch;
 }
 /* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
 smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site) {
     return (smoe_mlp_form){
@@ -30,6 +31,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     l->gelu = spec->gelu;
     l->dropout = form->dropout;
     l->site = form->site;
+    l->origins = 1;
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s%s", build->prefix, form->path);
     size_t dim1[] = {l->E, l->h, l->d}, dim2[] = {l->E, l->d, l->h};
@@ -70,12 +72,38 @@ static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space) {
     l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(widest), sizeof(real));
 }
 
+/* Whether the gradients of both kernels are left as outer products. With several passes per update
+ * only where the bits are those of gradients in memory, for these do not depend on the number of
+ * processes: not where factors in BF16 would be rounded otherwise. */
+static bool leaves_outer(const smoe_mlp *l, size_t rows, const smoe_space *space) {
+    const smoe_param *fc1 = &l->params->param[l->fc1], *fc2 = &l->params->param[l->fc2];
+    size_t passes = l->params->passes, each = rows / l->origins / l->E;
+    if (!space->train || fc1->frozen || fc2->frozen || !smoe_param_streams(fc1)) return false;
+    if (passes <= 1) return passes && smoe_outer_pays(each, l->h, l->d);
+    return !space->bf16 && smoe_outer_sum_pays(each, passes, l->h, l->d);
+}
+
+static smoe_mlp_passes reserve_passes(smoe_mlp *l, size_t i, size_t rows, const smoe_space *space) {
+    smoe_param *p = &l->params->param[i];
+    size_t n = l->params->passes;
+    smoe_mlp_passes kept = {.rows = rows};
+    kept.pass = smoe_arena_take(space->keep, n, sizeof *kept.pass);
+    kept.dy = smoe_arena_take(space->keep, n * rows * p->dim[1], sizeof *kept.dy);
+    kept.x = smoe_arena_take(space->keep, n * rows * p->dim[2], sizeof *kept.x);
+    kept.first = smoe_arena_take(space->keep, n * (l->E + 1), sizeof *kept.first);
+    p->factors = (smoe_outer){.pass = kept.pass, .passes = n};
+    return kept;
+}
+
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *param = l->params->param;
-    bool frozen = param[l->fc1].frozen || param[l->fc2].frozen;
-    param[l->fc1].outer = param[l->fc2].outer = space->train && l->params->factor && !frozen &&
-                                                smoe_param_streams(&param[l->fc1]) &&
-                                                smoe_outer_pays(rows / l->E, l->h, l->d);
+    param[l->fc1].outer = param[l->fc2].outer = leaves_outer(l, rows, space);
+    param[l->fc1].factors = param[l->fc2].factors = (smoe_outer){0};
+    l->several = param[l->fc1].outer && l->params->passes > 1;
+    if (l->several) {
+        l->fc1_passes = reserve_passes(l, l->fc1, rows / l->origins, space);
+        l->fc2_passes = reserve_passes(l, l->fc2, rows / l->origins, space);
+    }
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->panels = NULL;
     l->narrow = space->bf16 && !param[l->fc1].outer && l->dropout == 0;
@@ -199,11 +227,31 @@ static smoe_product expert_dw(size_t e, const void *context) {
     return p;
 }
 
+/* Copies the factors of this pass. The passes of one process are neighbours. */
+static void keep_factors(const smoe_mlp *l, size_t weights, const real *dy, const real *x,
+                         const size_t *first, const smoe_pass *pass) {
+    const smoe_mlp_passes *to = weights == l->fc1 ? &l->fc1_passes : &l->fc2_passes;
+    const smoe_param *p = &l->params->param[weights];
+    size_t out = p->dim[1], in = p->dim[2], begin = first[0], n = first[l->E] - begin;
+    size_t own = l->params->passes / l->origins;
+    size_t i = l->origin * own + pass->first / pass->images % own;
+    real *dy_to = to->dy + i * to->rows * out, *x_to = to->x + i * to->rows * in;
+    size_t *first_to = to->first + i * (l->E + 1);
+    memcpy(dy_to, dy + begin * out, n * out * sizeof(real));
+    memcpy(x_to, x + begin * in, n * in * sizeof(real));
+    for (size_t e = 0; e <= l->E; e++) first_to[e] = first[e] - begin;
+    to->pass[i] = (smoe_outer){.dy = dy_to, .x = x_to, .first = first_to};
+}
+
 /* Adds to the gradient of `weights`, a parameter of the layer, or leaves it as outer products. */
 static void weights_backward(const smoe_mlp *l, size_t weights, rows dy, rows x,
-                             const size_t *first) {
+                             const size_t *first, const smoe_pass *pass) {
     smoe_param *p = &l->params->param[weights];
     if (p->frozen) return;
+    if (l->several) {
+        keep_factors(l, weights, dy.of.at, x.of.at, first, pass);
+        return;
+    }
     if (p->outer) {
         p->factors = (smoe_outer){.dy = dy.of.at, .x = x.of.at, .first = first};
         return;
@@ -392,10 +440,10 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
     }
     rows active = hidden_rows(l, l->active, l->active_bf16), to = {dy, l->d}, from = {x, l->d};
     rows dhidden = hidden_rows(l, l->dactive, l->dhidden_bf16);
-    weights_backward(l, l->fc2, to, active, first);
+    weights_backward(l, l->fc2, to, active, first, pass);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), to, first, l->d);
 
-    weights_backward(l, l->fc1, dhidden, from, first);
+    weights_backward(l, l->fc1, dhidden, from, first, pass);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
     layer fc1 = {.first = first,
                  .y = dx,

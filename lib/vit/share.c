@@ -41,6 +41,7 @@ void smoe_share_divide(smoe_moe *l, smoe_share *share) {
             smoe_params_divide(mlp->params, param[i], first * each, (end - first) * each);
         }
         mlp->E = end - first;
+        mlp->origins = processes(l);
         mlp->first_expert = group->begin + first;
     }
 }
@@ -170,6 +171,7 @@ static work work_of(smoe_moe *l, size_t k, size_t q) {
     const smoe_far *far = &group->far;
     size_t at = q * far->most * l->d, first;
     work w = {.mlp = smoe_mlp_at(&group->mlp, q * far->most), .first = far_first(l, k, q)};
+    w.mlp.origin = q;
     if (q == own(l)) {
         (void)near_rows(l, k, q, &first);
         w.x = l->slots + first * l->d;
@@ -282,7 +284,7 @@ void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
                               (smoe_values){.at = w.x}, w.first, pass);
             for (size_t i = 0; i < PARAMS; i++) {
                 const smoe_param *p = &params->param[param[i]];
-                if (p->frozen) continue;
+                if (p->frozen || p->outer) continue;
                 add_piece(s, params->g + p->offset, p->offset - params->shared, p->size, q, piece);
             }
         }

@@ -93,6 +93,7 @@ static bool train(smoe_comm *comm, void *user) {
 static void any_number_of_processes_comes_to_the_same(void **state) {
     (void)state;
 #define PIECES "train.pieces=8 train.batch_size=8 model.width=32 model.mlp=128 model.dropout=0.1 "
+#define FEW_ROWS "model.moe.experts=8 model.moe.slots_per_expert=1 "
     static const char *const keys[] = {
         PIECES "model.moe.router=soft",
         PIECES "model.moe.router=tokens-choice model.moe.capacity=0.5",
@@ -103,6 +104,10 @@ static void any_number_of_processes_comes_to_the_same(void **state) {
         PIECES "model.moe.router=soft train.experts_over=all train.optimizer.clip=0.01",
         PIECES "model.moe.router=soft train.experts_over=2 train.optimizer.moments=bf16",
         PIECES "train.optimizer.name=sgd train.experts_over=all",
+        /* gradients as outer products where one process has an expert alone (math/outer.h) */
+        PIECES FEW_ROWS,
+        PIECES FEW_ROWS "train.experts_over=2 train.optimizer.clip=0.01",
+        PIECES FEW_ROWS "train.experts_over=all model.moe.expert_dropout=0.1",
     };
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         uint32_t one = 0;

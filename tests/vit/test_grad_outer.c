@@ -156,8 +156,8 @@ static void train(outcome *o, const char *keys, bool factor) {
     *o = (outcome){0};
     if (!models_make(&r, keys, IMAGES, true)) fail_msg("%s was refused", keys);
     assert_int_equal(smoe_optim_allocate(r.params, &r.spec.train, &err), 0);
-    assert_true(r.params->factor);
-    r.params->factor = factor;
+    assert_int_equal(r.params->passes, 1);
+    r.params->passes = factor;
     assert_int_equal(smoe_model_reserve(r.model, IMAGES, true, &err), 0);
     size_t gradients = r.params->total;
     for (size_t i = 0; i < r.params->count; i++) {
