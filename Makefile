@@ -240,6 +240,12 @@ check-slurm: deps
 	@$(MAKE) $(SUB) all
 	@tests/cluster/slurm.sh
 
+# Step times over links of known rates against smoe cost; as root, on an idle machine.
+check-links: PACKAGES += iproute2
+check-links: deps
+	@$(MAKE) $(SUB) all
+	@tests/cluster/links.sh
+
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
 	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
@@ -359,6 +365,7 @@ help:
 	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
 	@echo 'make check-processes  kill processes of runs under mpirun at random moments, KILLS=100 times: half an hour'
 	@echo 'make check-slurm  training and sweeps under Slurm, started on this machine (as root): four minutes'
+	@echo 'make check-links  step times over links of known rates against smoe cost (as root, idle machine): two minutes'
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
@@ -391,6 +398,6 @@ evidence: all
 	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)
