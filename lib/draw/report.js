@@ -195,7 +195,7 @@ function build() {
     for (const name in data.frames)
         if (data.frames[name].rows) {
             const f = frame(name);
-            tables.append(f ? tableOf(name, `${f.title} · ${shown(f.rows)} rows`)
+            tables.append(f ? tableOf(name, `${f.title} · ${shown(f.rows)} ${f.rows === 1 ? 'row' : 'rows'}`)
                 : html('p.note', {}, `${data.frames[name].title}: ${shown(data.frames[name].rows)} rows, in ${name}.csv only`));
         }
     main.append(tables);

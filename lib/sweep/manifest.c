@@ -167,7 +167,7 @@ int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err 
                          was->dir, was->trials, is->trials);
     for (size_t i = 0; i < is->trials; i++)
         if (strcmp(was->trial[i].name, is->trial[i].name) ||
-            was->trial[i].hash != is->trial[i].hash)
+            !smoe_trial_same(&was->trial[i], &is->trial[i]))
             return smoe_fail(err, SMOE_USAGE,
                              "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
                              "); -o DIR chooses another folder",

@@ -184,7 +184,7 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
                          "%s: cell %s is not among the cells of the spec; --extend needs all "
                          "existing cells and new ones",
                          old->dir, was->name);
-    if (sweep->trial[i].hash != was->hash)
+    if (!smoe_trial_same(was, &sweep->trial[i]))
         return smoe_fail(
             err, SMOE_USAGE,
             "%s: cell %s (%016" PRIx64 ") would now be a different one (%016" PRIx64

@@ -125,6 +125,22 @@ int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
     return trial->spec ? 0 : -1;
 }
 
+bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
+    if (was->hash == is->hash) return true;
+    smoe_spec spec;
+    smoe_trial now = {0};
+    int status =
+        smoe_spec_parse(&spec, was->spec, strlen(was->spec), was->name, NULL, NULL, 0, NULL);
+    char *text = status ? NULL : smoe_spec_json(&spec);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    bool same = json && !smoe_trial_set_spec(&now, json) && now.hash == is->hash;
+    free(now.spec);
+    json_decref(json);
+    free(text);
+    smoe_spec_free(&spec);
+    return same;
+}
+
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial) {
     uint64_t h = HASH_START;
     for (size_t c = 0; c < sweep->columns; c++) {

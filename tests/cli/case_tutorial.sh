@@ -21,7 +21,8 @@ page=$ROOT/man/smoe-tutorial.7
 # The spec, as it is on the page, with fewer steps.
 sed -n '/^name: photos$/,/^\.EE$/p' "$page" | grep -v '^\.EE$' | sed 's/\\-/-/g; s/steps: 1500/steps: 12/; s/eval_every: 250/eval_every: 4/' >photos.yaml
 grep -q 'steps: 12' photos.yaml || fail "no spec on the page"
-sed -n 's/^\$ //p' "$page" | sed 's/\\-/-/g; s/train\.steps=500/train.steps=6/' >commands
+# A command may go on in the next line, after a backslash (\e).
+sed ':a; /\\e$/{N; s/\\e\n *//; ba}' "$page" | sed -n 's/^\$ //p' | sed 's/\\-/-/g; s/train\.steps=500/train.steps=6/' >commands
 [ "$(wc -l <commands)" -ge 15 ] || fail "only $(wc -l <commands) commands on the page"
 while read -r line; do
     echo "\$ $line"

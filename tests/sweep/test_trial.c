@@ -44,6 +44,28 @@ static void assert_outcomes(const smoe_sweep *sweep, size_t i) {
     free(path);
 }
 
+/* A manifest of a version without some keys has the same trials as one with their defaults, but not
+ * with other values. */
+static void keys_that_were_added(void **state) {
+    (void)state;
+    smoe_sweep sweep = sweep_folder_trials(two_steps);
+    json_t *spec = json_loads(sweep.trial[0].spec, 0, NULL);
+    smoe_trial was = {.name = (char[]){"0"}};
+    assert_int_equal(json_object_del(json_object_get(spec, "train"), "label_smoothing"), 0);
+    assert_int_equal(json_object_del(json_object_get(spec, "data"), "holdout"), 0);
+    assert_int_equal(smoe_trial_set_spec(&was, spec), 0);
+    assert_true(was.hash != sweep.trial[0].hash);
+    assert_true(smoe_trial_same(&was, &sweep.trial[0]));
+    assert_false(smoe_trial_same(&was, &sweep.trial[1])); /* another seed */
+    free(was.spec);
+    json_object_set_new(json_object_get(spec, "train"), "label_smoothing", json_real(0.1));
+    assert_int_equal(smoe_trial_set_spec(&was, spec), 0);
+    assert_false(smoe_trial_same(&was, &sweep.trial[0]));
+    free(was.spec);
+    json_decref(spec);
+    smoe_sweep_free(&sweep);
+}
+
 static void stopped_then_done(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(two_steps);
@@ -73,6 +95,7 @@ static void stopped_then_done(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_that_were_added),
         cmocka_unit_test_setup_teardown(stopped_then_done, sweep_folder_setup,
                                         sweep_folder_teardown),
     };
