@@ -21,8 +21,8 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) SMOE_PRINTF(2, 3);
 size_t smoe_table_room(FILE *out);
 
 /* The first column to the left, the others to the right, two spaces between; the heading in bold
- * where `bold` is set. On a terminal that is narrower, columns that have no room follow below, after
- * the first column once more. */
+ * where `bold` is set. On a terminal that is narrower, columns that have no room follow below,
+ * after the first column once more. */
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_table_free(smoe_table *table);

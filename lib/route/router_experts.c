@@ -80,9 +80,9 @@ static void choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e, 
     }
 }
 
-/* g of a token becomes the softmax over the experts that took it, which is g divided by its sum over
- * them, and 0 for the others. The backward pass of the softmax over all experts is that of this one
- * too: where g is 0, so is the gradient. */
+/* g of a token becomes the softmax over the experts that took it, which is g divided by its sum
+ * over them, and 0 for the others. The backward pass of the softmax over all experts is that of
+ * this one too: where g is 0, so is the gradient. */
 static void renormalize(smoe_experts *self, size_t t) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
