@@ -113,9 +113,10 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
     int status = smoe_figure_plot(&plot, &entry, frame, 1, err);
     if (!status) status = smoe_plot_draw(&plot, options->out, &screen, &drawn, err);
     if (!status && !drawn && !options->quiet)
-        smoe_cmd_print(stderr,
-                       "gnuplot is not installed; %s/confusion.gp is the script of the figure\n",
-                       options->out);
+        smoe_cmd_print(
+            stderr,
+            "gnuplot is not installed, or failed; %s/confusion.gp is the script of the figure\n",
+            options->out);
     smoe_plot_free(&plot);
     return status;
 }

@@ -78,8 +78,9 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn && !options->quiet)
-        smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
-                       results->sweep->dir);
+        smoe_cmd_print(
+            stderr, "gnuplot is not installed, or failed; %s/*.gp are the scripts of the figures\n",
+            results->sweep->dir);
     return 0;
 }
 

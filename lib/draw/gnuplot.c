@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,6 +21,9 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
     }
     fputc('\'', out);
 }
+
+/* A gnuplot that had to be killed would hang at the next figure too: it is not started again. */
+static atomic_bool hangs;
 
 /* The status of a child, which is killed if it takes far longer than any figure needs. */
 static int wait_for(pid_t child) {
@@ -37,6 +41,7 @@ static int wait_for(pid_t child) {
     kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    atomic_store(&hangs, true);
     return -1;
 }
 
@@ -49,7 +54,7 @@ static bool run(const char *folder, const char *script, bool pdf) {
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
-    if (posix_spawn_file_actions_init(&actions)) return false;
+    if (atomic_load(&hangs) || posix_spawn_file_actions_init(&actions)) return false;
     bool ready = !posix_spawn_file_actions_addchdir_np(&actions, folder) &&
                  !posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0) &&
                  !posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0) &&
