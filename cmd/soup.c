@@ -7,13 +7,12 @@
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/run.h"
+#include "tensors/shards.h"
 #include "train/soup.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct soup_job {
     smoe_loaded first; /* the spec is the first member's */
@@ -23,11 +22,17 @@ typedef struct soup_job {
     char *out; /* the file, or NULL */
 } soup_job;
 
-static void job_free(soup_job *job) {
-    smoe_loaded_free(&job->first);
+static void forget_members(soup_job *job) {
     for (size_t i = 0; job->path && i < job->count; i++) free(job->path[i]);
     free(job->path);
     free(job->member);
+    job->path = NULL;
+    job->member = NULL;
+}
+
+static void job_free(soup_job *job) {
+    smoe_loaded_free(&job->first);
+    forget_members(job);
     free(job->out);
 }
 
@@ -163,9 +168,24 @@ static int make_folder(soup_job *job, const smoe_options *options, smoe_err *err
     if (smoe_cmd_target(job->out, options, err)) return -1;
     if (smoe_file_holds(options->out, "spec.yaml"))
         return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
-    if (!options->dry_run && mkdir(options->out, 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", options->out);
-    return 0;
+    return options->dry_run ? 0 : smoe_file_make_parents(job->out, err);
+}
+
+/* A run that still trains may delete a checkpoint before it has been read; then there is a newer
+ * one. */
+static int make_again(soup_job *job, const smoe_soup_options *how, const smoe_options *options,
+                      smoe_eval *soup, smoe_err *err) {
+    enum { TRIES = 20 };
+    for (int try = 1;; try++) {
+        if (!smoe_soup_make(job->member, job->count, &job->first.spec, job->first.set, how, soup,
+                            err))
+            return 0;
+        bool there = true;
+        for (size_t i = 0; i < job->count; i++) there = there && smoe_shards_there(job->path[i]);
+        if (there || try == TRIES) return -1;
+        forget_members(job);
+        if (find_members(job, options, err)) return -1;
+    }
 }
 
 static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
@@ -182,8 +202,7 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
         fprintf(stderr, "models      %zu\n", job->count);
     }
     smoe_progress_open(&shown, options, stderr, NULL);
-    int status =
-        smoe_soup_make(job->member, job->count, &job->first.spec, job->first.set, &how, &soup, err);
+    int status = make_again(job, &how, options, &soup, err);
     smoe_progress_close(&shown);
     if (status) return status;
     if (options->greedy && !options->quiet && !strcmp(job->first.spec.eval.split, "test"))

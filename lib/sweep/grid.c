@@ -107,13 +107,28 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     return status;
 }
 
+/* The run and its latest checkpoint, which a run that still trains may delete meanwhile. */
+static int find_checkpoint(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    enum { TRIES = 20 };
+    sweep->run = realpath(dir, NULL);
+    for (int try = 1; try <= TRIES && !sweep->checkpoint; try++) {
+        char *model = NULL, *text = NULL;
+        if (smoe_run_locate(dir, "latest", &model, &text, err)) return -1;
+        sweep->checkpoint = realpath(model, NULL);
+        free(model);
+        free(text);
+    }
+    if (sweep->run && sweep->checkpoint) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path", dir);
+}
+
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
                      smoe_err *err) {
     static const smoe_sweep_keys none = {0};
     static const smoe_axes one = {0};
     lists l;
     smoe_spec_text spec = {0};
-    char *file = smoe_text_format("%s/spec.yaml", dir), *model = NULL, *text = NULL;
+    char *file = smoe_text_format("%s/spec.yaml", dir);
     size_t skipped;
     int status = lists_open(&l, overrides, count, err);
     if (!status && l.laters)
@@ -123,23 +138,15 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
     if (!status && !l.points.count)
         status = smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
-    if (!status) status = smoe_run_locate(dir, "latest", &model, &text, err);
     if (!status)
         status = file ? smoe_spec_text_read(&spec, file, err)
                       : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status)
         status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
-    if (!status) {
-        sweep->run = realpath(dir, NULL);
-        sweep->checkpoint = realpath(model, NULL);
-        if (!sweep->run || !sweep->checkpoint)
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: has no path", model);
-    }
+    if (!status) status = find_checkpoint(sweep, dir, err);
     if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
     lists_free(&l);
     smoe_spec_text_free(&spec);
     free(file);
-    free(model);
-    free(text);
     return status;
 }
