@@ -45,17 +45,30 @@ static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t point, smoe_
     return status;
 }
 
+/* 1: claimed; 0: another process runs the cell; -1. A claim that was left long ago, on another
+ * machine or before this one was started, is watched for its lease, and then taken over. */
+static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe_err *err) {
+    enum { LEASE = 3600 }; /* it is not renewed: whoever takes it over computes the same */
+    smoe_claim_seen seen = {0};
+    for (;;) {
+        int got = smoe_trial_claim(sweep, i, claim, LEASE, &seen, err);
+        char *holder = got ? NULL : smoe_trial_holder(sweep, i);
+        if (!got && holder) smoe_fail(err, SMOE_RUNTIME, "%s runs this cell", holder);
+        bool decided = got || holder;
+        free(holder);
+        if (decided) return got;
+        sleep(1);
+    }
+}
+
 /* Evaluates a trained cell again at the points whose results are lost; all of them where one is
  * damaged. A process that runs the cell has its claim, and evaluates it itself. */
 static int evaluate_again(smoe_sweep *sweep, size_t i, const char *dir, bool damaged,
                           smoe_err *err) {
     static const smoe_evaluations_options how = {0};
     char *model = NULL, *text = NULL;
-    enum { LEASE = 86400 }; /* it is not renewed meanwhile */
     smoe_claim claim;
-    int got = smoe_trial_claim(sweep, i, &claim, LEASE, NULL, err);
-    if (got < 0) return -1;
-    if (!got) return smoe_fail(err, SMOE_RUNTIME, "another process runs this cell");
+    if (claim_cell(sweep, i, &claim, err) != 1) return -1;
     int status = damaged ? smoe_evaluations_forget(sweep, i, err) : 0;
     if (!status && !sweep->checkpoint) status = smoe_run_locate(dir, "latest", &model, &text, err);
     if (!status)

@@ -246,9 +246,9 @@ char *smoe_claim_holder(const char *path) {
     bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);
     const char *node = json_string_value(json_object_get(json, "node"));
     long pid = (long)json_integer_value(json_object_get(json, "pid"));
-    char *holder = how == DEAD || (how == UNKNOWN && old)
-                       ? NULL
-                       : smoe_text_format("process %ld on %s", pid, node ? node : "?");
+    char *holder = how == DEAD || (how == UNKNOWN && old) ? NULL
+                   : node ? smoe_text_format("process %ld on %s", pid, node)
+                          : strdup("another process"); /* which has not written its name yet */
     json_decref(json);
     return holder;
 }
