@@ -353,13 +353,30 @@ static int retain(const char *ckpt, size_t keep, size_t every, smoe_err *err) {
     return status;
 }
 
+int smoe_checkpoints_link(const char *dir, const smoe_checkpoint *state, smoe_err *err) {
+    /* best before latest, so that the best checkpoint that latest refers to exists. */
+    const char *const names[] = {"best", "latest"};
+    const uint64_t wanted[] = {state->best_step, state->step};
+    place ckpt, at;
+    in_folder(&ckpt, dir, "ckpt");
+    for (size_t i = state->best < 0; i < 2; i++) {
+        char target[NAME_ROOM];
+        uint64_t step;
+        int linked = link_step(ckpt.path, names[i], &step, err);
+        if (linked < 0) return -1;
+        if (linked && step == wanted[i]) continue;
+        if (access(step_path(&at, ckpt.path, "", wanted[i], NULL), F_OK)) continue;
+        snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
+        if (smoe_file_link(target, in_folder(&at, ckpt.path, names[i]), err)) return -1;
+    }
+    return smoe_file_sync_folder(ckpt.path, err);
+}
+
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) {
-    place ckpt, building, link;
-    char name[NAME_ROOM];
+    place ckpt, building;
     in_folder(&ckpt, dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
-    snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
     if (smoe_checkpoint_finite(dir, params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
@@ -367,11 +384,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
         smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
         return -1;
     }
-    /* best before latest, so that the best checkpoint that latest refers to exists. */
-    bool best = state->best >= 0 && state->best_step == state->step;
-    if (best && smoe_file_link(name, in_folder(&link, ckpt.path, "best"), err)) return -1;
-    if (smoe_file_link(name, in_folder(&link, ckpt.path, "latest"), err)) return -1;
-    if (smoe_file_sync_folder(ckpt.path, err)) return -1;
+    if (smoe_checkpoints_link(dir, state, err)) return -1;
     return retain(ckpt.path, keep, spec->train.keep_every, err);
 }
 

@@ -26,11 +26,11 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
                           Not read back */
 } smoe_checkpoint;
 
-/* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, points
- * ckpt/best (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the
- * newest `keep`, the latest, the best and the multiples of train.keep_every. An existing checkpoint
- * of that step is replaced. Disk full or unwritable: SMOE_RUNTIME; a weight or a moment that is not
- * finite: SMOE_NONFINITE, naming it. On failure all older checkpoints stay. */
+/* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, sets
+ * the links (smoe_checkpoints_link), then deletes all but the newest `keep`, the latest, the best
+ * and the multiples of train.keep_every. An existing checkpoint of that step is replaced. Disk full
+ * or unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE, naming it.
+ * On failure all older checkpoints stay. */
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -51,6 +51,11 @@ bool smoe_checkpoint_named(const char *name);
 
 /* Repairs the checkpoints of a run that was killed at any moment. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* ckpt/latest is the checkpoint of `state`, and ckpt/best that of its best_step if best >= 0 and it
+ * is there; a process may have been killed before it set them. */
+int smoe_checkpoints_link(const char *dir, const smoe_checkpoint *state,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* The end of a message about a failed run: which checkpoint is left. */
 const char *smoe_checkpoint_left(const char *dir);

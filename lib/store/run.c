@@ -668,5 +668,6 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spe
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
+    if (found > 0 && smoe_checkpoints_link(run->dir, state, err)) return -1;
     return found ? found : empty_records(run, err);
 }

@@ -82,8 +82,8 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_C
 int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
                         const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
-/* smoe_checkpoint_restore. If there is no checkpoint yet, the run starts again, and metrics.jsonl
- * is emptied. */
+/* smoe_checkpoint_restore and smoe_checkpoints_link. If there is no checkpoint yet, the run starts
+ * again, and metrics.jsonl is emptied. */
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
                      smoe_err *err) SMOE_MUST_CHECK;
 

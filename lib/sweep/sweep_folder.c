@@ -26,10 +26,16 @@ static int no_memory(const char *dir, smoe_err *err) {
  * sweep. */
 #define REMOVED "cells.jsonl" SMOE_FILE_TEMPORARY "removed"
 
+/* It is renamed first: no part of it stays under its name if the process is killed. */
 static int remove_in(const char *dir, const char *name, smoe_err *err) {
     char *path = smoe_text_format("%s/%s", dir, name);
-    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
+    char *aside = smoe_text_format("%s/%s" SMOE_FILE_TEMPORARY "%ld-0", dir, name, (long)getpid());
+    int status = path && aside ? 0 : no_memory(dir, err);
+    if (!status && rename(path, aside) && errno != ENOENT)
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
+    if (!status) status = smoe_file_remove(aside, err);
     free(path);
+    free(aside);
     return status;
 }
 

@@ -51,6 +51,12 @@ cp -r miles/ckpt/step_00000005 miles/ckpt/step_00000004
 status 0 smoe train --resume miles -q >/dev/null
 [ "$(cd miles/ckpt && echo step_*)" = "step_00000005 step_00000010" ] || fail "$(ls miles/ckpt)"
 
+# A kill before linking leaves no links: the next start sets them.
+status 0 smoe train tiny.yaml -q train.steps=8 -o links >/dev/null
+best=$(readlink links/ckpt/best) && rm links/ckpt/best links/ckpt/latest
+status 0 smoe train --resume links -q >/dev/null
+[ "$(readlink links/ckpt/best) $(readlink links/ckpt/latest)" = "$best step_00000008" ] || fail "$(ls -l links/ckpt)"
+
 # A sweep passes a request to save on to its cells, and evaluates them at the end, even if the spec disables that.
 smoe sweep tiny.yaml $long seed=0 model.moe.experts=2,4 -q -o both 2>err >/dev/null & pid=$!
 await 'ls both/000-*/metrics.jsonl >/dev/null 2>&1 && [ -s both/000-*/metrics.jsonl ]'
