@@ -287,7 +287,7 @@ faults: deps
 	@mkdir -p build/faults
 	@$(CC) -std=c11 -D_GNU_SOURCE= -O2 -fPIC -shared -o build/faults/faults.so tests/faults/faults.c -ldl
 	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
-	@tests/faults/replay.py build/smoe $(FAULT_STRIDE)
+	@tests/faults/replay.py build/smoe build/faults/faults.so $(FAULT_STRIDE)
 	@tests/faults/bytes.sh build/smoe
 
 # One after the other, for each needs the whole machine; the table is begun anew.

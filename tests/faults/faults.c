@@ -5,6 +5,7 @@
  * counts the same calls, but kills the process before the N-th. FAULT_KIND=read counts open for
  * reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th of them fail,
  * with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number of calls.
+ * FAULT_CLOCK=N makes the monotonic clock run N times as fast, so that leases of claims end soon.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t size);
@@ -30,10 +32,13 @@ static enum kind counted;
 static bool deadly;
 static long at;
 static atomic_long calls;
+static long haste = 1;
 
 __attribute__((constructor)) static void begin(void) {
     const char *kind = getenv("FAULT_KIND"), *number = getenv("FAULT_AT");
     at = number ? atol(number) : 0;
+    const char *clock = getenv("FAULT_CLOCK");
+    if (clock) haste = atol(clock);
     atomic_store(&calls, 0);
     deadly = kind && !strcmp(kind, "kill");
     counted = !kind                             ? NONE
@@ -151,6 +156,17 @@ int unlink(const char *path) {
 int ftruncate(int fd, off_t size) {
     FAULT(-1);
     return REAL(ftruncate)(fd, size);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int status = REAL(clock_gettime)(clock, now);
+    if (status || clock != CLOCK_MONOTONIC || haste == 1) return status;
+    long fine = now->tv_nsec * haste;
+    now->tv_sec = now->tv_sec * haste + fine / 1000000000;
+    now->tv_nsec = fine % 1000000000;
+    return 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
