@@ -171,8 +171,9 @@ static bool same_letters(const char *a, const char *b) {
 
 size_t smoe_word_slips(const char *word, const char *candidate) {
     if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
-    size_t distance = smoe_text_distance(word, candidate), length = strlen(word);
-    size_t most = length / 3 > 1 ? length / 3 : 1;
+    size_t length = strlen(word), other = strlen(candidate), most = length / 3 > 1 ? length / 3 : 1;
+    if (length > other + most || other > length + most) return SIZE_MAX; /* the distance is more */
+    size_t distance = smoe_text_distance(word, candidate);
     if (distance == 2 && same_letters(word, candidate)) return distance;
     return distance > most || distance >= length ? SIZE_MAX : distance;
 }
