@@ -282,6 +282,8 @@ threads: deps
 # power is cut after it; FAULT_STRIDE=7 tries a seventh of them.
 FAULT_STRIDE ?= 1
 faults: PACKAGES += strace python3
+# In memory, where the system has such a place: most of the time goes to synced files.
+faults: export TMPDIR := $(firstword $(wildcard /dev/shm) /tmp)
 faults: deps
 	@$(MAKE) $(SUB) all
 	@mkdir -p build/faults
@@ -289,6 +291,7 @@ faults: deps
 	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
 	@tests/faults/replay.py build/smoe build/faults/faults.so $(FAULT_STRIDE)
 	@tests/faults/bytes.sh build/smoe
+	@tests/faults/random.sh build/smoe $(or $(KILLS),100)
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
@@ -373,7 +376,7 @@ help:
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
 	@echo 'make threads      data races in train, eval and inspect: thread sanitizer (clang)'
-	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE)'
+	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE) and at random (KILLS)'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'

@@ -3,8 +3,9 @@
 # reads one fails once; and the process is killed before every N-th call that changes a file. No command may end by another
 # signal, hang, or fail without a message. After a fault in training, a resume without faults must give the bits of a run
 # without any; the same holds for a sweep. A sweep that was being replaced (--force) can be replaced again. Usage: run.sh
-# SMOE FAULTS.so [STRIDE [KIND ...]]; a stride of 7 tries the numbers 1, 8, 15 ... KIND: disk, read, kill or memory.
+# SMOE FAULTS.so [STRIDE [KINDS [NAMES]]]; a stride of 7 tries the numbers 1, 8, 15 ... KINDS: some of disk, read, kill, memory.
 smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory}
+names=${5:-train eval inspect convert soup repair sweep force}
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -51,17 +52,20 @@ finish_sweep() {
 "$smoe" sweep $grid >/dev/null && mv grid all || exit 1
 head -n 1 all/results.csv | cut -d, -f 1-9 | grep -qE 'step_s|_s,' && exit 1
 prepare() {
-    rm -rf run grid ./*.npy half.safetensors
+    rm -rf run grid ./*.npy half.safetensors souped hurt
+    [ $name != repair ] || { cp -r whole hurt && rm hurt/spec.yaml; }
     [ $name != force ] || { cp -r all grid && echo mine >grid/notes; }
 }
 
 for kind in $kinds; do
-    for name in train eval inspect convert sweep force; do
+    for name in $names; do
         case $name in
         train) set -- train tiny.yaml train.steps=8 -o run ;;
         eval) set -- eval whole --logits logits.npy ;;
         inspect) set -- inspect whole data.limit=20 --dump-routing routing.npy ;;
         convert) set -- convert whole half.safetensors --type bf16 ;;
+        soup) set -- soup whole whole -o souped ;;
+        repair) set -- verify --repair hurt ;;
         sweep) set -- sweep $grid ;;
         force) set -- sweep $grid --force ;;
         esac
@@ -79,6 +83,7 @@ for kind in $kinds; do
             [ $got -eq 0 ] || [ $got -eq 137 ] || [ -s err ] || bad "$kind $n of $name: status $got without a message"
             case $name in
             train) finish || bad "$kind $n of $name: the run cannot be finished" ;;
+            repair) "$smoe" verify --repair -q hurt >out 2>err || bad "$kind $n of $name: the run cannot be repaired" ;;
             sweep) finish_sweep || bad "$kind $n of $name: the sweep cannot be finished" ;;
             force)
                 finish_sweep --force || bad "$kind $n of $name: the sweep cannot be replaced again"

@@ -11,7 +11,7 @@ for program; do
     name=$(basename "$program") && name=${name#fuzz_}
     mkdir -p "runs/fuzz/$name"
     log=runs/fuzz/$name.log
-    SMOE_ISA=base "$program" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+    SMOE_ISA=base "$program" -max_total_time="$seconds" -timeout=150 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="runs/fuzz/$name-" "runs/fuzz/$name" "$here/corpus/$name" >"$log" 2>&1 || failed=$((failed + 1))
     done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")

@@ -1,0 +1,100 @@
+#!/bin/sh
+# What users do to a program: SIGKILL at any moment in training and in sweeps, disks that become full at any moment, and two processes
+# that start at one run at the same time. After each, the work is continued, and must come to the bits of an undisturbed run.
+# Usage: random.sh SMOE [N]: N of each; full disks need permission to mount. The moments depend on N and on the speed of the machine.
+smoe=$(realpath "$1") most=${2:-100}
+here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d) || exit 1
+trap 'umount "$work/disk" 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+cp "$here/../cli/tiny.yaml" .
+export OMP_WAIT_POLICY=passive
+failed=0
+# A constant rate: more steps do not change the first ones.
+train="train $work/tiny.yaml train.steps=60 train.schedule.name=constant -q -j1"
+sweep="sweep tiny.yaml train.steps=6 model.moe.experts=2,4 -q -j1"
+
+bad() { failed=$((failed + 1)); echo "FAILED: $*: $(head -n 3 err)"; }
+
+same() { # the weights of a run and of the undisturbed one, and all of its files
+    for f in model state; do cmp "whole/ckpt/latest/$f.safetensors" "$1/ckpt/latest/$f.safetensors" >>err || return 1; done
+    "$smoe" verify -q "$1" >>err 2>&1
+}
+measured() { cut -d, -f 1-9 "$1/results.csv"; }
+
+# killed N: after a part of a fifth of a second that no other N has; the exit status
+killed() { seconds=$(awk -v n="$1" 'BEGIN { x = n * 0.61803398875; print (x - int(x)) / 5 + 0.001 }'); shift; timeout --foreground -s KILL "$seconds" "$@" >out 2>err; }
+
+"$smoe" $train -o whole >/dev/null || exit 1
+"$smoe" $sweep -o all >/dev/null || exit 1
+
+n=0 kills=0 runs=0
+while [ $n -lt "$most" ]; do
+    rm -rf run
+    while :; do
+        n=$((n + 1))
+        more=$([ -d run ] && echo --resume)
+        killed $n "$smoe" $train -o run $more
+        got=$?
+        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
+        kills=$((kills + 1))
+    done
+    runs=$((runs + 1))
+    [ $got -eq 0 ] && same run || bad "run $runs after kill $kills: status $got"
+done
+echo "kills in training: $kills, in $runs runs, $failed failed"
+
+n=0 kills=0 runs=0 before=$failed
+while [ $n -lt "$most" ]; do
+    rm -rf grid
+    while :; do
+        n=$((n + 1))
+        if [ -e grid/cells.jsonl ]; then killed $n "$smoe" sweep --resume grid --retry-failed -q -j1; else killed $n "$smoe" $sweep -o grid; fi
+        got=$?
+        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
+        kills=$((kills + 1))
+    done
+    runs=$((runs + 1))
+    # Cells whose parent was killed train on; whoever continues waits for them.
+    [ $got -eq 0 ] && [ "$(measured grid)" = "$(measured all)" ] && "$smoe" verify -q grid >out 2>err || bad "sweep $runs after kill $kills: status $got"
+done
+echo "kills in sweeps: $kills, in $runs sweeps, $((failed - before)) failed"
+
+n=0 before=$failed full=0
+mkdir disk
+if mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null; then
+    umount disk
+    while [ $n -lt "$most" ]; do
+        n=$((n + 1))
+        mount -t tmpfs -o size=$((12 + n * 400 / most))k tmpfs disk
+        "$smoe" $train -o disk/run >out 2>err
+        got=$?
+        [ $got -eq 0 ] || full=$((full + 1))
+        [ $got -le 1 ] && { [ $got -eq 0 ] || [ -s err ]; } || bad "full disk $n: status $got"
+        mount -o remount,size=4m disk
+        "$smoe" $train -o disk/run $([ -d disk/run ] && echo --resume) >out 2>err && same disk/run || bad "full disk $n: not continued"
+        umount disk
+    done
+    echo "full disks: $n sizes, $full of them full, $((failed - before)) failed"
+else
+    echo "full disks: mounting is not allowed here"
+fi
+
+n=0 before=$failed refused=0
+while [ $n -lt "$most" ]; do
+    n=$((n + 1))
+    rm -rf run
+    [ $((n % 2)) -eq 0 ] || { "$smoe" $train -o run train.steps=4 >out 2>err; more=--resume; }
+    [ $((n % 2)) -eq 1 ] || more=
+    "$smoe" $train -o run $more >out1 2>err1 &
+    "$smoe" $train -o run $more >out2 2>err2
+    second=$?
+    wait $!
+    first=$?
+    [ $first -le 2 ] && [ $second -le 2 ] && { [ $first -eq 0 ] || [ $second -eq 0 ]; } || { cat err1 err2 >err; bad "pair $n: status $first and $second"; }
+    [ $first -eq 0 ] && [ $second -eq 0 ] || refused=$((refused + 1))
+    : >err
+    same run || bad "pair $n"
+done
+echo "pairs at one run: $n, one of them refused $refused times, $((failed - before)) failed"
+[ $failed -eq 0 ]
