@@ -84,8 +84,8 @@ n=0 before=$failed refused=0
 while [ $n -lt "$most" ]; do
     n=$((n + 1))
     rm -rf run
-    [ $((n % 2)) -eq 0 ] || { "$smoe" $train -o run train.steps=4 >out 2>err; more=--resume; }
-    [ $((n % 2)) -eq 1 ] || more=
+    [ $((n % 2)) -eq 0 ] || killed $n "$smoe" $train -o run
+    more=$([ -d run ] && echo --resume)
     "$smoe" $train -o run $more >out1 2>err1 &
     "$smoe" $train -o run $more >out2 2>err2
     second=$?
