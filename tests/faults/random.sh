@@ -66,7 +66,7 @@ if mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null; then
     umount disk
     while [ $n -lt "$most" ]; do
         n=$((n + 1))
-        mount -t tmpfs -o size=$((12 + n * 400 / most))k tmpfs disk
+        mount -t tmpfs -o size=$((12 + n * 900 / most))k tmpfs disk
         "$smoe" $train -o disk/run >out 2>err
         got=$?
         [ $got -eq 0 ] || full=$((full + 1))
