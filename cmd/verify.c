@@ -35,13 +35,24 @@ static void line(void *user, const char *path, const char *found, bool good) {
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
-/* What became of the images at a point, if it is there. */
-static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t point, smoe_err *err) {
-    bool sealed;
-    char *path = smoe_evaluations_outcomes(sweep, i, point);
-    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    int status = access(path, F_OK) ? 0 : smoe_npy_verify(path, &sealed, err);
-    free(path);
+/* What became of the images at the first `points`. Evaluations of older versions have none of it;
+ * if one point has it, all must. */
+static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t points, smoe_err *err) {
+    size_t there = 0, lost = 0;
+    int status = 0;
+    for (size_t p = 0; p < points && !status; p++) {
+        bool sealed;
+        char *path = smoe_evaluations_outcomes(sweep, i, p);
+        bool held = path && !access(path, F_OK);
+        if (held) status = smoe_npy_verify(path, &sealed, err);
+        if (!path) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        there += held;
+        lost += !held;
+        free(path);
+    }
+    if (!status && there && lost)
+        status = smoe_fail(err, SMOE_DATA, "the images of %zu of %zu evaluations are lost", lost,
+                           points);
     return status;
 }
 
@@ -88,7 +99,7 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i, co
     int status = smoe_evaluations_read(&list, sweep, i, &err);
     size_t have = json_array_size(list);
     json_decref(list);
-    for (size_t p = 0; p < have && !status; p++) status = check_outcomes(sweep, i, p, &err);
+    if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
         if (evaluate_again(sweep, i, dir, status != 0, &err))

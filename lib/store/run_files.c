@@ -130,20 +130,27 @@ typedef struct manifest {
     FILE *out;
 } manifest;
 
-static int add_file(const manifest *m, const char *name, smoe_err *err) {
+int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) {
     enum { BLOCK = 1 << 20 };
-    char hex[SHA256_DIGEST_STRING_LENGTH];
-    char *path = smoe_text_format("%s/%s", m->dir, name);
     uint8_t *block = malloc(BLOCK);
-    int fd = path && block ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = block ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     SHA2_CTX sum;
     ssize_t n = -1;
     SHA256Init(&sum);
     while (fd >= 0 && (n = read(fd, block, BLOCK)) > 0) SHA256Update(&sum, block, (size_t)n);
-    int status = n ? smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s: cannot read", m->dir, name) : 0;
-    if (!status) fprintf(m->out, "%s  %s\n", SHA256End(&sum, hex), name);
+    SHA256End(&sum, hex);
+    if (n) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
     if (fd >= 0) close(fd);
     free(block);
+    return n ? -1 : 0;
+}
+
+static int add_file(const manifest *m, const char *name, smoe_err *err) {
+    char hex[SMOE_SUM_SIZE];
+    char *path = smoe_text_format("%s/%s", m->dir, name);
+    int status = path ? smoe_run_file_sum(path, hex, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
+    if (!status) fprintf(m->out, "%s  %s\n", hex, name);
     free(path);
     return status;
 }

@@ -4,11 +4,13 @@
 #include "base/file.h"
 #include "tensors/npy.h"
 #include "store/run.h"
+#include "store/run_files.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void smoe_verify_say(smoe_verifier *v, const char *path, const char *found, bool good) {
@@ -183,10 +185,70 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
         if (!smoe_checkpoint_named(entry->d_name)) continue;
         char *step = below(v, ckpt, entry->d_name);
         if (step) smoe_verify_checkpoint(v, step);
+        if (step && !smoe_shards_held(step, "state.safetensors") && !access(step, F_OK))
+            smoe_verify_say(v, step, "has no state.safetensors: it cannot be resumed from", false);
         free(step);
     }
     if (open) closedir(open);
     free(ckpt);
+}
+
+/* Files with checks of their own are only looked for. */
+static bool checked_elsewhere(const char *name) {
+    static const char *const endings[] = {".safetensors", ".jsonl", ".npy", ".yaml"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (!strcmp(dot, endings[i])) return true;
+    return false;
+}
+
+/* A file of MANIFEST.sha256: what is wrong with it, or NULL. */
+static const char *compare_sum(const char *path, const char *sum, bool whole) {
+    char hex[SMOE_SUM_SIZE];
+    smoe_err err;
+    struct stat there;
+    if (lstat(path, &there)) return "is in " SMOE_RUN_MANIFEST ", and no longer there";
+    if (!S_ISREG(there.st_mode)) return "is not a regular file";
+    if (!whole) return NULL;
+    if (smoe_run_file_sum(path, hex, &err)) return "cannot be read";
+    return strncmp(hex, sum, SMOE_SUM_SIZE - 1) ? "changed since the run ended" : NULL;
+}
+
+/* A line of it: the sum, two spaces, the name. */
+static void verify_listed(smoe_verifier *v, const char *dir, const char *list, const char *line) {
+    size_t digits = SMOE_SUM_SIZE - 1;
+    if (strspn(line, "0123456789abcdef") != digits || strncmp(line + digits, "  ", 2) ||
+        line[digits + 2] == '/' || strstr(line, "..")) {
+        smoe_verify_say(v, list, "a line is damaged", false);
+        return;
+    }
+    const char *name = line + digits + 2;
+    char *path = below(v, dir, name);
+    bool whole = !checked_elsewhere(name);
+    smoe_err err;
+    if (!path) return;
+    const char *wrong = compare_sum(path, line, whole);
+    if (wrong && v->repair && !strcmp(name, SMOE_RUN_CSV) && !smoe_run_csv(dir, &err) &&
+        !compare_sum(path, line, whole))
+        smoe_verify_say(v, path, "computed again", true);
+    else if (wrong || whole)
+        smoe_verify_say(v, path, wrong ? wrong : "unchanged", !wrong);
+    free(path);
+}
+
+/* What a run that has ended says that it has. */
+static void verify_manifest(smoe_verifier *v, const char *dir) {
+    char *list = below(v, dir, SMOE_RUN_MANIFEST), *text = NULL, *rest, *line;
+    smoe_err err = {0};
+    size_t size;
+    enum { MOST = 1 << 24 };
+    if (list && !access(list, F_OK)) {
+        if (smoe_file_read(list, MOST, &text, &size, &err)) smoe_verify_blame(v, list, &err);
+        for (rest = text; (line = strsep(&rest, "\n"));)
+            if (*line) verify_listed(v, dir, list, line);
+    }
+    free(text);
+    free(list);
 }
 
 void smoe_verify_run(smoe_verifier *v, const char *dir) {
@@ -198,4 +260,5 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
     if (outcomes && !access(outcomes, F_OK)) smoe_verify_array(v, outcomes);
     free(outcomes);
     verify_checkpoints(v, dir);
+    verify_manifest(v, dir);
 }

@@ -119,6 +119,26 @@ flip grid2/claims/001-experts=4.evaluations.json 40
 status 0 smoe verify --repair grid2 >out
 [ "$(grep -c 'evaluated again$' out)" -eq 2 ] && cmp before grid2/evaluations.csv || fail "$(cat out)"
 status 0 smoe verify -q grid2
+# What a run that has ended lists, and what it needs to go on, must be there.
+status 0 smoe train tiny.yaml -q train.steps=8 -o listed >/dev/null
+for file in outcomes.npy env.json STATUS ckpt/step_00000004/state.safetensors; do
+    mv "listed/$file" kept
+    status 3 smoe verify -q listed >out 2>&1
+    grep -q "no longer there$" out || fail "$file: $(cat out)"
+    mv kept "listed/$file"
+done
+echo >>listed/metrics.csv
+status 3 smoe verify -q listed >out 2>&1
+grep -q 'metrics.csv: changed since the run ended$' out || fail "$(cat out)"
+status 0 smoe verify --repair -q listed
+rm listed/MANIFEST.sha256 listed/ckpt/latest/state.safetensors
+status 3 smoe verify -q listed >out 2>&1
+grep -q 'step_00000008: has no state.safetensors: it cannot be resumed from$' out || fail "$(cat out)"
+rm grid2/claims/001-experts=4.evaluation-1.npy
+status 3 smoe verify -q grid2 >out 2>&1
+grep -q '001-experts=4: the images of 1 of 2 evaluations are lost$' out || fail "$(cat out)"
+status 0 smoe verify --repair -q grid2
+
 # Those of older versions have no digests, and are still read.
 sed -i 's/,"xxh3":"[0-9a-f]*"//' grid2/cells.jsonl
 sed -i '/"xxh3"/d; s/^  },$/  }/' grid2/claims/000-experts=2.json
