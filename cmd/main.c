@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -303,7 +304,18 @@ static void end_unread(void) {
     raise(SIGPIPE);
 }
 
+/* jansson can crash where an allocation fails, and a value that was not added to an object would be
+ * missing in a file: the program ends at once, as if it had been killed. */
+static void *json_memory(size_t size) {
+    static const char text[] = "smoe: out of memory\n";
+    void *memory = malloc(size);
+    if (memory || !size) return memory;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(SMOE_RUNTIME);
+}
+
 int main(int argc, char **argv) {
+    json_set_alloc_funcs(json_memory, free);
     hold_standard_files();
     settle_threads(argv);
     settle_signals();

@@ -95,7 +95,10 @@ static json_t *trial_json(const smoe_sweep *sweep, const smoe_trial *trial) {
     snprintf(values, sizeof values, "%016" PRIx64, smoe_trial_hash_values(sweep, trial));
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
-        json_object_set_new(set, sweep->column[c], json_string(trial->value[c]));
+        if (json_object_set_new(set, sweep->column[c], json_string(trial->value[c]))) {
+            json_decref(set);
+            return NULL;
+        }
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "cell", trial->name, "hash", hash, "set_hash",
                      values, "set", set, "spec", json_loads(trial->spec, 0, NULL));
 }
