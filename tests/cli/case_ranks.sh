@@ -51,7 +51,7 @@ own="data.source=image-folder data.limit=0 data.holdout=0.25 train.pieces=2 trai
 $several -n 1 smoe train tiny.yaml -q -j1 -o photos $own data.path=here/photos : -n 1 smoe train tiny.yaml -q -j1 -o photos $own data.path=there/photos 2>err
 got=$?
 [ $got -eq 3 ] || fail "status $got with damaged data: $(cat err)"
-[ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q 'process 1 of 2 on .*there/photos' err || fail "with damaged data: $(cat err)"
+[ "$(grep -c 'smoe train: process 1 of 2 on .*there/photos' err)" -eq 1 ] && ! grep -q 'process 0 of 2' err || fail "with damaged data: $(cat err)"
 
 # A kill of one process ends the others.
 $several -n 4 smoe train --resume run -q -j1 train.checkpoint_every=5 2>err &
