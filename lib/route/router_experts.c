@@ -97,7 +97,8 @@ static void renormalize(smoe_experts *self, size_t t) {
         sum += exp((double)z[((size_t)plan->slot[i] - before) / r->P] - most);
     for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
         size_t slot = (size_t)plan->slot[i], e = (slot - before) / r->P;
-        plan->slot_weight[slot] = g[e] = (real)(exp((double)z[e] - most) / sum);
+        g[e] = sum > 0 ? (real)(exp((double)z[e] - most) / sum) : 0;
+        plan->slot_weight[slot] = g[e];
     }
 }
 

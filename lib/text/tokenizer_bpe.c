@@ -361,7 +361,7 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
     *tokenizer = &t->base;
     status = 0;
 out:
-    for (size_t i = 0; i < r.tokens; i++) free(r.token[i].text);
+    for (size_t i = 0; r.token && i < r.tokens; i++) free(r.token[i].text);
     free(r.token);
     free(r.line);
     if (status && t) free(t->merges);
