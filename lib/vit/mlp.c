@@ -11,6 +11,7 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -235,6 +236,7 @@ static void keep_factors(const smoe_mlp *l, size_t weights, const real *dy, cons
     size_t out = p->dim[1], in = p->dim[2], begin = first[0], n = first[l->E] - begin;
     size_t own = l->params->passes / l->origins;
     size_t i = l->origin * own + pass->first / pass->images % own;
+    assert(dy && x); /* in F32, see leaves_outer */
     real *dy_to = to->dy + i * to->rows * out, *x_to = to->x + i * to->rows * in;
     size_t *first_to = to->first + i * (l->E + 1);
     memcpy(dy_to, dy + begin * out, n * out * sizeof(real));
