@@ -36,8 +36,8 @@ void smoe_outer_write(real *g, const smoe_param *param, size_t first,
  * whole. */
 void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n);
 
-/* Of a single pass: the square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
- * x_s), in double; not below 0. By the calling thread alone. */
+/* Of a single pass: the square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of
+ * (dy_r . dy_s)(x_r . x_s), in double; not below 0. By the calling thread alone. */
 double smoe_outer_square(const smoe_param *param, size_t e);
 
 #endif

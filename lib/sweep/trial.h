@@ -41,8 +41,8 @@ char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
 /* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
 
-/* Whether a trial of a manifest is the one that the spec makes now. A manifest of an earlier version
- * lacks the keys that were added since: there they have their defaults. */
+/* Whether a trial of a manifest is the one that the spec makes now. A manifest of an earlier
+ * version lacks the keys that were added since: there they have their defaults. */
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is);
 
 /* The hash of a trial's settings, key by key. */
