@@ -117,8 +117,8 @@ void smoe_experts_place(smoe_experts *self, bool positive) {
         size_t e = task % bands * BAND, count = E - e < BAND ? E - e : BAND;
         choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count, positive);
     }
-    for (size_t buffer = 0; buffer < plan->G * E; buffer++)
-        plan->chosen[buffer % E] += (size_t)plan->used[buffer];
+    for (size_t g = 0; g < plan->G; g++)
+        for (size_t e = 0; e < E; e++) plan->chosen[e] += (size_t)plan->used[g * E + e];
     smoe_plan_seal(plan);
     if (!r->spec->renormalize) return;
     SMOE_SHARED(routing, plan->tokens * E)
