@@ -9,6 +9,7 @@
 #include "inspect_show.h"
 #include "load.h"
 #include "progress.h"
+#include "together.h"
 #include "base/file.h"
 
 #include <ctype.h>
@@ -297,7 +298,9 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
     return 0;
 }
 
-int cmd_inspect(const smoe_options *options, smoe_err *err) {
+/* Of several processes the first does all of it, since all would write the same files. */
+static int inspect_by_one(const smoe_options *options, smoe_err *err) {
+    if (options->comm->rank) return 0;
     size_t runs = options->args;
     inspected *x = calloc(runs, sizeof *x);
     int status = 0;
@@ -316,4 +319,8 @@ int cmd_inspect(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < runs; i++) inspected_free(&x[i]);
     free(x);
     return status;
+}
+
+int cmd_inspect(const smoe_options *options, smoe_err *err) {
+    return smoe_together(options, "inspect", inspect_by_one, err);
 }
