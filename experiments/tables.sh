@@ -118,6 +118,7 @@ if [ -f "$dir/expert_value.csv" ]; then
     means "$dir/expert_information.csv" "block about" "bits by_chance expert_entropy"
     exit
 fi
+[ ! -f "$dir/noise_decisions.csv" ] || { means "$dir/noise_decisions.csv" "block noise choices" "tokens_changed choices_changed"; exit; }
 
 # When each row reaches the final loss of the dense model of its size, from evaluations during training, between which the loss is
 # taken as linear: means over seeds. A row that does not reach it, with some seed, has the number of those that do.

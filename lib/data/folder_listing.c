@@ -20,10 +20,6 @@ static const char *const spelling[SPLITS][SPELLINGS] = {
     {"test", "testing", "ILSVRC2012_img_test"},
     {"val", "validation", "valid", "dev", "ILSVRC2012_img_val"}};
 
-int smoe_listing_no_memory(smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the list of images");
-}
-
 int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err) {
     return smoe_place_prefix(((const smoe_folder *)set->store)->kind, set->path, name, err);
 }

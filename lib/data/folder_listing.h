@@ -47,9 +47,12 @@ typedef struct smoe_listing {
     uint64_t at, ordinal;
 } smoe_listing;
 
-/* ---- folder_listing.c ------------------------------------------------------------------------ */
+/* Here, so that callers see that it returns -1. */
+static inline int smoe_listing_no_memory(smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the list of images");
+}
 
-int smoe_listing_no_memory(smoe_err *err); /* fails with SMOE_RUNTIME */
+/* ---- folder_listing.c ------------------------------------------------------------------------ */
 
 /* The length of a name without the ending of a tar, which is a folder here. */
 size_t smoe_listing_stem(const char *name, size_t length);

@@ -196,7 +196,7 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
         status = smoe_zeroshot_classes(&g.classes, model, spec, set, tokenizer, batch_size, err);
     options.tokenizer = tokenizer;
     if (!status) status = smoe_loader_open(&loader, set, spec, &options, err);
-    status = smoe_comm_agree(comm, status, NULL, err);
+    if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
     if (!status) {
         status = take_batches(&g, model, spec, loader, comm, sink, user, err);
         smoe_model_serve(model);
