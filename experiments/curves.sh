@@ -5,17 +5,7 @@
 # of the dense model.
 set -eu
 [ $# -eq 1 ] && [ -f "$1/results.csv" ] || { echo "usage: curves.sh DIR, a finished sweep" >&2; exit 2; }
-awk -v dir="$1" '
-    function split_csv(line, f,    n, c, quoted, i) {
-        n = 1; f[n] = ""; quoted = 0
-        for (i = 1; i <= length(line); i++) {
-            c = substr(line, i, 1)
-            if (c == "\"") quoted = !quoted
-            else if (c == "," && !quoted) f[++n] = ""
-            else f[n] = f[n] c
-        }
-        return n
-    }
+awk -v dir="$1" "$(cat "$(dirname "$0")/csv.awk")"'
     { n = split_csv($0, f) }
     NR == 1 {
         for (i = 2; f[i] != "status"; i++) printf "%s,", f[i]

@@ -9,23 +9,13 @@ shift
 rows=$dir/rows.txt
 
 # Lines of CSV, with quotes, as the fields f[1] ...
-csv='
+csv=$(cat "$(dirname "$0")/csv.awk")'
     function row_name(key) {
         if (!(key in named)) { named[key] = key; if ((getline line < rows) > 0) named[key] = line }
         return named[key] ? named[key] : "as trained"
     }
     # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k".
     function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : "") short }
-    function split_csv(line, f,    n, c, quoted, i) {
-        n = 1; f[n] = ""; quoted = 0
-        for (i = 1; i <= length(line); i++) {
-            c = substr(line, i, 1)
-            if (c == "\"") quoted = !quoted
-            else if (c == "," && !quoted) f[++n] = ""
-            else f[n] = f[n] c
-        }
-        return n
-    }
     NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     { split_csv($0, f) }'
 
