@@ -5,10 +5,10 @@
 #include "base/file.h"
 #include "data/archive.h"
 #include "tensors/npy.h"
-#include "store/run.h"
 #include "tensors/shards.h"
 #include "store/verify.h"
 #include "sweep/evaluations.h"
+#include "sweep/kept.h"
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
@@ -74,23 +74,17 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
 
 /* Evaluates a trained cell again at the points whose results are lost; all of them where one is
  * damaged. A process that runs the cell has its claim, and evaluates it itself. */
-static int evaluate_again(smoe_sweep *sweep, size_t i, const char *dir, bool damaged,
-                          smoe_err *err) {
+static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_err *err) {
     static const smoe_evaluations_options how = {0};
-    char *model = NULL, *text = NULL;
     smoe_claim claim;
     if (claim_cell(sweep, i, &claim, err) != 1) return -1;
     int status = damaged ? smoe_evaluations_forget(sweep, i, err) : 0;
-    if (!status && !sweep->checkpoint) status = smoe_run_locate(dir, "latest", &model, &text, err);
-    if (!status)
-        status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
+    if (!status) status = smoe_evaluations_run(sweep, i, &how, err);
     smoe_claim_release(&claim);
-    free(model);
-    free(text);
     return status;
 }
 
-static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i, const char *dir) {
+static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     json_t *list = NULL;
     smoe_err err = {0};
     char found[80];
@@ -102,7 +96,7 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i, co
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
-        if (evaluate_again(sweep, i, dir, status != 0, &err))
+        if (evaluate_again(sweep, i, status != 0, &err))
             smoe_verify_blame(v, name, &err);
         else
             smoe_verify_say(v, name, "evaluated again", true);
@@ -135,7 +129,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
         smoe_verify_run(v, dir);
     else if (done)
         smoe_verify_say(v, dir, "this cell is done, but has no run directory", false);
-    if (sweep->evaluate.points && done) verify_evaluations(v, sweep, i, dir);
+    if (sweep->evaluate.points && done) verify_evaluations(v, sweep, i);
     free(dir);
 }
 
@@ -152,6 +146,13 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
     smoe_results_free(&results);
 }
 
+/* The checkpoint of a sweep of a run, which may have gone on since. */
+static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
+    char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
+    if (model && strcmp(model, sweep->checkpoint) != 0) smoe_verify_file(v, model);
+    free(model);
+}
+
 static void verify_sweep(smoe_verifier *v, const char *dir) {
     smoe_sweep sweep = {0};
     smoe_err err = {0};
@@ -163,6 +164,7 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
         snprintf(found, sizeof found, "the ledger of %zu cells, %s", sweep.trials,
                  sweep.sealed ? "unchanged" : "its first line not verified");
         smoe_verify_say(v, dir, found, true);
+        verify_kept(v, &sweep);
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
     }

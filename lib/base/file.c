@@ -114,16 +114,20 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) {
     return status;
 }
 
-int smoe_file_commit(smoe_file *file, smoe_err *err) {
+/* Writes what is held, syncs and closes. */
+static bool settle(smoe_file *file) {
     bool failed = write_held(file);
     /* A pipe or a device has nothing to sync and returns EINVAL. */
     if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
-    if (!failed) {
-        failed = close(file->fd);
-        file->fd = -1;
-    }
-    if (!failed && file->temporary) failed = rename(file->temporary, file->path);
-    if (failed) return refused(file, err);
+    if (failed) return false;
+    failed = close(file->fd);
+    file->fd = -1;
+    return !failed;
+}
+
+int smoe_file_commit(smoe_file *file, smoe_err *err) {
+    if (!settle(file) || (file->temporary && rename(file->temporary, file->path)))
+        return refused(file, err);
     int status = file->temporary ? smoe_file_sync_parent(file->path, err) : 0;
     free(file->temporary);
     file->temporary = NULL; /* renamed: nothing for abandon to remove */
@@ -145,6 +149,41 @@ int smoe_file_write(const char *path, const void *bytes, size_t size, smoe_err *
     if (smoe_file_create(&file, path, err)) return -1;
     if (smoe_file_put(&file, bytes, size, err)) return -1;
     return smoe_file_commit(&file, err);
+}
+
+/* Creates a file where hard links cannot be made: for a moment it is there without its bytes. */
+static int create_alone(const char *path, const void *bytes, size_t size, smoe_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) return 0;
+    int bad = fd < 0 || smoe_file_write_fd(fd, bytes, size);
+    if (!bad) bad = fsync(fd);
+    if (bad) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
+    if (fd >= 0) close(fd);
+    if (bad && fd >= 0) unlink(path);
+    return bad ? -1 : 1;
+}
+
+static bool no_links(int code) {
+    return code == EPERM || code == EOPNOTSUPP || code == ENOSYS || code == EMLINK;
+}
+
+int smoe_file_write_new(const char *path, const void *bytes, size_t size, smoe_err *err) {
+    struct stat there;
+    smoe_file file;
+    if (!lstat(path, &there)) return 0;
+    if (smoe_file_create(&file, path, err) || smoe_file_put(&file, bytes, size, err)) return -1;
+    if (!settle(&file)) return refused(&file, err);
+    int made = file.temporary && !link(file.temporary, path), code = errno;
+    /* Over a network, a link that was made may be reported as one that exists. */
+    if (!made && file.temporary && !stat(file.temporary, &there)) made = there.st_nlink == 2;
+    if (!made && file.temporary && no_links(code)) {
+        made = create_alone(path, bytes, size, err);
+    } else if (!made && file.temporary && code != EEXIST) {
+        errno = code;
+        return refused(&file, err);
+    }
+    smoe_file_abandon(&file);
+    return made;
 }
 
 int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,

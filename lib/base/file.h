@@ -37,7 +37,13 @@ void smoe_file_abandon(smoe_file *file);
 int smoe_file_write(const char *path, const void *bytes, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for the output of a function, with a decimal point in numbers whatever the locale of the
+/* So, but only where nothing has that name: 1: written; 0: something is there; -1: failed. It is
+ * made by a hard link, so that it is never there without its bytes; only file systems without hard
+ * links show it empty for a moment. */
+int smoe_file_write_new(const char *path, const void *bytes, size_t size,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* As smoe_file_write for the output of a function, with a decimal point in numbers whatever the locale of the
  * caller. The function returns 0, or fails with err filled; path is then unchanged. */
 typedef int smoe_file_printer(FILE *out, const void *context, smoe_err *err);
 int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,

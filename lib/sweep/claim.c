@@ -69,7 +69,8 @@ static char *text_of(const smoe_claim *claim) {
     return text;
 }
 
-/* 1: read; 0: there is none; -1: cannot be read. An empty text is one that is being written. */
+/* 1: read; 0: there is none; -1: cannot be read. An empty text is one that is being written, which
+ * can be seen only where there are no hard links. */
 static int read_text(const char *path, char text[TEXT_MOST], smoe_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return 0;
@@ -82,15 +83,7 @@ static int read_text(const char *path, char text[TEXT_MOST], smoe_err *err) {
 
 /* 1: created with this text; 0: it exists. */
 static int create(const char *path, const char *text, smoe_err *err) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST) return 0;
-    if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", path);
-    int bad = smoe_file_write_fd(fd, text, strlen(text));
-    bad |= close(fd);
-    if (!bad) return 1;
-    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
-    unlink(path);
-    return -1;
+    return smoe_file_write_new(path, text, strlen(text), err);
 }
 
 static bool is_token(const char *text, const char *token) {

@@ -1,8 +1,8 @@
 /*
  * Claims: at most one process, of any machine, works on something in a shared folder. A claim is a
- * file that is created exclusively, renewed while it is held, and removed at the end; nothing is
- * asked of the file system but exclusive creation and renaming (no locks, which many shared ones
- * refuse).
+ * file that is linked to its name when it is complete, renewed while it is held, and removed at the
+ * end; nothing is asked of the file system but hard links, or else exclusive creation, and renaming
+ * (no locks, which many shared ones refuse).
  *
  * The claim of a process that is gone is taken over: at once on the same machine, where that can be
  * seen; from another machine when it has not been renewed for its lease, as measured by the clock

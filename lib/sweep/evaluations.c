@@ -1,9 +1,12 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
+#include "sweep/kept.h"
 #include "sweep/manifest.h"
+#include "sweep/trial.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
+#include "store/run.h"
 #include "train/fewshot.h"
 #include "tensors/npy.h"
 #include "train/routing.h"
@@ -320,14 +323,29 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
     return status;
 }
 
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
-                         const smoe_evaluations_options *options, smoe_err *err) {
+static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    char *model = NULL, *text = NULL, *dir = NULL;
+    int status = -1;
+    if (sweep->run)
+        model = smoe_kept_model(sweep);
+    else if ((dir = smoe_trial_dir(sweep, i)) && smoe_run_locate(dir, "latest", &model, &text, err))
+        goto out;
+    status = model ? smoe_safetensors_open(&s->weights, model, err)
+                   : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+out:
+    free(dir);
+    free(model);
+    free(text);
+    return status;
+}
+
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluations_options *options,
+                         smoe_err *err) {
     stage s = {.trial = &sweep->trial[i]};
     json_t *list = NULL;
     size_t points = sweep->evaluate.points;
     int status = smoe_evaluations_read(&list, sweep, i, err);
-    if (!status && json_array_size(list) < points)
-        status = smoe_safetensors_open(&s.weights, checkpoint, err);
+    if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_t *result = json_object();

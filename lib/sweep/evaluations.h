@@ -29,10 +29,10 @@ typedef struct smoe_evaluations_options {
     void *user;
 } smoe_evaluations_options;
 
-/* Evaluates the checkpoint of trial i, a safetensors file, at the points that are not done yet. The
- * caller holds the claim. SMOE_STOPPED after a request to stop. */
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
-                         const smoe_evaluations_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
+ * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop. */
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluations_options *options,
+                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* The results of trial i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array.
  * SMOE_DATA when the file is damaged. */

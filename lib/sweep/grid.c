@@ -1,6 +1,6 @@
 /* The trials of a grid; see grid.h. */
 #include "sweep/grid.h"
-#include "store/run.h"
+#include "sweep/kept.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/start.h"
 #include "sweep/evaluations.h"
@@ -107,21 +107,6 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     return status;
 }
 
-/* The run and its latest checkpoint, which a run that still trains may delete meanwhile. */
-static int find_checkpoint(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    enum { TRIES = 20 };
-    sweep->run = realpath(dir, NULL);
-    for (int try = 1; try <= TRIES && !sweep->checkpoint; try++) {
-        char *model = NULL, *text = NULL;
-        if (smoe_run_locate(dir, "latest", &model, &text, err)) return -1;
-        sweep->checkpoint = realpath(model, NULL);
-        free(model);
-        free(text);
-    }
-    if (sweep->run && sweep->checkpoint) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path", dir);
-}
-
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
                      smoe_err *err) {
     static const smoe_sweep_keys none = {0};
@@ -143,7 +128,9 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
                       : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status)
         status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
-    if (!status) status = find_checkpoint(sweep, dir, err);
+    if (!status && !(sweep->run = realpath(dir, NULL)))
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
+    if (!status) status = smoe_kept_find(sweep, err);
     if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
     lists_free(&l);
     smoe_spec_text_free(&spec);

@@ -272,7 +272,7 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         read_text(&sweep->figure.title, figure, "title") || read_text(&sweep->run, line, "run") ||
         read_text(&sweep->checkpoint, line, "checkpoint") ||
         read_text(&sweep->init, line, "init") || read_text(&sweep->reference, line, "reference") ||
-        read_plan(&sweep->plan, json_object_get(line, "plan")))
+        read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
     return read_evaluate(sweep, json_object_get(line, "evaluate"));

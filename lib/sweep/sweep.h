@@ -8,6 +8,7 @@
  *   DIR/claims/CELL.claim  the process that has created it runs the trial (sweep/claim.h); trials
  *                          of processes that are gone are free again
  *   DIR/claims/CELL.json   the outcome, when the trial has ended
+ *   DIR/claims/checkpoint/ the weights of a sweep of a run (sweep/kept.h)
  *
  * A sweep may evaluate its trained trials at other settings (sweep/evaluations.h). One over a run
  * that is there has that run as its only trial, and trains nothing.

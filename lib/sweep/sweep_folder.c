@@ -3,6 +3,7 @@
  * once, completely, and replaced only by one that has more trials after the old ones.
  */
 #include "base/file.h"
+#include "sweep/kept.h"
 #include "sweep/manifest.h"
 #include "sweep/trial.h"
 
@@ -44,9 +45,11 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
 /* Held, or left by a process that was killed, while a manifest is written. */
 #define MANIFEST_CLAIM "manifest.claim"
 
+/* That claim and the checkpoint of a sweep of a run are there before the manifest. */
 static int is_entry(const struct dirent *entry) {
     return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-           strncmp(entry->d_name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1);
+           strncmp(entry->d_name, MANIFEST_CLAIM, sizeof MANIFEST_CLAIM - 1) &&
+           strncmp(entry->d_name, SMOE_KEPT, sizeof SMOE_KEPT - 1);
 }
 
 /* Files that exist only after the first manifest is complete. */
@@ -109,10 +112,12 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 }
 
 /* The first manifest of a folder. */
-static int begin(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
+    if (!status && sweep->run) status = smoe_kept_make(sweep, claims, err);
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status) status = smoe_manifest_write(sweep, dir, err);
+    if (status && sweep->run) remove_in(claims, SMOE_KEPT, NULL);
     if (!status) status = remove_in(dir, REMOVED, err);
     return status;
 }
@@ -127,7 +132,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         fail_there(dir, err);
     } else if (!smoe_file_make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
-            status = begin(sweep, dir, err);
+            status = begin(sweep, dir, claims, err);
         else /* another process may have been faster */
             status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
     }

@@ -180,18 +180,11 @@ static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const
 }
 
 /* Evaluates the last checkpoint at the points of the sweep. */
-static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
-                    const smoe_trial_options *options, smoe_err *err) {
+static int evaluate(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
+                    smoe_err *err) {
     const smoe_evaluations_options how = {
         .stop = options->stop, .done = options->evaluated, .user = options->evaluated_user};
-    char *model = NULL, *text = NULL;
-    if (!sweep->evaluate.points) return 0;
-    int status = sweep->checkpoint ? 0 : smoe_run_locate(dir, "latest", &model, &text, err);
-    if (!status)
-        status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
-    free(model);
-    free(text);
-    return status;
+    return sweep->evaluate.points ? smoe_evaluations_run(sweep, i, &how, err) : 0;
 }
 
 /* The outcome of a trained trial as JSON; NULL with err. */
@@ -228,7 +221,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
         json_decref(env);
     else
         status = train(sweep, i, &spec, dir, options, &classes, err);
-    if (!status) status = evaluate(sweep, i, dir, options, err);
+    if (!status) status = evaluate(sweep, i, options, err);
     if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
         set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));

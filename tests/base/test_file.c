@@ -3,11 +3,16 @@
 #include "base/file.h"
 #include "scratch.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* The size of the blocks that file.c writes: pieces are shorter, equally long, and longer. */
@@ -78,11 +83,69 @@ static void given_up(void **state) {
     free(text);
 }
 
+/* The library's link(2), which can be made to fail, as on a file system without hard links. */
+static int link_fails;
+int link(const char *from, const char *to) {
+    errno = link_fails;
+    return link_fails ? -1 : (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+/* A new file does not replace what has its name, even a link to nothing, and leaves no other. */
+static void only_where_nothing_is(void **state) {
+    static const int codes[] = {0, EPERM, EOPNOTSUPP};
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        link_fails = codes[i];
+        scratch_path(s, path, "new");
+        assert_int_equal(smoe_file_write_new(path, "first", 5, &err), 1);
+        assert_int_equal(smoe_file_write_new(path, "second", 6, &err), 0);
+        char *text = scratch_read(path, NULL);
+        assert_string_equal(text, "first");
+        free(text);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(symlink("nothing", path), 0);
+        assert_int_equal(smoe_file_write_new(path, "third", 5, &err), 0);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(scratch_entries(s->dir), 0);
+    }
+    link_fails = EIO;
+    assert_int_equal(smoe_file_write_new(path, "first", 5, &err), -1);
+    assert_non_null(strstr(err.text, "Input/output error"));
+    assert_int_equal(scratch_entries(s->dir), 0);
+    link_fails = 0;
+}
+
+/* Whoever finds a new file finds its bytes in it. */
+static void never_empty(void **state) {
+    enum { TURNS = 200 };
+    char path[SCRATCH_PATH], text[8];
+    smoe_err err = {0};
+    scratch_path(*state, path, "new");
+    pid_t pid = fork();
+    if (!pid) {
+        for (int i = 0; i < TURNS; i++)
+            if (smoe_file_write_new(path, "bytes", 5, &err) != 1 || unlink(path)) _exit(1);
+        _exit(0);
+    }
+    int status, empty = 0;
+    while (!waitpid(pid, &status, WNOHANG)) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        empty += fd >= 0 && read(fd, text, sizeof text) != 5;
+        if (fd >= 0) close(fd);
+    }
+    assert_int_equal(status, 0);
+    assert_int_equal(empty, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
         cmocka_unit_test(full_disks),
         cmocka_unit_test_setup_teardown(given_up, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(only_where_nothing_is, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,33 @@ status 2 smoe sweep "$cell" model.moe.capacity=0.25,1 -q -o there 2>err
 status 0 smoe sweep --resume there -q >again
 cmp out again || fail "the report changed: $(cat out again)"
 
+# the sweep keeps the checkpoint that it evaluates: the run may delete its own, also before the first evaluation
+numbers() { cut -d, -f3- "$1/evaluations.csv"; }
+cp -r there moved && rm -r moved/claims/000* moved/*.csv
+mv "$cell/ckpt" ckpt.away
+status 0 smoe sweep --resume moved -q >/dev/null
+mv ckpt.away "$cell/ckpt"
+[ "$(numbers moved)" = "$(numbers there)" ] || fail "$(cat moved/evaluations.csv)"
+smoe verify there | grep -qx 'ok   there/claims/checkpoint/model.safetensors: unchanged' || fail "$(smoe verify there)"
+[ "$(stat -c %h there/claims/checkpoint/model.safetensors)" -gt 1 ] || fail "not a link"
+status 0 smoe train tiny.yaml train.steps=2 train.shard_bytes=9000 -q -o parted >/dev/null
+status 0 smoe sweep parted eval.batch_size=10,20 -q -o of-parts >/dev/null
+smoe verify of-parts | grep -qx 'ok   of-parts/claims/checkpoint/model.safetensors: unchanged' || fail "$(smoe verify of-parts)"
+other=$(mktemp -d /dev/shm/smoe-XXXXXX 2>/dev/null) || other=
+if [ "$other" ] && [ "$(stat -c %d "$other")" != "$(stat -c %d .)" ]; then # copied where it cannot be linked
+    smoe sweep parted eval.batch_size=10,20 -q -o "$other/of-parts" >/dev/null || fail "another file system: status $?"
+    for f in parted/ckpt/latest/model*; do cmp "$f" "$other/of-parts/claims/checkpoint/${f##*/}" || fail "not copied"; done
+fi
+rm -rf "$other"
+# beside a run that deletes each checkpoint when it writes the next one
+smoe train tiny.yaml train.steps=4000 train.checkpoint_every=1 train.keep=1 train.eval_every=0 -q -o busy >/dev/null 2>&1 &
+wait_for busy/metrics.jsonl 5
+for i in 1 2 3 4 5 6 7 8; do
+    smoe sweep busy eval.batch_size=10,20 data.limit=20 -q -o "beside-$i" >/dev/null 2>err || fail "beside a run that trains: status $?: $(cat err)"
+done
+kill -TERM $!
+wait $!
+
 # points that cannot be evaluated are named before anything runs
 status 2 smoe sweep swept.yaml evaluate.model.moe.experts=2,4 -o never 2>err
 grep -q 'evaluate.model.moe.experts: cannot change after training' err || fail "$(cat err)"

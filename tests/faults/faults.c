@@ -1,7 +1,7 @@
 /*
  * Preloaded into the program under test (LD_PRELOAD): makes one call fail. FAULT_KIND=memory counts
  * malloc, calloc and realloc. FAULT_KIND=disk counts calls that change a file: open for writing,
- * write, pwrite, fsync, rename, renameat2, mkdir, symlink, unlink, ftruncate. FAULT_KIND=kill
+ * write, pwrite, fsync, rename, renameat2, mkdir, link, symlink, unlink, ftruncate. FAULT_KIND=kill
  * counts the same calls, but kills the process before the N-th. FAULT_KIND=read counts open for
  * reading, read, pread, fread, getline and mmap of files. FAULT_AT=N makes the N-th of them fail,
  * with ENOMEM or EIO; 0 makes none fail. FAULT_COUNT=FILE receives the total number of calls.
@@ -141,6 +141,11 @@ int renameat2(int from_folder, const char *from, int to_folder, const char *to, 
 int mkdir(const char *path, mode_t mode) {
     FAULT(-1);
     return REAL(mkdir)(path, mode);
+}
+
+int link(const char *from, const char *to) {
+    FAULT(-1);
+    return REAL(link)(from, to);
 }
 
 int symlink(const char *target, const char *path) {

@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 CALLS = "openat,open,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,mkdir,mkdirat,symlink,symlinkat," \
-        "link,unlink,unlinkat,rmdir,ftruncate,close,clone,clone3,fork,vfork"
+        "link,linkat,unlink,unlinkat,rmdir,ftruncate,close,clone,clone3,fork,vfork"
 
 OLD = 1e9
 
@@ -150,7 +150,7 @@ class Disk:
         moved, name = self.place(paths[0])
         if moved is None or name not in moved.names:
             return False
-        if call == "link":
+        if call in ("link", "linkat"):
             return self.put(paths[1], moved.names[name])
         if "RENAME_EXCHANGE" in args:
             other, its = self.place(paths[1])

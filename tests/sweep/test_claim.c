@@ -118,7 +118,7 @@ static void a_lost_file_comes_back(void **state) {
     assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0);
     assert_int_equal(access(path, F_OK), 0);
     smoe_claim_release(&claim);
-    /* A file that a process has created but not written yet counts as a claim. */
+    /* Without hard links, a file is created before it is written: it counts as a claim. */
     scratch_write(path, "", 0);
     assert_int_equal(take(&claim, path, NULL), 0);
 }

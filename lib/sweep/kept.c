@@ -1,0 +1,149 @@
+/* The checkpoint that a sweep of a run evaluates; see kept.h. */
+#include "sweep/kept.h"
+#include "base/file.h"
+#include "store/run.h"
+#include "tensors/safetensors.h"
+#include "tensors/shards.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
+
+static int no_memory(const char *path, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}
+
+/* The folder and the name of a file, in fresh memory; a model in several files has no file of its
+ * own name. */
+static char *folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+}
+
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
+    char *found = NULL;
+    for (int try = 0; try < TRIES && !found; try++) {
+        char *model = NULL, *text = NULL;
+        if (smoe_run_locate(sweep->run, "latest", &model, &text, err)) return -1;
+        char *folder = folder_of(model), *whole = folder ? realpath(folder, NULL) : NULL;
+        if (whole) found = smoe_text_format("%s/%s", whole, name_of(model));
+        free(folder);
+        free(whole);
+        free(model);
+        free(text);
+    }
+    if (!found)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path",
+                               sweep->run);
+    free(sweep->checkpoint);
+    sweep->checkpoint = found;
+    return 0;
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static int copy(const char *from, const char *to, smoe_err *err) {
+    enum { BLOCK = 1 << 20 };
+    smoe_file file;
+    int fd = smoe_file_open(from, O_RDONLY, err);
+    if (fd < 0) return -1;
+    char *block = malloc(BLOCK);
+    int status = block ? smoe_file_create(&file, to, err) : no_memory(to, err);
+    if (!status) {
+        ssize_t n;
+        while (!status && (n = read(fd, block, BLOCK)) > 0)
+            status = smoe_file_put(&file, block, (size_t)n, err);
+        if (!status && n < 0) {
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", from);
+            smoe_file_abandon(&file);
+        }
+        if (!status) status = smoe_file_commit(&file, err);
+    }
+    free(block);
+    close(fd);
+    return status;
+}
+
+static int keep_file(const char *folder, const char *to, const char *name, smoe_err *err) {
+    char *from = smoe_text_format("%s/%s", folder, name);
+    char *kept = smoe_text_format("%s/%s", to, name);
+    int status = from && kept ? 0 : no_memory(to, err);
+    /* A file that has gone is reported when it is to be copied. */
+    if (!status && link(from, kept)) status = copy(from, kept, err);
+    free(from);
+    free(kept);
+    return status;
+}
+
+/* The files of the model of a checkpoint have this in front. */
+static int is_model(const struct dirent *entry) {
+    return !strncmp(entry->d_name, "model", 5) && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
+}
+
+/* Whether the copy is whole is seen when it is opened. */
+static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
+    struct dirent **list = NULL;
+    char *folder = folder_of(checkpoint), *kept = NULL;
+    smoe_safetensors *file = NULL;
+    int count = folder ? scandir(folder, &list, is_model, alphasort) : 0;
+    int status = !folder     ? no_memory(to, err)
+                 : count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder)
+                             : 0;
+    for (int i = 0; i < count; i++) {
+        if (!status) status = keep_file(folder, to, list[i]->d_name, err);
+        free(list[i]);
+    }
+    if (!status && !(kept = smoe_text_format("%s/%s", to, name_of(checkpoint))))
+        status = no_memory(to, err);
+    if (!status) status = smoe_safetensors_peek(&file, kept, err);
+    smoe_safetensors_free(file);
+    free(list);
+    free(kept);
+    free(folder);
+    return status;
+}
+
+/* As keep_files, with the latest checkpoint instead of one that was deleted meanwhile. */
+static int keep_latest(smoe_sweep *sweep, const char *to, smoe_err *err) {
+    for (int try = 1;; try++) {
+        if (smoe_file_remove(to, err) || smoe_file_make_folder(to, err)) return -1;
+        if (!keep_files(sweep->checkpoint, to, err)) return 0;
+        if (smoe_shards_there(sweep->checkpoint) || try == TRIES) return -1;
+        if (smoe_kept_find(sweep, err)) return -1;
+    }
+}
+
+int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
+    char *kept = smoe_text_format("%s/" SMOE_KEPT, claims);
+    char *building =
+        smoe_text_format("%s/" SMOE_KEPT SMOE_FILE_TEMPORARY "%ld-0", claims, (long)getpid());
+    int status = kept && building ? 0 : no_memory(claims, err);
+    if (!status) status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
+    if (!status) status = keep_latest(sweep, building, err);
+    if (!status) status = smoe_file_sync_folder(building, err);
+    if (!status && rename(building, kept))
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
+    if (!status) status = smoe_file_sync_folder(claims, err);
+    if (status && building) smoe_file_remove(building, NULL);
+    free(kept);
+    free(building);
+    return status;
+}
+
+char *smoe_kept_model(const smoe_sweep *sweep) {
+    char *kept =
+        smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, name_of(sweep->checkpoint));
+    if (!kept || smoe_shards_there(kept)) return kept;
+    free(kept);
+    return strdup(sweep->checkpoint);
+}
