@@ -8,39 +8,84 @@
 #include <mpi.h>
 #include <unistd.h>
 
-/* Counts of MPI are int. */
-enum { MOST = 1 << 30, TAG = 0 };
+/* A message is cut into parts, and a few parts are under way at a time in each direction. MPI sends
+ * a part of this size at once. A longer one it would send only when the receiver has asked for it,
+ * and over TCP that request would wait behind the data of the other direction: the two directions
+ * of an exchange would take turns instead of going at the same time. */
+enum { PART = 60 << 10, WINDOW = 16, DATA = 0, READY = 1 };
 
-static int part(size_t bytes) {
-    return bytes < MOST ? (int)bytes : MOST;
+/* One direction of an exchange. */
+typedef struct way {
+    char *at;
+    size_t left; /* bytes that MPI does not have yet */
+    bool sends;
+    int other;
+} way;
+
+static void start_part(way *w, MPI_Request *request) {
+    int bytes = w->left < PART ? (int)w->left : PART;
+    if (w->sends)
+        MPI_Isend(w->at, bytes, MPI_BYTE, w->other, DATA, MPI_COMM_WORLD, request);
+    else
+        MPI_Irecv(w->at, bytes, MPI_BYTE, w->other, DATA, MPI_COMM_WORLD, request);
+    w->at += bytes;
+    w->left -= (size_t)bytes;
+}
+
+/* The first parts; returns their number. */
+static int start(way *w, MPI_Request request[WINDOW]) {
+    int n = 0;
+    while (n < WINDOW && w->left) start_part(w, &request[n++]);
+    return n;
 }
 
 /* MPI itself would poll without a pause. On shared processors this would slow down the very process
  * that is waited for. So after a short time of polling, the process sleeps between polls. */
-static void wait_for(int n, MPI_Request *request) {
+static void pause_between(int polls) {
     enum { POLLS = 2000, NAP = 50 };
+    if (polls >= POLLS) usleep(NAP);
+}
+
+static void wait_for(int n, MPI_Request *request) {
     int done = 0;
-    for (int i = 0; !done; i++) {
+    for (int polls = 0; !done; polls++) {
         MPI_Testall(n, request, &done, MPI_STATUSES_IGNORE);
-        if (!done && i >= POLLS) usleep(NAP);
+        if (!done) pause_between(polls);
     }
+}
+
+/* Several parts are sent only when the receiver is there too: MPI would have to store what comes
+ * too early, up to the whole message. */
+static void meet(int other, bool receives, bool sends) {
+    MPI_Request request[2];
+    int n = 0;
+    if (sends) MPI_Irecv(NULL, 0, MPI_BYTE, other, READY, MPI_COMM_WORLD, &request[n++]);
+    if (receives) MPI_Isend(NULL, 0, MPI_BYTE, other, READY, MPI_COMM_WORLD, &request[n++]);
+    wait_for(n, request);
 }
 
 static void mpi_exchange(void *self, int other, const void *out, size_t out_bytes, void *in,
                          size_t in_bytes) {
     (void)self;
-    const char *from = out;
-    char *to = in;
-    while (out_bytes || in_bytes) {
-        MPI_Request request[2];
-        int n = 0, sends = part(out_bytes), receives = part(in_bytes);
-        if (receives) MPI_Irecv(to, receives, MPI_BYTE, other, TAG, MPI_COMM_WORLD, &request[n++]);
-        if (sends) MPI_Isend(from, sends, MPI_BYTE, other, TAG, MPI_COMM_WORLD, &request[n++]);
-        wait_for(n, request);
-        from += sends;
-        to += receives;
-        out_bytes -= (size_t)sends;
-        in_bytes -= (size_t)receives;
+    way receiving = {.at = in, .left = in_bytes, .other = other};
+    way sending = {.at = (char *)out, .left = out_bytes, .other = other, .sends = true};
+    MPI_Request request[2 * WINDOW];
+    int ended[2 * WINDOW], n;
+    for (int i = 0; i < 2 * WINDOW; i++) request[i] = MPI_REQUEST_NULL;
+    int under_way = start(&receiving, request);
+    meet(other, in_bytes > PART, out_bytes > PART);
+    under_way += start(&sending, request + WINDOW);
+    for (int polls = 0; under_way; polls++) {
+        MPI_Testsome(2 * WINDOW, request, &n, ended, MPI_STATUSES_IGNORE);
+        if (!n) pause_between(polls);
+        for (int i = 0; i < n; i++) {
+            way *w = ended[i] < WINDOW ? &receiving : &sending;
+            polls = 0;
+            under_way--;
+            if (!w->left) continue;
+            start_part(w, &request[ended[i]]);
+            under_way++;
+        }
     }
 }
 
