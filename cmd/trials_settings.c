@@ -12,8 +12,9 @@ json_t *smoe_trials_value(const char *text) {
 
 static void add_column(smoe_table *table, const char *column) {
     const char *dot = strrchr(column, '.');
-    bool own = strncmp(column, SMOE_EVALUATED, strlen(SMOE_EVALUATED)) != 0;
-    smoe_table_add(table, "%s%s", own ? "" : "at ", dot ? dot + 1 : column);
+    bool evaluated = !strncmp(column, SMOE_EVALUATED, strlen(SMOE_EVALUATED));
+    const char *of = evaluated ? "at " : smoe_spec_started(column) ? "start " : "";
+    smoe_table_add(table, "%s%s", of, dot ? dot + 1 : column);
     table->columns++;
 }
 

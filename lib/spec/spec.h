@@ -337,6 +337,10 @@ char **smoe_spec_primary_text(smoe_primary *primary, size_t part);
 
 /* The prefix of a key of an evaluation, next to the keys of the trials. */
 #define SMOE_EVALUATED "evaluate."
+/* The prefix of a swept key of the sweep that cells start from. */
+#define SMOE_STARTED "start."
+/* The key behind that prefix, or NULL where there is none. */
+const char *smoe_spec_started(const char *key);
 
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
 typedef struct smoe_sweep_spec {

@@ -149,13 +149,24 @@ static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_provenance *where,
     return &key[keys->count++];
 }
 
+const char *smoe_spec_started(const char *key) {
+    size_t prefix = strlen(SMOE_STARTED);
+    return strncmp(key, SMOE_STARTED, prefix) ? NULL : key + prefix;
+}
+
+/* Whether it is a key that can be swept. */
+static bool is_key(const char *text) {
+    const char *started = smoe_spec_started(text);
+    return smoe_schema_find(started ? started : text) >= 0;
+}
+
 /* A key of grid or zip and its values; of zip, as many as the one before it. */
 static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *name,
                         bool zip) {
     smoe_provenance where = smoe_events_place(src, name);
     const char *text = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
     smoe_sweep_key *key = NULL;
-    if (!text || smoe_schema_find(text) < 0) {
+    if (!text || !is_key(text)) {
         if (text)
             smoe_events_unknown(src->reading, &where, "", text, text);
         else

@@ -86,14 +86,15 @@ static bool same_line(const plan *p, size_t a, size_t b) {
     return true;
 }
 
-/* A column in words: the key, and whether it was set for evaluations. */
+/* A column in words: the key, and whether it was set for evaluations, or is that of the start. */
 static const char *column_words(const char *column, char buf[SMOE_METRIC_KEY]) {
     size_t prefix = strlen(SMOE_EVALUATED);
+    bool evaluated = !strncmp(column, SMOE_EVALUATED, prefix);
+    const char *key = evaluated ? column + prefix : smoe_spec_started(column);
     char own[SMOE_METRIC_KEY];
-    if (strncmp(column, SMOE_EVALUATED, prefix) != 0)
-        return smoe_words_of_key(column, buf, SMOE_METRIC_KEY);
-    snprintf(buf, SMOE_METRIC_KEY, "%s of the evaluation",
-             smoe_words_of_key(column + prefix, own, sizeof own));
+    if (!key) return smoe_words_of_key(column, buf, SMOE_METRIC_KEY);
+    snprintf(buf, SMOE_METRIC_KEY, "%s of the %s", smoe_words_of_key(key, own, sizeof own),
+             evaluated ? "evaluation" : "start");
     return buf;
 }
 

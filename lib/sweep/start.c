@@ -18,27 +18,44 @@ static const json_t *value_at(const json_t *spec, const char *key) {
     return spec;
 }
 
-/* The first column in which two trials differ, or NULL. */
-static const char *differs(const smoe_sweep *from, const json_t *theirs, const json_t *ours) {
-    for (size_t c = 0; c < from->columns; c++) {
-        const json_t *a = value_at(theirs, from->column[c]), *b = value_at(ours, from->column[c]);
-        if (a != b && !json_equal((json_t *)a, (json_t *)b)) return from->column[c];
+/* The column of a sweep that chooses what its trials start from by a key; SIZE_MAX: none. */
+static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
+    for (size_t c = 0; c < sweep->columns; c++) {
+        const char *started = smoe_spec_started(sweep->column[c]);
+        if (started && !strcmp(started, key)) return c;
     }
-    return NULL;
+    return SIZE_MAX;
 }
 
-/* The number of the only trial of `from` that agrees with a trial; SIZE_MAX with err. */
-static size_t find(const smoe_sweep *from, const smoe_trial *trial, smoe_err *err) {
+/* Whether trial i of `from` is what a trial, with the spec `ours`, starts from: its values are those
+ * that the trial has for its start, or else in its own spec. */
+static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
+                     const smoe_trial *trial, const json_t *ours) {
+    json_t *theirs = json_loads(from->trial[i].spec, 0, NULL);
+    bool same = true;
+    for (size_t c = 0; c < from->columns && same; c++) {
+        const char *key = from->column[c];
+        size_t chosen = chosen_by(sweep, key);
+        const json_t *a = value_at(theirs, key), *b = value_at(ours, key);
+        if (chosen != SIZE_MAX)
+            same = !strcmp(trial->value[chosen], from->trial[i].value[c]);
+        else
+            same = a == b || json_equal((json_t *)a, (json_t *)b);
+    }
+    json_decref(theirs);
+    return same;
+}
+
+/* The number of the only trial of `from` that a trial can start from; SIZE_MAX with err. */
+static size_t find(const smoe_sweep *from, const smoe_sweep *sweep, const smoe_trial *trial,
+                   smoe_err *err) {
     size_t found = SIZE_MAX, count = 0;
     json_t *ours = json_loads(trial->spec, 0, NULL);
-    for (size_t i = 0; i < from->trials; i++) {
-        json_t *theirs = json_loads(from->trial[i].spec, 0, NULL);
-        if (!differs(from, theirs, ours)) {
+    for (size_t i = 0; i < from->trials; i++)
+        if (is_start(from, i, sweep, trial, ours)) {
             found = i;
             count++;
         }
-        json_decref(theirs);
-    }
     json_decref(ours);
     if (count == 1 && from->trial[found].state == SMOE_TRIAL_DONE) return found;
     if (!count)
@@ -57,15 +74,32 @@ static bool is_sweep(const char *path) {
     return smoe_file_is_folder(path) && smoe_file_holds(path, "cells.jsonl");
 }
 
+/* Checks that `from`, empty where trials do not start from a sweep, varies every key that chooses
+ * what they start from. */
+static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_err *err) {
+    for (size_t c = 0; c < sweep->columns; c++) {
+        const char *key = smoe_spec_started(sweep->column[c]);
+        bool varied = !key;
+        for (size_t k = 0; k < from->columns && !varied; k++)
+            varied = !strcmp(from->column[k], key);
+        if (!varied)
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: needs --init with the folder of a sweep that varies %s",
+                             sweep->column[c], key);
+    }
+    return 0;
+}
+
 int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, smoe_err *err) {
     smoe_sweep from = {0};
     sweep->upcycle = upcycle;
-    sweep->init = realpath(init, NULL);
-    if (!sweep->init) return smoe_fail_errno(err, SMOE_DATA, "%s", init);
-    if (!is_sweep(init)) return 0;
-    int status = smoe_sweep_open(&from, init, err);
-    for (size_t i = 0; i < sweep->trials && !status; i++)
-        if (find(&from, &sweep->trial[i], err) == SIZE_MAX) status = -1;
+    if (init && !(sweep->init = realpath(init, NULL)))
+        return smoe_fail_errno(err, SMOE_DATA, "%s", init);
+    bool sweeps = init && is_sweep(init);
+    int status = sweeps ? smoe_sweep_open(&from, init, err) : 0;
+    if (!status) status = check_chosen(sweep, &from, err);
+    for (size_t i = 0; i < sweep->trials && sweeps && !status; i++)
+        if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) status = -1;
     smoe_sweep_free(&from);
     return status;
 }
@@ -77,7 +111,7 @@ char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {
         path = strdup(sweep->init);
     } else {
         if (smoe_sweep_open(&from, sweep->init, err)) return NULL;
-        size_t found = find(&from, &sweep->trial[i], err);
+        size_t found = find(&from, sweep, &sweep->trial[i], err);
         if (found != SIZE_MAX) path = smoe_trial_dir(&from, found);
         smoe_sweep_free(&from);
         if (found == SIZE_MAX) return NULL;

@@ -1,15 +1,17 @@
 /*
  * What the trials of a sweep with `init` start from: one model for all of them, or the trial of
- * another sweep that has the same settings, as far as that sweep varies them.
+ * another sweep that has the same settings, as far as that sweep varies them. A swept key
+ * "start.KEY" is the value of KEY that the start has, where the trial itself has another.
  */
 #ifndef SMOE_START_H
 #define SMOE_START_H
 
 #include "sweep/sweep.h"
 
-/* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file or the folder of a
- * sweep, and checks that every trial has a start there (SMOE_USAGE names the first that has none,
- * or more than one; SMOE_DATA where `init` cannot be read). */
+/* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file, the folder of a
+ * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that
+ * has none, or more than one, or a key "start.KEY" that nothing varies; SMOE_DATA where `init`
+ * cannot be read). */
 int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle,
                    smoe_err *err) SMOE_MUST_CHECK;
 

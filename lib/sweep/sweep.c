@@ -73,7 +73,8 @@ void smoe_axes_free(smoe_axes *axes) {
     *axes = (smoe_axes){0};
 }
 
-/* An axis of `keys` that change together; a single one for a key of the grid. */
+/* An axis of `keys` that change together; a single one for a key of the grid. Keys of what trials
+ * start from change nothing in the spec of a trial. */
 static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
     const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
     if (!keys || keys > 64) return -1;
@@ -82,12 +83,13 @@ static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_
     int status = axis ? 0 : -1;
     for (size_t p = 0; !status && p < key[0]->count; p++) {
         size_t made = 0;
-        for (; made < keys; made++) {
-            value[made] = key[made]->value[p];
-            override[made] = smoe_text_format("%s=%s", key[made]->key, value[made]);
-            if (!override[made]) break;
+        for (size_t k = 0; k < keys && !status; k++) {
+            value[k] = key[k]->value[p];
+            if (smoe_spec_started(key[k]->key)) continue;
+            override[made] = smoe_text_format("%s=%s", key[k]->key, value[k]);
+            if (!override[made++]) status = -1;
         }
-        status = made < keys ? -1 : smoe_axis_add(axis, value, override, keys);
+        if (!status) status = smoe_axis_add(axis, value, override, made);
         for (size_t k = 0; k < made; k++) free((char *) override[k]);
     }
     return status;
@@ -143,18 +145,23 @@ static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *
     return zipped ? axis_of_keys(axes, together, zipped) : 0;
 }
 
+/* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one value. */
+static bool sweeps(const char *override) {
+    const char *equals = strchr(override, '=');
+    return equals && (*smoe_text_item(equals + 1) || smoe_spec_started(override));
+}
+
 static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, bool seed,
                       smoe_err *err) {
     for (size_t i = 0; i < count; i++) {
         smoe_sweep_key key = {0}, *const one = &key;
-        const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*smoe_text_item(equals + 1) || names_key(overrides[i], "seed") != seed)
-            continue;
+        if (!sweeps(overrides[i]) || names_key(overrides[i], "seed") != seed) continue;
         smoe_err unknown = {0};
         int status = listed_key(&key, overrides[i]);
+        const char *started = status ? NULL : smoe_spec_started(key.key);
         if (status)
             smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        else if (smoe_spec_check_key(key.key, &unknown))
+        else if (smoe_spec_check_key(started ? started : key.key, &unknown))
             status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
         else if (has_twice(&key))
             status =
@@ -174,10 +181,8 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
                  char **plain, size_t *plains, smoe_err *err) {
     *plains = 0;
-    for (size_t i = 0; i < count; i++) {
-        const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*smoe_text_item(equals + 1)) plain[(*plains)++] = overrides[i];
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!sweeps(overrides[i])) plain[(*plains)++] = overrides[i];
     for (int seed = 0; seed < 2; seed++) {
         if (add_swept(axes, keys, overrides, count, seed))
             return smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -188,13 +193,15 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-/* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced. */
+/* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced;
+ * "start.k=1" of what it starts from. */
 static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t index) {
     char name[NAME_ROOM];
     size_t used = (size_t)snprintf(name, sizeof name, "%03zu", index);
     for (size_t c = 0; c < sweep->columns && used < sizeof name; c++) {
         const char *dot = strrchr(sweep->column[c], '.');
-        used += (size_t)snprintf(name + used, sizeof name - used, "%c%s=%s", c ? ',' : '-',
+        used += (size_t)snprintf(name + used, sizeof name - used, "%c%s%s=%s", c ? ',' : '-',
+                                 smoe_spec_started(sweep->column[c]) ? SMOE_STARTED : "",
                                  dot ? dot + 1 : sweep->column[c], trial->value[c]);
     }
     for (char *c = name; *c; c++)
@@ -275,11 +282,15 @@ static json_t *blocks_json(const bool *picked, size_t depth) {
 }
 
 /* Unlike the resolved spec, this form does not keep how blocks are written: last-1 of two is
- * [1]. */
-static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *model) {
+ * [1]. It has what the trial starts from. */
+static int hash_meaning(const smoe_sweep *sweep, smoe_trial *trial, json_t *json,
+                        const smoe_model_spec *model) {
     json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (smoe_spec_started(sweep->column[c]))
+            json_object_set_new(json, sweep->column[c], json_string(trial->value[c]));
     char *text = smoe_trial_canonical(json, &trial->meaning);
     free(text);
     return text ? 0 : -1;
@@ -366,7 +377,7 @@ static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *f
     json = text ? json_loads(text, 0, NULL) : NULL;
     if (!sweep->name) sweep->name = strdup(spec.name);
     if (!json || !sweep->name || smoe_trial_set_spec(trial, json) ||
-        hash_meaning(trial, json, &spec.model) || idles_add(idle, &spec))
+        hash_meaning(sweep, trial, json, &spec.model) || idles_add(idle, &spec))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
 out:
     json_decref(json);

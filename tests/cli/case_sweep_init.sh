@@ -36,6 +36,39 @@ status 0 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=5 --init 
 status 0 smoe train tiny.yaml $small model.moe.layers=last-1 seed=5 --init "$dense" --upcycle -q -o hand-up >/dev/null
 same "$(echo up/*last-1*)" hand-up
 
+# A key of the start: the cell that had the value, while the trial itself has another.
+choice='model.moe.layers=last-1 model.moe.router=tokens-choice'
+status 0 smoe sweep tiny.yaml $small $choice model.moe.k=1,2 seed=0,1 -q -o pre-k >/dev/null
+status 0 smoe sweep tiny.yaml $small $choice start.model.moe.k=1,2 model.moe.k=2,1 seed=0,1 --init pre-k -q -o fine-k >out
+grep -q '^start k  k ' out || fail "columns: $(cat out)"
+[ "$(ls -d fine-k/0* | wc -l)" = 8 ] || fail "cells: $(ls fine-k)"
+for cell in fine-k/0*; do
+    name=$(basename "$cell")
+    start=${name#*start.k=} k=${name##*,k=} seed=${name##*seed=}
+    start=${start%%,*} k=${k%%,*}
+    grep -q "$(basename "$(echo pre-k/*-k=$start,seed=$seed)")/ckpt/" "$cell/log.txt" || fail "$name starts from $(cat "$cell/log.txt")"
+    grep -q "^ *k: $k$" "$cell/spec.yaml" || fail "$name: $(grep ' k:' "$cell/spec.yaml")"
+done
+printf 'sweep:\n  zip: {start.model.moe.k: [1, 2], model.moe.k: [2, 1]}\n  reference: start.model.moe.k=1,model.moe.k=*\n' | cat tiny.yaml - >zipped.yaml
+status 0 smoe sweep zipped.yaml $small $choice seed=0,1 --init pre-k -q -o zipped >/dev/null
+[ "$(ls -d zipped/0*)" = "$(printf 'zipped/%s\n' 000-start.k=1,k=2,seed=0 001-start.k=1,k=2,seed=1 002-start.k=2,k=1,seed=0 003-start.k=2,k=1,seed=1)" ] || fail "$(ls zipped)"
+cp fine-k/results.csv before-k
+status 0 smoe sweep --resume fine-k -q >/dev/null
+cmp before-k fine-k/results.csv || fail "resumed, the table is another"
+for key in k=4 capacity=1; do
+    status 2 smoe sweep tiny.yaml $small $choice start.model.moe.$key model.moe.k=1,2 seed=0,1 --init pre-k -o never 2>err
+    cat err >>errors
+done
+status 2 smoe sweep tiny.yaml $small $choice start.model.moe.k=1,2 seed=0,1 -o never 2>>errors
+status 2 smoe sweep tiny.yaml $small $choice start.model.moe.q=1,2 seed=0,1 --init pre-k -o never 2>>errors
+cat >expected <<'END'
+smoe sweep: pre-k: no cell has the settings of cell 000-start.k=4,k=1,seed=0
+smoe sweep: start.model.moe.capacity: needs --init with the folder of a sweep that varies model.moe.capacity
+smoe sweep: start.model.moe.k: needs --init with the folder of a sweep that varies model.moe.k
+smoe sweep: override start.model.moe.q=1,2: model.moe.q: unknown key
+END
+diff expected errors || fail "other messages"
+
 # What has no start, or more than one, or none yet.
 status 2 smoe sweep tiny.yaml $small seed=0,7 model.moe.layers=none --init pre -o never 2>err
 grep -q "pre: no cell has the settings of cell 001-.*seed=7" err || fail "$(cat err)"
