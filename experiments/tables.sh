@@ -14,8 +14,9 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         if (!(key in named)) { named[key] = key; if ((getline line < rows) > 0) named[key] = line }
         return named[key] ? named[key] : "as trained"
     }
-    # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k".
-    function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : "") short }
+    # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k"; "start.model.moe.k", of what a
+    # cell starts from, as "start k".
+    function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : column ~ /^start\./ ? "start " : "") short }
     NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     { split_csv($0, f) }'
 
@@ -72,7 +73,7 @@ differences() {
             key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
         }
         if (key in named) key = named[key]
-        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
+        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/start\.[a-z_.]*\./, "start ", reference); gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
         gsub(/,? [a-z_0-9]+ \*/, "", reference)
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
         printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
