@@ -32,9 +32,9 @@ comma      := ,
 ALL_LDLIBS  = $(PKG_LIBS) -lunistring $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
 # Open MPI moves data between processes, where it is installed.
-MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
+MPI        ?= $(shell pkg-config --exists ompi-c 2>/dev/null && echo yes)
 # SentencePiece reads such models of tokenizers, where it and a compiler of C++ are installed.
-SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece && command -v $(CXX) >/dev/null && echo yes)
+SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
 MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a

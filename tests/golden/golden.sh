@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 line() { # line NAME KEY=VALUE ...
     name=$1
     shift
-    for isa in v4 v3 base; do
+    for isa in $sets; do
         export SMOE_ISA=$isa
         "$smoe" cost "$here/spec.yaml" data.classes=10 >/dev/null 2>&1 || continue
         rm -rf "$work/run" "$work/logits.npy"
@@ -28,6 +28,7 @@ line() { # line NAME KEY=VALUE ...
     done
 }
 
+sets='v4 v3 base'
 echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
 line dense model.moe.layers=none
 identity=model.moe.slots_per_expert=10 # one slot for each of the 37 tokens
@@ -70,3 +71,12 @@ line tokens-choice-bias model.moe.router=tokens-choice model.moe.balance=bias mo
 line experts-choice-renormalized model.moe.router=experts-choice model.moe.renormalize=true model.moe.capacity=1.5
 line soft-temperatures-entmax model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2
 line tokens-choice-z model.moe.router=tokens-choice model.moe.z_weight=0.01 model.moe.gate=sigmoid
+# Matrix units have instruction sets of their own, which differ from v4 only in products of BF16.
+sets='amx v4-bf16 v4 v3 base'
+for precision in bf16 bf16x3; do
+    line "dense-$precision" train.precision=$precision model.moe.layers=none
+    for router in soft tokens-choice experts-choice; do
+        line "$router-$precision" train.precision=$precision model.moe.router=$router
+    done
+    line "skinny-experts-$precision" train.precision=$precision model.moe.experts=24 model.moe.slots_per_expert=1 train.batch_size=8
+done
