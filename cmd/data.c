@@ -334,10 +334,11 @@ static void print_pixels(const data_job *job) {
                counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
                v->deep ? "; some with 16 bits per sample" : "");
     if (v->turned)
-        printf(
-            "turned  %zu images of %s are to be turned by their EXIF data, and are not: turn the "
-            "files, with `exiftran -ai FILES`\n",
-            v->turned, job->split[0].name);
+        printf("turned  %zu images of %s %s\n", v->turned, job->split[0].name,
+               job->spec.data.orientation == SMOE_ORIENTATION_APPLY
+                   ? "are turned as their EXIF data say"
+                   : "lie as they are stored; data.orientation=apply turns them as their EXIF "
+                     "data say");
     printf("pixels  of %s at %zu x %zu: ", job->split[0].name, job->spec.data.image_size,
            job->spec.data.image_size);
     for (int part = 0; part < 2; part++) {

@@ -148,9 +148,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     smoe_image image = {0}, work = {0};
     real *values = malloc(n * sizeof *values);
     int status = values ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for an image");
-    if (!status)
-        status = smoe_decode_fit(&image, s->spec.data.image_size, s->spec.data.channels, bytes,
-                                 size, NULL, &work, err);
+    if (!status) status = smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err);
     if (!status && values) {
         smoe_image_pixels(values, &image, &s->spec.data);
         for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];

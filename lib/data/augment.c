@@ -255,22 +255,10 @@ static int pad_crop(smoe_image *image, smoe_image *work, smoe_rng *rng, smoe_err
     return 0;
 }
 
-static void flip(smoe_image *image) {
-    size_t w = image->width, c = image->channels;
-    for (size_t y = 0; y < image->height; y++)
-        for (size_t x = 0; x < w / 2; x++)
-            for (size_t k = 0; k < c; k++) {
-                uint8_t *a = image->pixel + (y * w + x) * c + k;
-                uint8_t *b = image->pixel + (y * w + w - 1 - x) * c + k, t = *a;
-                *a = *b;
-                *b = t;
-            }
-}
-
 int smoe_augment(const smoe_data_spec *data, smoe_image *image, smoe_image *work, smoe_rng *rng,
                  smoe_err *err) {
     if (data->augment.crop == SMOE_CROP_PAD && pad_crop(image, work, rng, err)) return -1;
-    if (data->augment.flip && smoe_rng_below(rng, 2)) flip(image);
+    if (data->augment.flip && smoe_rng_below(rng, 2)) smoe_image_mirror(image);
     for (size_t k = 0; k < data->augment.randaugment.n; k++) {
         size_t op = smoe_rng_below(rng, OPERATIONS);
         double m = (double)data->augment.randaugment.m;

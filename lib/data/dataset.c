@@ -159,6 +159,10 @@ const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t 
     return buf;
 }
 
+size_t smoe_dataset_turned(const smoe_dataset *set) {
+    return set->turned;
+}
+
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
     size_t count = set->more ? set->more_at[i + 1] - set->more_at[i] : 0;
     for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[i] + k];

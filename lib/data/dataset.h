@@ -72,6 +72,9 @@ const smoe_others *smoe_dataset_others(const smoe_dataset *set);
  * returned. */
 const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size);
 
+/* Images of a folder that their EXIF data turn or mirror. */
+size_t smoe_dataset_turned(const smoe_dataset *set);
+
 /* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
  * `most` go to class. */
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);

@@ -61,6 +61,7 @@ struct smoe_dataset {
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
     bool tolerant;      /* any number of images may be left out */
+    size_t turned;      /* images of a folder with another orientation than 1 */
     smoe_others others; /* files among the images that are not images */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */

@@ -94,16 +94,18 @@ static unsigned orientation_in(const uint8_t *exif, size_t size) {
     return 1;
 }
 
-/* Whether a segment before the first scan says that the image is to be turned. */
-static bool is_turned(const uint8_t *bytes, size_t size) {
+/* The orientation that a segment before the first scan states; 1 if none does. */
+static unsigned orientation_of(const uint8_t *bytes, size_t size) {
     enum { SCAN = 0xda, APP1 = 0xe1 };
     for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != SCAN;) {
         size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (length < 2 || length + 2 > size - at) return false;
-        if (bytes[at + 1] == APP1 && orientation_in(bytes + at + 4, length - 2) > 1) return true;
+        if (length < 2 || length + 2 > size - at) return 1;
+        unsigned orientation =
+            bytes[at + 1] == APP1 ? orientation_in(bytes + at + 4, length - 2) : 1;
+        if (orientation > 1) return orientation;
         at += length + 2;
     }
-    return false;
+    return 1;
 }
 
 static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
@@ -124,13 +126,13 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
                                                             : SMOE_MODE_COLOUR;
     header->width = (size_t)width;
     header->height = (size_t)height;
-    header->turned = is_turned(bytes, size);
+    header->orientation = orientation_of(bytes, size);
     return failed ? -1 : 0;
 }
 
 int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) {
-    *header = (smoe_image_header){.kind = kind_in(bytes, size)};
+    *header = (smoe_image_header){.kind = kind_in(bytes, size), .orientation = 1};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
         return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
@@ -202,19 +204,26 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
     return status;
 }
 
-int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, const uint8_t *bytes,
-                    size_t size, smoe_rng *crop, smoe_image *work, smoe_err *err) {
+int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
+                    smoe_rng *crop, smoe_image *work, smoe_err *err) {
     smoe_image_header header;
     if (smoe_decode_header(&header, bytes, size, err)) return -1;
-    smoe_box box = crop ? smoe_box_inception(crop, header.width, header.height)
-                        : smoe_box_centre(header.width, header.height);
+    const size_t side = data->image_size;
+    unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header.orientation : 1;
+    size_t width = header.width, height = header.height;
+    smoe_image_turned_size(turn, &width, &height);
+    /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
+    smoe_box box = crop ? smoe_box_inception(crop, width, height) : smoe_box_centre(width, height);
+    box = smoe_box_stored(box, turn, header.width, header.height);
     double least = box.width < box.height ? box.width : box.height;
     size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
-    if (smoe_decode(work, &header, channels, shrink, bytes, size, err)) return -1;
+    if (smoe_decode(work, &header, data->channels, shrink, bytes, size, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;
     box = (smoe_box){box.x * scale, box.y * scale, box.width * scale, box.height * scale};
-    return smoe_image_resize(out, side, work, box, err);
+    if (smoe_image_resize(out, side, work, box, err)) return -1;
+    smoe_image_turn(out, turn);
+    return 0;
 }

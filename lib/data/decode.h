@@ -29,8 +29,10 @@ typedef struct smoe_image_header {
     smoe_image_kind kind;
     size_t width, height;
     smoe_image_mode mode;
-    bool deep;   /* 16 bits per sample */
-    bool turned; /* a JPEG whose EXIF data say that it is to be turned or mirrored; it is not */
+    bool deep; /* 16 bits per sample */
+    /* How a JPEG lies, by its EXIF data: 1, as it is to be seen, to 8 (smoe_image_turn); 1 where
+     * they do not say, and of other files. Width and height are those of the file. */
+    unsigned orientation;
 } smoe_image_header;
 
 /* Whether a file's name ends as that of an image: .jpg, .jpeg, .png or .webp, in upper or lower
@@ -49,8 +51,9 @@ int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t s
 int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
                 const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing. */
-int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, const uint8_t *bytes,
-                    size_t size, smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+/* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing to
+ * data.image_size, and with data.orientation apply turning. */
+int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
+                    smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

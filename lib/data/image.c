@@ -2,6 +2,7 @@
  * hundred non-negative weights that sum to 1: far below half a grey level of error. */
 #include "data/image.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,4 +212,70 @@ void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_sp
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {
     double mean = of_channel(&data->mean, channel), std = of_channel(&data->std, channel);
     return (real)(2 * ((double)x * std + mean) - 1);
+}
+
+/* ---- orientation ----------------------------------------------------------------------------- */
+
+/* Seen (x, y) is stored (a, b): with rows and columns exchanged, a = y and b = x, and then a or b
+ * counted from the other end. */
+static bool exchanged(unsigned orientation) {
+    return orientation >= 5;
+}
+
+static bool mirrored_columns(unsigned orientation) {
+    return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+
+static bool mirrored_rows(unsigned orientation) {
+    return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
+
+void smoe_image_turned_size(unsigned orientation, size_t *width, size_t *height) {
+    size_t stored = *width;
+    if (!exchanged(orientation)) return;
+    *width = *height;
+    *height = stored;
+}
+
+smoe_box smoe_box_stored(smoe_box seen, unsigned orientation, size_t width, size_t height) {
+    smoe_box box = seen;
+    if (exchanged(orientation)) box = (smoe_box){seen.y, seen.x, seen.height, seen.width};
+    if (mirrored_columns(orientation)) box.x = (double)width - box.x - box.width;
+    if (mirrored_rows(orientation)) box.y = (double)height - box.y - box.height;
+    return box;
+}
+
+/* Exchanges the bytes of pixels p and q. */
+static void swap_pixels(smoe_image *image, size_t p, size_t q) {
+    for (size_t c = 0; c < image->channels; c++) {
+        uint8_t *a = image->pixel + p * image->channels + c;
+        uint8_t *b = image->pixel + q * image->channels + c, t = *a;
+        *a = *b;
+        *b = t;
+    }
+}
+
+void smoe_image_mirror(smoe_image *image) {
+    size_t w = image->width;
+    for (size_t y = 0; y < image->height; y++)
+        for (size_t x = 0; x < w / 2; x++) swap_pixels(image, y * w + x, y * w + w - 1 - x);
+}
+
+static void mirror_rows(smoe_image *image) {
+    size_t w = image->width, h = image->height;
+    for (size_t y = 0; y < h / 2; y++)
+        for (size_t x = 0; x < w; x++) swap_pixels(image, y * w + x, (h - 1 - y) * w + x);
+}
+
+static void transpose(smoe_image *image) {
+    size_t n = image->width;
+    for (size_t y = 0; y < n; y++)
+        for (size_t x = 0; x < y; x++) swap_pixels(image, y * n + x, x * n + y);
+}
+
+void smoe_image_turn(smoe_image *image, unsigned orientation) {
+    assert(image->width == image->height);
+    if (mirrored_columns(orientation)) smoe_image_mirror(image);
+    if (mirrored_rows(orientation)) mirror_rows(image);
+    if (exchanged(orientation)) transpose(image);
 }

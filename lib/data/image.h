@@ -68,6 +68,21 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/*
+ * Orientations of EXIF: the first row and the first column of the stored image are, in what is to
+ * be seen, 1 top and left, 2 top and right, 3 bottom and right, 4 bottom and left, 5 left and top,
+ * 6 right and top, 7 right and bottom, 8 left and bottom.
+ */
+/* The size of an image as it is to be seen, from its stored size. */
+void smoe_image_turned_size(unsigned orientation, size_t *width, size_t *height);
+/* The place in the stored image, of that size, of a box of what is to be seen. */
+smoe_box smoe_box_stored(smoe_box seen, unsigned orientation, size_t width, size_t height);
+/* A stored square image to what is to be seen, in place. */
+void smoe_image_turn(smoe_image *image, unsigned orientation);
+
+/* Mirrors left and right, in place. */
+void smoe_image_mirror(smoe_image *image);
+
 /* pixels [channels, height, width] = (x/255 - data.mean)/data.std: x/127.5 - 1 with the
  * defaults. */
 void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_spec *data);

@@ -229,7 +229,7 @@ static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_fit(image, set->size, set->channels, bytes, size, crop, work, err);
+    int status = smoe_decode_fit(image, &set->data, bytes, size, crop, work, err);
     free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
@@ -300,6 +300,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     bool fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {
+        set->turned += header[i].orientation > 1;
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }

@@ -306,8 +306,7 @@ static int decode(const smoe_dataset *set, const sample *x, smoe_rng *crop, smoe
     const store *s = set->store;
     uint8_t *bytes;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, (size_t)x->image_size, err)) return -1;
-    int status = smoe_decode_fit(out, set->size, set->channels, bytes, (size_t)x->image_size, crop,
-                                 work, err);
+    int status = smoe_decode_fit(out, &set->data, bytes, (size_t)x->image_size, crop, work, err);
     free(bytes);
     return status;
 }

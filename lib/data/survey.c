@@ -107,9 +107,11 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
         s->kind[h->kind]++;
         s->mode[h->mode]++;
         s->deep += h->deep;
-        s->turned += h->turned;
+        s->turned += h->orientation > 1;
         from->width[k] = h->width;
         from->height[k] = h->height;
+        if (set->data.orientation == SMOE_ORIENTATION_APPLY)
+            smoe_image_turned_size(h->orientation, &from->width[k], &from->height[k]);
     }
     if (!s->files) return;
     range(s->width, from->width, s->looked);

@@ -18,7 +18,7 @@ typedef struct smoe_survey {
     bool files;       /* whether the next three are known: the images are files of their own */
     size_t kind[SMOE_IMAGE_KINDS], mode[SMOE_IMAGE_MODES];
     size_t deep;                /* with 16 bits per sample */
-    size_t turned;              /* to be turned by their EXIF data */
+    size_t turned;              /* or mirrored, by their EXIF data */
     size_t width[3], height[3]; /* least, median, greatest */
     double mean[3], std[3];     /* of the pixels, by channel, on the scale to 1 */
     double seconds;             /* to read, decode and resize an image on one thread; the median */

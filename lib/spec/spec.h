@@ -40,6 +40,7 @@ typedef enum smoe_shape_classes {
 /* What is done with a sample of webdataset that cannot be used. */
 typedef enum smoe_combine { SMOE_COMBINE_SOFTMAX, SMOE_COMBINE_ENTMAX } smoe_combine;
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
+typedef enum smoe_orientation { SMOE_ORIENTATION_IGNORE, SMOE_ORIENTATION_APPLY } smoe_orientation;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head {
     SMOE_HEAD_GAP,
@@ -114,7 +115,8 @@ typedef struct smoe_data_spec {
      * image-folder; 0: the data has these splits. */
     double holdout;
     smoe_on_error on_error;
-    char *caption; /* of webdataset: txt, or json.FIELD */
+    smoe_orientation orientation; /* of JPEGs with EXIF data */
+    char *caption;                /* of webdataset: txt, or json.FIELD */
     size_t shuffle_buffer;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {

@@ -299,6 +299,18 @@ static void say_others(const trainer *t) {
         say((void *)t, smoe_dataset_others_text(t->train, text, sizeof text));
 }
 
+/* Photographs of telephones: most programs that show them turn them. */
+static void say_turned(const trainer *t) {
+    size_t count = smoe_dataset_turned(t->train);
+    char text[160];
+    if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
+    snprintf(text, sizeof text,
+             "%zu images of train lie as they are stored; data.orientation=apply turns them as "
+             "their EXIF data say",
+             count);
+    say((void *)t, text);
+}
+
 /* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
  * with other bits than it would have had. */
 static void say_kernels(const trainer *t) {
@@ -323,6 +335,7 @@ static int start(trainer *t, smoe_err *err) {
     if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
     say_others(t);
+    say_turned(t);
     say_left_out(t, t->train, "train");
     if (t->test) say_left_out(t, t->test, t->spec->eval.split);
     int restored = resume ? restore(t, err) : 0;

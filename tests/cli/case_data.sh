@@ -35,3 +35,23 @@ grep -q 'cifar: cifar10, 10 classes' out && grep -qE '^test +2 ' out || fail "CI
 status 0 smoe data tiny.yaml data.test_size=50 >out
 grep -q 'tiny.yaml: shapes, 10 classes' out || fail "a spec: $(cat out)"
 status 2 smoe data tiny.yaml data.nothing=1 2>err
+
+# a JPEG that lies on its side by its EXIF data: predictions are those of the file as it is stored, or of what is to be seen
+turned() { head -c 2 "$1" && printf '\377\341\000\040Exif\000\000MM\000\052\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000\006\000\000' && tail -c +3 "$1"; }
+corpus=$ROOT/tests/fuzz/corpus/image
+mkdir -p side/train/ape side/train/bee side/test/ape side/test/bee
+cp "$corpus"/colour.jpg side/train/ape/1.jpg && turned side/train/ape/1.jpg >side/train/ape/2.jpg
+cp "$corpus"/grey.jpg side/train/bee/1.jpg && cp side/train/bee/1.jpg side/train/bee/2.jpg
+cp side/train/ape/1.jpg side/test/ape && cp side/train/bee/1.jpg side/test/bee
+status 0 smoe data side >out
+grep -q '^turned  1 images of train lie as they are stored; data.orientation=apply' out || fail "orientation: $(cat out)"
+status 0 smoe data side data.orientation=apply >out
+grep -q '^turned  1 images of train are turned' out || fail "orientation, applied: $(cat out)"
+grep -qE '^train +4 +0 +8 .. 17 .. 19 +8 .. 17 .. 19 ' out || fail "sizes of 19 x 17 and 17 x 19: $(cat out)"
+for way in ignore apply; do
+    status 0 smoe train tiny.yaml data.source=image-folder data.path=side data.limit=0 data.orientation=$way train.batch_size=4 train.steps=20 -o $way >/dev/null 2>$way.err
+    status 0 smoe predict $way side/train/ape/1.jpg side/train/ape/2.jpg --json >$way.json
+done
+grep -q '^1 images of train lie as they are stored; data.orientation=apply' ignore.err && ! grep -q orientation apply.err || fail "remarks: $(cat ignore.err apply.err)"
+probabilities() { tr -d ' \n' <$1.json | grep -o '"top":\[[^]]*' | uniq | wc -l; }
+[ "$(probabilities ignore)" -eq 1 ] && [ "$(probabilities apply)" -eq 2 ] || fail "predictions: $(cat ignore.json apply.json)"

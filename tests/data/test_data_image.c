@@ -322,36 +322,102 @@ static void test_png_transparent_colour(void **state) {
     smoe_image_free(&image);
 }
 
-/* EXIF data as cameras write them, in both orders of bytes: a directory with one other tag and the
- * orientation. Whatever is cut off or wrong means that nothing is to be turned. */
-static void test_jpeg_orientation(void **state) {
-    (void)state;
-    enum { W = 16, H = 8, VALUE = 6 + 8 + 2 + 12 + 8, SIZE = VALUE + 4 + 4 };
-    uint8_t exif[2][4 + SIZE] = {
+/* A JPEG with EXIF data as cameras write them: a directory with one other tag and the orientation,
+ * in one order of bytes or the other. Fresh. */
+enum { EXIF_VALUE = 4 + 6 + 8 + 2 + 12 + 8, EXIF_ENTRIES = 4 + 6 + 8, EXIF_SIZE = EXIF_VALUE + 8 };
+static uint8_t *with_orientation(const uint8_t *jpeg, size_t *size, bool big, unsigned value) {
+    enum { W = 16, SIZE = EXIF_SIZE - 4 };
+    static const uint8_t exif[2][EXIF_SIZE] = {
         {0xff, 0xe1, 0, 2 + SIZE, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42,   0,    8, 0, 0, 0, 2, 0,
          0x00, 0x01, 4, 0,        1,   0,   0,   0,   W, 0, 0,   0,   0x12, 0x01, 3, 0, 1, 0, 0, 0},
         {0xff, 0xe1, 0, 2 + SIZE, 'E',  'x',  'i',  'f',  0, 0, 'M', 'M', 0, 42,
          0,    0,    0, 8,        0,    2,    0x01, 0x00, 0, 4, 0,   0,   0, 1,
          0,    0,    0, W,        0x01, 0x12, 0,    3,    0, 0, 0,   1}};
+    uint8_t *with = malloc(*size + EXIF_SIZE);
+    memcpy(with, jpeg, 2);
+    memcpy(with + 2, exif[big], EXIF_SIZE);
+    memcpy(with + 2 + EXIF_SIZE, jpeg + 2, *size - 2);
+    with[2 + EXIF_VALUE + big] = (uint8_t)value;
+    *size += EXIF_SIZE;
+    return with;
+}
+
+/* Whatever is cut off or wrong means that nothing is to be turned. */
+static void test_jpeg_orientation(void **state) {
+    (void)state;
+    enum { W = 16, H = 8 };
     uint8_t pixel[W * H * 3] = {0};
-    size_t size;
-    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size), *with = malloc(size + sizeof exif[0]);
-    for (unsigned k = 0; k < 2; k++)
+    size_t size, n;
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
+    for (unsigned big = 0; big < 2; big++)
         for (unsigned value = 0; value <= 9; value++) {
             smoe_image_header header;
-            uint8_t *segment = exif[k];
-            segment[4 + VALUE + k] = (uint8_t)value;
-            memcpy(with, jpeg, 2);
-            memcpy(with + 2, segment, sizeof exif[k]);
-            memcpy(with + 2 + sizeof exif[k], jpeg + 2, size - 2);
-            assert_int_equal(smoe_decode_header(&header, with, size + sizeof exif[k], NULL), 0);
-            assert_int_equal(header.turned, value >= 2 && value <= 8);
-            assert_true(header.width == W && header.height == H); /* it is not turned */
-            with[2 + 4 + 6 + 8 + k] = 1; /* one entry: the orientation is beyond the directory */
-            assert_int_equal(smoe_decode_header(&header, with, size + sizeof exif[k], NULL), 0);
-            assert_false(header.turned);
+            uint8_t *with = with_orientation(jpeg, (n = size, &n), big, value);
+            assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
+            assert_int_equal(header.orientation, value >= 2 && value <= 8 ? value : 1);
+            assert_true(header.width == W && header.height == H);
+            with[2 + EXIF_ENTRIES + big] = 1; /* the orientation is beyond the directory */
+            assert_int_equal(smoe_decode_header(&header, with, n, NULL), 0);
+            assert_int_equal(header.orientation, 1);
+            free(with);
         }
+    free(jpeg);
+}
+
+/* Seen pixel (x, y) of a stored image of w x h, written out for each orientation as EXIF 2.3 has
+ * them: 3 is half a turn, 6 and 8 a quarter clockwise and back, 2, 4, 5 and 7 their mirrorings. */
+static size_t stored_at(unsigned orientation, size_t x, size_t y, size_t w, size_t h) {
+    switch (orientation) {
+    case 2: return y * w + (w - 1 - x);
+    case 3: return (h - 1 - y) * w + (w - 1 - x);
+    case 4: return (h - 1 - y) * w + x;
+    case 5: return x * w + y;
+    case 6: return (h - 1 - x) * w + y;
+    case 7: return (h - 1 - x) * w + (w - 1 - y);
+    case 8: return x * w + (w - 1 - y);
+    default: return y * w + x;
+    }
+}
+
+/* Fitting a JPEG with an orientation is fitting the image that was turned before: the central
+ * square, and a random box, which is off the centre. */
+static void test_orientation_is_applied(void **state) {
+    (void)state;
+    enum { W = 40, H = 24, SIDE = 13 }; /* too large for a fraction of the size */
+    uint8_t pixel[W * H * 3], turned[W * H * 3];
+    size_t size, n;
+    datafiles_picture(pixel, W, H, 3, 5);
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
+    smoe_data_spec data = {
+        .image_size = SIDE, .channels = 3, .orientation = SMOE_ORIENTATION_APPLY};
+    smoe_image stored = {0}, work = {0}, got = {0}, want = {0};
+    decode(&stored, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
+    for (unsigned k = 1; k <= 8; k++)
+        for (unsigned random = 0; random < 2; random++) {
+            size_t w = k < 5 ? W : H, h = k < 5 ? H : W;
+            smoe_rng a = smoe_rng_at(k, SMOE_RNG_TEST, 0, 0, 0), b = a;
+            uint8_t *with = with_orientation(jpeg, (n = size, &n), k % 2, k);
+            for (size_t p = 0; p < w * h; p++)
+                memcpy(turned + 3 * p, stored.pixel + 3 * stored_at(k, p % w, p / w, W, H), 3);
+            smoe_image whole = image_of(turned, w, h, 3);
+            assert_int_equal(smoe_image_fit(&want, SIDE, &whole, random ? &a : NULL, NULL), 0);
+            assert_int_equal(smoe_decode_fit(&got, &data, with, n, random ? &b : NULL, &work, NULL),
+                             0);
+            for (size_t i = 0; work.width == W && i < SIDE * SIDE * 3;
+                 i++) /* sums in other order */
+                assert_in_range(got.pixel[i] + 1 - want.pixel[i], 0, 2);
+            free(with);
+        }
+    data.orientation = SMOE_ORIENTATION_IGNORE;
+    uint8_t *with = with_orientation(jpeg, (n = size, &n), false, 6);
+    assert_int_equal(smoe_decode_fit(&got, &data, with, n, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&want, &data, jpeg, size, NULL, &work, NULL), 0);
+    assert_memory_equal(got.pixel, want.pixel, SIDE * SIDE * 3);
     free(with);
+    smoe_image_free(&stored);
+    smoe_image_free(&work);
+    smoe_image_free(&got);
+    smoe_image_free(&want);
     free(jpeg);
 }
 
@@ -453,7 +519,9 @@ static void test_shrinking_is_close(void **state) {
     smoe_image whole = {0}, work = {0}, shrunk = {0}, full = {0};
     decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(smoe_decode_fit(&shrunk, SIDE, 3, jpeg, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&shrunk, &(smoe_data_spec){.image_size = SIDE, .channels = 3},
+                                     jpeg, size, NULL, &work, NULL),
+                     0);
     assert_int_equal(work.height, 33);           /* 130 / 4: the smallest that is not below 24 */
     for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
         assert_in_range(shrunk.pixel[i] + 3 - full.pixel[i], 0, 6);
@@ -485,7 +553,10 @@ static void test_shrinking_keeps_places(void **state) {
         uint8_t *jpeg = datafiles_jpeg(pixel, n, n, 1, &size);
         decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 1, 1);
         assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-        assert_int_equal(smoe_decode_fit(&shrunk, SIDE, 1, jpeg, size, NULL, &work, NULL), 0);
+        assert_int_equal(smoe_decode_fit(&shrunk,
+                                         &(smoe_data_spec){.image_size = SIDE, .channels = 1}, jpeg,
+                                         size, NULL, &work, NULL),
+                         0);
         assert_true(work.width < n / 2);
         for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, from two filters */
             assert_in_range(shrunk.pixel[i] + 8 - full.pixel[i], 0, 16);
@@ -508,7 +579,9 @@ static void test_png_is_not_shrunk(void **state) {
     uint8_t *png = datafiles_png(pixel, W, H, 3, &size);
     smoe_image whole = image_of(pixel, W, H, 3), work = {0}, fitted = {0}, full = {0};
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(smoe_decode_fit(&fitted, SIDE, 3, png, size, NULL, &work, NULL), 0);
+    assert_int_equal(smoe_decode_fit(&fitted, &(smoe_data_spec){.image_size = SIDE, .channels = 3},
+                                     png, size, NULL, &work, NULL),
+                     0);
     assert_memory_equal(fitted.pixel, full.pixel, SIDE * SIDE * 3);
     smoe_image_free(&whole);
     smoe_image_free(&work);
@@ -603,6 +676,7 @@ int main(void) {
         cmocka_unit_test(test_png_as_stored),
         cmocka_unit_test(test_png_transparent_colour),
         cmocka_unit_test(test_jpeg_orientation),
+        cmocka_unit_test(test_orientation_is_applied),
         cmocka_unit_test(test_jpeg_harmless_faults),
         cmocka_unit_test(test_jpeg_as_turbojpeg),
         cmocka_unit_test(test_jpeg_of_inks),
