@@ -6,7 +6,7 @@
 #include "base/frame.h"
 #include "data/archive.h"
 #include "data/survey.h"
-#include "draw/png.h"
+#include "draw/contact.h"
 #include "spec/sources.h"
 #include "store/run.h"
 
@@ -393,75 +393,32 @@ static int print(const data_job *job, const smoe_options *options, const smoe_fr
     return 0;
 }
 
-/* ---- the contact sheet ----------------------------------------------------------------------- */
-
-enum { ROWS = 12, EACH = 4, MARGIN = 2, GAP = 12, SMALLEST = 64 };
-
-/* Copies a picture into the sheet, each pixel `zoom` times in both directions. */
-static void put(smoe_image *sheet, const smoe_image *picture, size_t x, size_t y, size_t zoom) {
-    for (size_t v = 0; v < picture->height * zoom; v++)
-        for (size_t u = 0; u < picture->width * zoom; u++) {
-            const uint8_t *from =
-                picture->pixel + ((v / zoom) * picture->width + u / zoom) * picture->channels;
-            uint8_t *to = sheet->pixel + ((y + v) * sheet->width + x + u) * 3;
-            for (size_t c = 0; c < 3; c++) to[c] = from[picture->channels == 3 ? c : 0];
-        }
-}
-
-/* The first images of a class, in the order of the data; how many there are of them. */
-static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image[EACH]) {
-    size_t found = 0;
-    for (size_t i = 0; i < smoe_dataset_images(set) && found < EACH; i++)
-        if (smoe_dataset_label(set, i) == class) image[found++] = i;
-    return found;
-}
-
-/* A row per class, evenly over them: images as in an evaluation, and the same as in training. */
-static int draw_sheet(const data_job *job, const char *path, smoe_err *err) {
-    const smoe_dataset *set = job->split[0].set;
-    size_t N = smoe_dataset_classes(set), rows = N < ROWS ? N : ROWS;
-    size_t side = job->spec.data.image_size, zoom = (SMALLEST + side - 1) / side;
-    size_t cell = side * zoom + MARGIN, image[EACH];
-    smoe_image sheet = {0}, picture = {0}, work = {0};
-    int status =
-        smoe_image_shape(&sheet, 2 * EACH * cell + GAP + MARGIN, rows * cell + MARGIN, 3, err);
-    if (!status) memset(sheet.pixel, 255, sheet.width * sheet.height * 3);
-    for (size_t r = 0; r < rows && !status; r++) {
-        size_t found = first_of_class(set, r * N / rows, image);
-        for (size_t k = 0; k < 2 * found && !status; k++) {
-            size_t i = image[k % found], half = k >= found, column = half * EACH + k % found;
-            smoe_rng rng = smoe_rng_at(job->spec.seed, SMOE_RNG_AUGMENT, 0, 0, i);
-            status = smoe_dataset_picture(set, i, &job->spec.data, half ? &rng : NULL, &picture,
-                                          &work, err);
-            if (!status)
-                put(&sheet, &picture, MARGIN + column * cell + half * GAP, MARGIN + r * cell, zoom);
-        }
-    }
-    if (!status) status = smoe_png_write(&sheet, path, err);
-    smoe_image_free(&sheet);
-    smoe_image_free(&picture);
-    smoe_image_free(&work);
-    return status;
-}
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
                        smoe_err *err) {
+    bool drawn = false;
     for (size_t i = 0; i < 4; i++) {
         char *path = smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact",
                                       i < 3 ? ".csv" : ".png");
         int status = path ? smoe_file_make_parents(path, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = smoe_cmd_target(path, options, err);
-        if (!status)
-            status = i < 3 ? smoe_frame_csv(&frame[i], path, err) : draw_sheet(job, path, err);
+        if (!status && i < 3) status = smoe_frame_csv(&frame[i], path, err);
         free(path);
         if (status) return -1;
     }
+    if (smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err)) return -1;
     if (!options->quiet) {
         fflush(stdout);
+        if (!drawn)
+            fprintf(stderr,
+                    "gnuplot is not installed, or failed; %s/contact.gp is the script of the "
+                    "sheet with names\n",
+                    options->out);
         fprintf(stderr,
-                "files   %s/: contact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
-                options->out);
+                "files   %s/: %scontact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
+                options->out, drawn ? "contact.svg, " : "");
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "progress.h"
 #include "table.h"
+#include "base/clock.h"
 #include "store/curves.h"
 #include "spec/metrics.h"
 #include "store/run.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum { COLOURS = 6, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12 };
@@ -293,20 +295,48 @@ static bool has_utf8(void) {
     return text && (strstr(text, "UTF-8") || strstr(text, "utf8"));
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Keys are read at once and not shown, where the terminal is this process's to change: *before is
+ * its state, to be restored. */
+static bool take_keys(struct termios *before) {
+    if (tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, before)) return false;
+    struct termios now = *before;
+    now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    return !tcsetattr(STDIN_FILENO, TCSANOW, &now);
+}
+
+/* Waits for a second, or until q is pressed. */
+static void pause_for_key(bool keys) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char key;
+    const double end = smoe_now() + 1;
+    for (double left = 1; left > 0 && !ended; left = end - smoe_now()) {
+        if (poll(&input, keys, (int)ceil(1000 * left)) <= 0) continue;
+        if (read(STDIN_FILENO, &key, 1) != 1)
+            keys = false; /* the terminal is gone */
+        else if (key == 'q' || key == 'Q')
+            ended = 1;
+    }
+}
+
 int cmd_watch(const smoe_options *options, smoe_err *err) {
     const char *term = getenv("TERM");
     watch_job job = {.colour = smoe_cmd_color(options, stdout), .braille = has_utf8()};
     job.live = !options->once && !options->json && isatty(STDOUT_FILENO) && term &&
                strcmp(term, "dumb") != 0;
+    struct termios before;
+    const bool keys = job.live && take_keys(&before);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     int status = read_all(&job, options, err);
     while (!status && !ended) {
         status = options->json ? smoe_cmd_json(result_json(&job), err) : show(&job, options, err);
         if (status || !job.live || all_ended(&job)) break;
-        (void)poll(NULL, 0, 1000);
+        pause_for_key(keys);
         if (!ended) status = read_all(&job, options, err);
     }
+    if (keys) (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     forget(&job);
     return status;
 }

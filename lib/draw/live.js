@@ -57,6 +57,21 @@ function range(name, log) {
     return {low, high, steps};
 }
 
+/* Round numbers from low to high: multiples of 1, 2 or 5 times a power of ten; on a logarithmic axis these themselves. */
+function ticks(low, high, log) {
+    const nice = [1, 2, 5], list = [], most = 5;
+    if (log) {
+        for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++) list.push(...nice.map(n => n * 10 ** p));
+        const inside = list.filter(t => t >= low && t <= high), tens = inside.filter(t => Number.isInteger(Math.log10(t)));
+        if (inside.length >= 2) return inside.length > most ? tens.filter((t, i) => i % Math.ceil(tens.length / most) === 0) : inside;
+    }
+    const least = (high - low) / most, power = 10 ** Math.floor(Math.log10(least));
+    const step = [...nice, 10].map(n => n * power).find(s => s >= least * (1 - 1e-9));
+    const inside = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12); k++) inside.push(+(k * step).toPrecision(12));
+    return inside;
+}
+
 function draw(figure, name) {
     const log = document.getElementById('log').checked, r = range(name, log);
     const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${name} over steps`});
@@ -65,10 +80,12 @@ function draw(figure, name) {
     const x = s => left + (r.steps ? s / r.steps : 0) * (width - left - right);
     const y = v => height - bottom - (f(v) - f(r.low)) / (f(r.high) - f(r.low)) * (height - top_ - bottom);
     svg.append(make('rect', {class: 'frame', x: left, y: top_, width: width - left - right, height: height - top_ - bottom}),
-        make('text', {x: left - 4, y: top_ + 10, 'text-anchor': 'end'}, shown(r.high)),
-        make('text', {x: left - 4, y: height - bottom, 'text-anchor': 'end'}, shown(r.low)),
-        make('text', {x: left, y: height - 6}, '0'),
-        make('text', {x: width - right, y: height - 6, 'text-anchor': 'end'}, shown(r.steps)));
+        ...ticks(r.low, r.high, f === Math.log).flatMap(v => [
+            make('line', {class: 'grid', x1: left, x2: width - right, y1: y(v), y2: y(v)}),
+            make('text', {x: left - 4, y: y(v) + 4, 'text-anchor': 'end'}, shown(v))]),
+        ...(r.steps ? ticks(0, r.steps, false) : [0]).flatMap(s => [
+            make('line', {class: 'grid', x1: x(s), x2: x(s), y1: top_, y2: height - bottom}),
+            make('text', {x: x(s), y: height - 6, 'text-anchor': x(s) > width - 30 ? 'end' : 'middle'}, String(s))]));
     runs.forEach((run, i) => {
         const c = run.curves[name];
         if (!c) return;

@@ -195,13 +195,9 @@ typedef struct sheet {
     const smoe_image *picture;
     look *looks;        /* [tiles, patches] */
     const size_t *unit; /* [units] of the last tiles */
-    size_t tiles, units;
+    size_t tiles, units, across;
     bool stretched; /* shading from the least weight of a unit on, because they are nearly equal */
 } sheet;
-
-static size_t across_of(const sheet *sh) {
-    return sh->tiles < ACROSS ? sh->tiles : ACROSS;
-}
 
 /* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
 static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
@@ -225,7 +221,7 @@ static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const 
  * in any case. */
 static int paint_sheet(smoe_image *out, const sheet *sh, size_t scale, size_t gap, size_t above,
                        smoe_err *err) {
-    size_t across = across_of(sh), each = sh->sample->size * scale;
+    size_t across = sh->across, each = sh->sample->size * scale;
     size_t down = (sh->tiles + across - 1) / across;
     *out = (smoe_image){0};
     if (smoe_image_shape(out, across * (each + gap) + gap, down * (each + above) + gap, 3, err))
@@ -309,6 +305,7 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     sh->unit = unit;
     sh->units = count;
     sh->stretched = is_flat(s, w);
+    sh->across = sh->tiles + count < ACROSS ? sh->tiles + count : ACROSS;
     for (size_t i = 0; i < count; i++) {
         look_unit(sh->looks + sh->tiles * patches, s, w, unit[i], sh->stretched);
         add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i], sh->stretched);
@@ -337,33 +334,43 @@ static void name_tiles(const sheet *sh, char (*name)[SMOE_OVERLAY_NAME]) {
             snprintf(name[i], sizeof *name, "%s", i ? "dropped" : "image");
 }
 
+static size_t longest(char (*const name)[SMOE_OVERLAY_NAME], size_t count) {
+    size_t letters = 0;
+    for (size_t i = 0; i < count; i++)
+        if (strlen(name[i]) > letters) letters = strlen(name[i]);
+    return letters;
+}
+
 /* At the image's size; and magnified to be legible, as a figure with names. */
-static int write_sheets(const sheet *sh, const char *folder, const char *stem,
-                        const smoe_plot_size *size, bool *drawn, smoe_err *err) {
-    size_t scale = legible(sh->sample), across = across_of(sh);
+static int write_sheets(sheet *sh, const char *folder, const char *stem, const smoe_plot_size *size,
+                        bool *drawn, smoe_err *err) {
+    size_t scale = legible(sh->sample);
     char bar[96];
     if (sh->stretched)
         snprintf(bar, sizeof bar, "weight of the %s, nearly uniform", sh->noun);
     else
         snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
-    smoe_overlay_sheet x = {.across = across,
+    char(*name)[SMOE_OVERLAY_NAME] = calloc(sh->tiles, sizeof *name);
+    if (!name) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    name_tiles(sh, name);
+    size_t fit = smoe_overlay_across(longest(name, sh->tiles), size);
+    if (sh->across > fit) sh->across = fit;
+    smoe_overlay_sheet x = {.across = sh->across,
+                            .name = name,
                             .tile = sh->sample->size * scale,
                             .gap = LARGE_GAP,
                             .tiles = sh->tiles,
                             .bar = sh->units ? bar : NULL,
                             .stretched = sh->stretched};
-    x.width = across * (x.tile + x.gap) + x.gap;
+    x.width = x.across * (x.tile + x.gap) + x.gap;
     x.above = smoe_overlay_above(x.width, size);
-    x.height = (sh->tiles + across - 1) / across * (x.tile + x.above) + x.gap;
-    if (write_path(sh, 1, GAP, GAP, folder, stem, "", err)) return -1;
-    if (write_path(sh, scale, x.gap, x.above, folder, stem, "-large", err)) return -1;
-    x.name = calloc(sh->tiles, sizeof *x.name);
-    if (!x.name) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    name_tiles(sh, x.name);
+    x.height = (sh->tiles + x.across - 1) / x.across * (x.tile + x.above) + x.gap;
     bool done = false;
-    int status = smoe_overlay_figure(&x, folder, stem, size, &done, err);
+    int status = write_path(sh, 1, GAP, GAP, folder, stem, "", err);
+    if (!status) status = write_path(sh, scale, x.gap, x.above, folder, stem, "-large", err);
+    if (!status) status = smoe_overlay_figure(&x, folder, stem, size, &done, err);
     *drawn = *drawn && done;
-    free(x.name);
+    free(name);
     return status;
 }
 

@@ -27,6 +27,13 @@ size_t smoe_overlay_above(size_t width, const smoe_plot_size *size) {
     return (size_t)ceil(1.7 * font_of(size) / scale_of(width, size));
 }
 
+size_t smoe_overlay_across(size_t letters, const smoe_plot_size *size) {
+    const double letter = 0.6 * SMOE_PLOT_PAPER_FONT; /* a usual width */
+    double fit = size->width * SMOE_PLOT_INCH / ((double)(letters + 2) * letter);
+    if (size->width <= 0) return SIZE_MAX; /* tiles of a screen are wide enough */
+    return fit < 1 ? 1 : (size_t)fit;
+}
+
 /* Names of tiles, in the middle above them; gnuplot counts pixels from below. */
 static void put_names(FILE *out, const smoe_overlay_sheet *s) {
     for (size_t i = 0; i < s->tiles; i++) {

@@ -18,6 +18,9 @@ typedef struct smoe_overlay_sheet {
 /* The pixels above a row of tiles that its names need, of a sheet that is so wide. */
 size_t smoe_overlay_above(size_t width, const smoe_plot_size *size);
 
+/* So many tiles side by side that their names, of at most so many letters, are apart. */
+size_t smoe_overlay_across(size_t letters, const smoe_plot_size *size);
+
 /* FOLDER/NAME.gp and .svg, and .pdf for a paper, from FOLDER/NAME-large.png; see
  * smoe_gnuplot_draw. */
 int smoe_overlay_figure(const smoe_overlay_sheet *sheet, const char *folder, const char *name,

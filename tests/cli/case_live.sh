@@ -44,6 +44,19 @@ status 3 smoe watch nothing 2>err
 grep -q '^smoe watch: nothing: neither a run nor a sweep' err || fail "$(cat err)"
 status 3 smoe serve nothing 2>err
 
+# q ends the view, and not the run; keys are not shown, and afterwards they are
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    smoe train tiny.yaml -q -o long train.steps=100000 train.eval_every=0 >/dev/null 2>&1 &
+    long=$!
+    trap 'kill $long 2>/dev/null' EXIT
+    wait_for long/metrics.jsonl 1
+    { sleep 2 && printf q && sleep 1; } | TERM=xterm timeout 60 script -qec "smoe watch long; echo ended \$?; stty -a" /dev/null >screen || fail "q did not end the view"
+    grep -q '^ended 0' screen && grep -q ' icanon' screen && grep -q ' echo ' screen || fail "after q: $(tail -n 20 screen)"
+    kill -0 $long || fail "the run ended with its view"
+    kill $long
+    wait $long
+fi
+
 command -v curl >/dev/null || skip "no curl: smoe serve was not asked"
 port=$((20000 + $$ % 20000))
 smoe train tiny.yaml -q -o going train.steps=3000 train.eval_every=500 train.checkpoint_every=1000 >/dev/null &

@@ -1,0 +1,146 @@
+/* Contact sheets; see contact.h. */
+#include "draw/contact.h"
+#include "base/rng.h"
+#include "draw/gnuplot.h"
+#include "draw/plot.h"
+#include "draw/png.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROWS = 12,    /* classes, evenly over them */
+    EACH = 4,     /* images of each */
+    MARGIN = 2,   /* around an image */
+    GAP = 12,     /* between the halves */
+    ABOVE = 18,   /* a row: the name of its class; and above all rows: the names of the halves */
+    SMALLEST = 64 /* pixels of an image at least */
+};
+
+typedef struct sheet {
+    const smoe_dataset *set;
+    const smoe_spec *spec;
+    size_t rows, halves, zoom, cell; /* cell: an image with its margin */
+    size_t width, height;
+} sheet;
+
+static bool augments(const smoe_data_spec *data) {
+    return data->augment.crop != SMOE_CROP_NONE || data->augment.flip ||
+           data->augment.randaugment.n > 0;
+}
+
+static sheet lay_out(const smoe_dataset *set, const smoe_spec *spec) {
+    size_t N = smoe_dataset_classes(set), side = spec->data.image_size;
+    sheet s = {.set = set,
+               .spec = spec,
+               .rows = N < ROWS ? N : ROWS,
+               .halves = augments(&spec->data) ? 2 : 1,
+               .zoom = (SMALLEST + side - 1) / side};
+    s.cell = side * s.zoom + MARGIN;
+    s.width = s.halves * EACH * s.cell + (s.halves - 1) * GAP + MARGIN;
+    s.height = ABOVE + s.rows * (s.cell + ABOVE) + MARGIN;
+    return s;
+}
+
+static size_t class_of(const sheet *s, size_t row) {
+    return row * smoe_dataset_classes(s->set) / s->rows;
+}
+
+static size_t left_of(size_t half, const sheet *s) {
+    return MARGIN + half * (EACH * s->cell + GAP);
+}
+
+/* Where the images of a row begin. */
+static size_t top_of(size_t row, const sheet *s) {
+    return 2 * ABOVE + row * (s->cell + ABOVE);
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+/* Copies a picture into the sheet, each pixel `zoom` times in both directions. */
+static void put(smoe_image *out, const smoe_image *picture, size_t x, size_t y, size_t zoom) {
+    for (size_t v = 0; v < picture->height * zoom; v++)
+        for (size_t u = 0; u < picture->width * zoom; u++) {
+            const uint8_t *from =
+                picture->pixel + ((v / zoom) * picture->width + u / zoom) * picture->channels;
+            uint8_t *to = out->pixel + ((y + v) * out->width + x + u) * 3;
+            for (size_t c = 0; c < 3; c++) to[c] = from[picture->channels == 3 ? c : 0];
+        }
+}
+
+/* The first images of a class, in the order of the data; how many there are of them. */
+static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image[EACH]) {
+    size_t found = 0;
+    for (size_t i = 0; i < smoe_dataset_images(set) && found < EACH; i++)
+        if (smoe_dataset_label(set, i) == class) image[found++] = i;
+    return found;
+}
+
+static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *picture,
+                     smoe_image *work, smoe_err *err) {
+    size_t image[EACH], found = first_of_class(s->set, class_of(s, row), image);
+    for (size_t half = 0; half < s->halves; half++)
+        for (size_t k = 0; k < found; k++) {
+            smoe_rng rng = smoe_rng_at(s->spec->seed, SMOE_RNG_AUGMENT, 0, 0, image[k]);
+            if (smoe_dataset_picture(s->set, image[k], &s->spec->data, half ? &rng : NULL, picture,
+                                     work, err))
+                return -1;
+            put(out, picture, left_of(half, s) + k * s->cell, top_of(row, s), s->zoom);
+        }
+    return 0;
+}
+
+static int paint(const sheet *s, const char *path, smoe_err *err) {
+    smoe_image out = {0}, picture = {0}, work = {0};
+    int status = smoe_image_shape(&out, s->width, s->height, 3, err);
+    if (!status) memset(out.pixel, 255, out.width * out.height * 3);
+    for (size_t row = 0; row < s->rows && !status; row++)
+        status = paint_row(&out, s, row, &picture, &work, err);
+    if (!status) status = smoe_png_write(&out, path, err);
+    smoe_image_free(&out);
+    smoe_image_free(&picture);
+    smoe_image_free(&work);
+    return status;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Text whose middle is at this distance from the top; gnuplot counts from below. */
+static void put_text(FILE *out, const sheet *s, const char *text, size_t left, double down) {
+    fputs("set label ", out);
+    smoe_gnuplot_text(out, text);
+    fprintf(out, " at first %zu,%.10g left front\n", left, (double)s->height - down);
+}
+
+static int put_script(FILE *out, const void *context, smoe_err *err) {
+    static const char *const halves[] = {"as in evaluations", "as training augments them"};
+    const sheet *s = context;
+    (void)err;
+    fprintf(out,
+            "# Draws contact.svg from contact.png: gnuplot contact.gp\n"
+            "set terminal svg size %zu,%zu font 'sans,%d' noenhanced standalone background "
+            "'#ffffff'\n"
+            "set output 'contact.svg'\n"
+            "unset border\nunset tics\nunset key\n"
+            "set lmargin at screen 0\nset rmargin at screen 1\n"
+            "set bmargin at screen 0\nset tmargin at screen 1\n"
+            "set xrange [0:%zu]\nset yrange [0:%zu]\n",
+            s->width, s->height, SMOE_PLOT_SCREEN_FONT, s->width, s->height);
+    for (size_t half = 0; half < s->halves; half++)
+        put_text(out, s, halves[half], left_of(half, s), 0.5 * ABOVE);
+    for (size_t row = 0; row < s->rows; row++)
+        put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
+                 (double)top_of(row, s) - 0.5 * ABOVE);
+    fputs("plot 'contact.png' binary filetype=png origin=(0.5,0.5) with rgbimage\n", out);
+    return 0;
+}
+
+int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
+                       bool *drawn, smoe_err *err) {
+    sheet s = lay_out(set, spec);
+    char *path = smoe_text_format("%s/contact.png", folder);
+    int status = path ? paint(&s, path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_gnuplot_draw(folder, "contact", put_script, &s, false, drawn, err);
+    free(path);
+    return status;
+}
