@@ -13,7 +13,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
     const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                                    .referred = options->reference,
                                    .init = options->init,
-                                   .upcycle = options->upcycle};
+                                   .upcycle = options->upcycle,
+                                   .moments = options->moments};
     smoe_spec_text text;
     size_t skipped = 0;
     int status = smoe_cmd_text(&text, file, options, err);

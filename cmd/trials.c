@@ -153,6 +153,8 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                          options->init, arg);
     if (options->upcycle && !options->init)
         return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
+    if (options->moments && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
     if (folder && (options->overrides || options->seeds))
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "

@@ -145,18 +145,6 @@ static void real_text(char buf[NAME_ROOM], double x) {
     json_decref(number);
 }
 
-/* The slabs of the existing moments; returns their number. */
-static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
-    size_t count = 0;
-    if (params->m || params->m_bf16)
-        slabs[count++] = (smoe_slab){"m.", params->m, params->m_bf16, NULL};
-    if (params->v || params->v_bf16)
-        slabs[count++] = (smoe_slab){"v.", params->v, params->v_bf16, NULL};
-    if (params->second)
-        slabs[count++] = (smoe_slab){"v.", params->second->w, .table = params->second};
-    return count;
-}
-
 /* The checksum of the weights, or of their average, which belong to the moments. It is stored with
  * the moments and not with the weights, because other tools may change the file of weights. */
 static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
@@ -209,7 +197,7 @@ static int state_write(const char *path, uint64_t shard_bytes, const smoe_params
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
     smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(most + 1, sizeof *all);
-    size_t moments = moments_of(params, slabs), count = 0;
+    size_t moments = smoe_params_moments(params, slabs), count = 0;
     int status = -1;
     if (!all) {
         smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
@@ -258,7 +246,7 @@ static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
 int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
                            smoe_err *err) {
     smoe_slab slabs[4] = {{.prefix = "", .values = params->w}};
-    size_t count = 1 + moments_of(params, slabs + 1);
+    size_t count = 1 + smoe_params_moments(params, slabs + 1);
     if (params->average) slabs[count++] = (smoe_slab){.prefix = "ema.", .values = params->average};
     for (size_t s = 0; s < count; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
@@ -549,7 +537,7 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
     smoe_safetensors *model = NULL, *moments = NULL, *average = NULL;
     smoe_checkpoint read;
     smoe_slab weights = {.prefix = ""}, averages = weights, slabs[2], checked[2];
-    size_t count = moments_of(params, slabs);
+    size_t count = smoe_params_moments(params, slabs);
     int status = -1;
     for (size_t i = 0; i < count; i++)
         checked[i] = (smoe_slab){.prefix = slabs[i].prefix, .table = slabs[i].table};

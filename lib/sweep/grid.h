@@ -13,7 +13,7 @@ typedef struct smoe_grid_options {
                           although the call succeeds */
     bool referred;     /* the caller sets a reference: that of the spec is not looked at */
     const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
-    bool upcycle;
+    bool upcycle, moments;
 } smoe_grid_options;
 
 /* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some

@@ -77,6 +77,7 @@ static json_t *header_json(const smoe_sweep *sweep) {
     if (line && sweep->init)
         json_object_update_new(
             line, json_pack("{s:s, s:b}", "init", sweep->init, "upcycle", sweep->upcycle));
+    if (line && sweep->moments) json_object_set_new(line, "moments", json_true());
     if (line && (figure->x || figure->y || figure->line || figure->title))
         json_object_set_new(line, "figure",
                             json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
@@ -147,14 +148,14 @@ static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *
 
 /* Whether two sweeps start from the same models. */
 static int compare_starts(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    if (!was->init == !is->init && was->upcycle == is->upcycle &&
+    if (!was->init == !is->init && was->upcycle == is->upcycle && was->moments == is->moments &&
         (!is->init || !strcmp(was->init, is->init)))
         return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s: is another sweep: its cells start from %s%s; -o DIR chooses another "
+                     "%s: is another sweep: its cells start from %s%s%s; -o DIR chooses another "
                      "folder",
                      was->dir, was->init ? was->init : "new weights",
-                     was->upcycle ? ", upcycled" : "");
+                     was->upcycle ? ", upcycled" : "", was->moments ? ", with its moments" : "");
 }
 
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
@@ -275,6 +276,7 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
+    sweep->moments = json_is_true(json_object_get(line, "moments"));
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 

@@ -1,7 +1,10 @@
 /* What trials start from; see start.h. */
 #include "sweep/start.h"
 #include "base/file.h"
+#include "store/run.h"
 #include "sweep/trial.h"
+#include "tensors/safetensors.h"
+#include "train/carry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +77,31 @@ static bool is_sweep(const char *path) {
     return smoe_file_is_folder(path) && smoe_file_holds(path, "cells.jsonl");
 }
 
+smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
+    return spec->model.moe.layer_count && sweep->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
+}
+
+/* Whether trial i can have the moments of its start. */
+static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    const smoe_trial *trial = &sweep->trial[i];
+    smoe_spec spec = {0};
+    smoe_safetensors *file = NULL;
+    char *start = smoe_start_of(sweep, i, err), *model = NULL, *text = NULL;
+    int status = start ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
+                                         NULL, 0, err)
+                       : -1;
+    if (!status) status = smoe_run_locate(start, NULL, &model, &text, err);
+    if (!status) status = smoe_safetensors_peek(&file, model, err);
+    if (!status) status = smoe_carry_check(file, &spec, smoe_start_fit(sweep, &spec), err);
+    if (status) status = smoe_fail_prefix(err, "%s", trial->name);
+    smoe_safetensors_free(file);
+    smoe_spec_free(&spec);
+    free(start);
+    free(model);
+    free(text);
+    return status;
+}
+
 /* Checks that `from`, empty where trials do not start from a sweep, varies every key that chooses
  * what they start from. */
 static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_err *err) {
@@ -90,9 +118,10 @@ static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_er
     return 0;
 }
 
-int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, smoe_err *err) {
+int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, bool moments, smoe_err *err) {
     smoe_sweep from = {0};
     sweep->upcycle = upcycle;
+    sweep->moments = moments;
     if (init && !(sweep->init = realpath(init, NULL)))
         return smoe_fail_errno(err, SMOE_DATA, "%s", init);
     bool sweeps = init && is_sweep(init);
@@ -101,6 +130,8 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, smoe_err *
     for (size_t i = 0; i < sweep->trials && sweeps && !status; i++)
         if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) status = -1;
     smoe_sweep_free(&from);
+    for (size_t i = 0; i < sweep->trials && moments && !status; i++)
+        status = check_moments(sweep, i, err);
     return status;
 }
 

@@ -7,15 +7,19 @@
 #define SMOE_START_H
 
 #include "sweep/sweep.h"
+#include "tensors/fit.h"
 
 /* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file, the folder of a
  * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that
  * has none, or more than one, or a key "start.KEY" that nothing varies; SMOE_DATA where `init`
- * cannot be read). */
-int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle,
+ * cannot be read; with `moments` SMOE_USAGE where one cannot have those of its start). */
+int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, bool moments,
                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */
 char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);
+
+/* How a trial of that spec takes the tensors of the model. */
+smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec);
 
 #endif

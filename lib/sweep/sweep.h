@@ -75,6 +75,7 @@ typedef struct smoe_sweep {
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     char *init;      /* what trials start from, see sweep/start.h; NULL: new weights */
     bool upcycle;    /* their experts start as copies of the dense MLP */
+    bool moments;    /* the optimiser's moments start from there too */
     smoe_sweep_figure figure; /* what the figures show */
     smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/sweep_plan.h */
     char *reference; /* what groups are compared with, see sweep/sweep_plan.h; NULL: the first */

@@ -164,7 +164,8 @@ static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const
     smoe_train_options how = {.dir = dir,
                               .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
                               .init = init,
-                              .fit = SMOE_FIT_PARTIAL,
+                              .fit = smoe_start_fit(sweep, spec),
+                              .moments = init && sweep->moments,
                               .env = options->env,
                               .stop = options->stop,
                               .save = options->save,
@@ -172,7 +173,6 @@ static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const
                               .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
-    if (init && spec->model.moe.layer_count && sweep->upcycle) how.fit = SMOE_FIT_UPCYCLE;
     int status = smoe_fewshot_train(spec, &how, &result, err);
     free(init);
     *classes = result.classes;

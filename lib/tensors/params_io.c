@@ -161,6 +161,17 @@ static int narrow_part(smoe_bf16 *out, const smoe_param *param, smoe_init_source
     return 0;
 }
 
+size_t smoe_params_moments(const smoe_params *params, smoe_slab slabs[2]) {
+    size_t count = 0;
+    if (params->m || params->m_bf16)
+        slabs[count++] = (smoe_slab){"m.", params->m, params->m_bf16, NULL};
+    if (params->v || params->v_bf16)
+        slabs[count++] = (smoe_slab){"v.", params->v, params->v_bf16, NULL};
+    if (params->second)
+        slabs[count++] = (smoe_slab){"v.", params->second->w, .table = params->second};
+    return count;
+}
+
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) {

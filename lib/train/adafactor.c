@@ -179,7 +179,7 @@ void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_
                          double clip) {
     const smoe_params *second = params->second;
     double rate = smoe_schedule_rate(spec, step);
-    double beta2 = fmin(1 - pow((double)step + 1, -0.8), spec->optimizer.beta2);
+    double beta2 = fmin(1 - pow((double)(step + params->carried) + 1, -0.8), spec->optimizer.beta2);
     for (size_t i = 0, at = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         matrices m = matrices_of(p);

@@ -25,21 +25,34 @@ static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec)
     return same;
 }
 
-int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
-                    smoe_err *err) {
-    const char *path = smoe_safetensors_path(model), *slash = strrchr(path, '/');
-    const char *file = slash ? slash + 1 : path;
-    *state = NULL;
-    if (spec->train.optimizer.name == SMOE_OPTIMIZER_ADAFACTOR)
+/* The name of a file without its folders, borrowed. */
+static const char *name_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+int smoe_carry_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
+                     smoe_err *err) {
+    const char *path = smoe_safetensors_path(model);
+    if (spec->train.optimizer.name == SMOE_OPTIMIZER_ADAFACTOR && fit == SMOE_FIT_UPCYCLE)
         return smoe_fail(err, SMOE_USAGE,
-                         "--moments: with train.optimizer.name adam or sgd, not adafactor");
-    if (strncmp(file, "model.", 6))
+                         "--moments: with --upcycle for train.optimizer.name adam or sgd, not "
+                         "adafactor");
+    if (strncmp(name_of(path), "model.", 6))
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: %s is no checkpoint of a run, and has no optimiser state",
                          path);
     if (!same_optimizer(model, spec))
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: %s is of a run with another train.optimizer.name", path);
+    return 0;
+}
+
+int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
+                    smoe_fit fit, smoe_err *err) {
+    const char *path = smoe_safetensors_path(model), *file = name_of(path);
+    *state = NULL;
+    if (smoe_carry_check(model, spec, fit, err)) return -1;
     char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
     int status = beside ? smoe_safetensors_open(state, beside, err)
                         : smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -53,22 +66,22 @@ int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, con
 
 int smoe_carry_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
                        char **text, smoe_err *err) {
-    const smoe_slab slabs[] = {{"m.", params->m, params->m_bf16, NULL},
-                               {"v.", params->v, params->v_bf16, NULL}};
+    smoe_slab slabs[2];
     const char *path = smoe_safetensors_path(state);
     const char *updates = smoe_safetensors_metadata(state, "smoe.optimizer_steps");
     const char *earlier = smoe_safetensors_metadata(state, "smoe.carried");
-    size_t count = slabs[1].values || slabs[1].narrow ? 2 : 1, loaded = 0, trained = 0;
+    size_t count = smoe_params_moments(params, slabs), loaded = 0, trained = 0;
     *text = NULL;
-    if (!slabs[0].values && !slabs[0].narrow)
-        return smoe_fail(err, SMOE_USAGE, "--moments: sgd without momentum has none");
-    if (smoe_params_load_slabs(params, slabs, count, state, fit, &loaded, err)) return -1;
+    if (!count) return smoe_fail(err, SMOE_USAGE, "--moments: sgd without momentum has none");
+    if (smoe_params_load_slabs(params, slabs, 1, state, fit, &loaded, err) ||
+        smoe_params_load_slabs(params, slabs + 1, count - 1, state, fit, NULL, err))
+        return -1;
     for (size_t i = 0; i < params->count; i++)
         trained += smoe_slab_has(&slabs[0], &params->param[i]);
     params->carried =
         (updates ? strtoull(updates, NULL, 10) : 0) + (earlier ? strtoull(earlier, NULL, 10) : 0);
     *text =
         smoe_text_format("moments of %zu of %zu tensors start from %s, after %" PRIu64 " updates",
-                         loaded / count, trained, path, params->carried);
+                         loaded, trained, path, params->carried);
     return *text ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
 }

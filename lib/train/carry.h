@@ -12,10 +12,15 @@
 #include "tensors/fit.h"
 #include "tensors/safetensors.h"
 
-/* The state beside `model`, the file of the weights, opened and checked: it must be a checkpoint of
- * smoe, of the same optimiser (adam or sgd), else SMOE_USAGE. */
+/* Whether a run of the spec can have moments from the checkpoint of `model`, the file of the
+ * weights: it must be one of smoe, of the same optimiser, and not be upcycled with Adafactor, whose
+ * second moments are means over a whole matrix, else SMOE_USAGE. */
+int smoe_carry_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* So, and the state beside `model`, opened. */
 int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
-                    smoe_err *err) SMOE_MUST_CHECK;
+                    smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Fills the moments, which are allocated, and params->carried; *text, fresh, says what came from
  * where. */

@@ -71,6 +71,15 @@ done
 smoe compare long second >out
 weights long second || fail "moments carried: $(grep -i weights out)"
 ! weights long without || fail "moments not carried, and yet: the same weights"
+# Adafactor, with second moments that are factored and others that are not.
+ada="$one train.optimizer.name=adafactor model.width=32 model.mlp=64" small_ada="train.optimizer.name=adafactor train.steps=4 train.schedule.cooldown=0"
+status 0 smoe train tiny.yaml -q $ada train.steps=14 -o long-ada >/dev/null
+status 0 smoe train tiny.yaml -q $ada train.steps=6 -o first-ada >/dev/null
+status 0 smoe train tiny.yaml -q $ada train.steps=8 --init first-ada --moments -o second-ada >/dev/null
+weights long-ada second-ada || fail "Adafactor's moments: $(smoe compare long-ada second-ada)"
+status 0 smoe train tiny.yaml -q $small_ada model.moe.layers=none -o dense-ada >/dev/null
+status 2 smoe train tiny.yaml -q $small_ada --init dense-ada --moments --upcycle -o x 2>err
+grep -q -- '--moments: with --upcycle for train.optimizer.name adam or sgd' err || fail "$(cat err)"
 # Carried twice, and through a stop and a resume.
 status 0 smoe train tiny.yaml --no-progress $one train.steps=2 --init second --moments -o third >/dev/null 2>err
 grep -q ', after 14 updates$' err || fail "$(cat err)"

@@ -39,6 +39,19 @@ status 0 smoe train tiny.yaml -q -j1 -o ada1 $keys $other >/dev/null
 status 0 $several 2 smoe train tiny.yaml -q -j1 -o ada2 $keys $other >/dev/null
 same_run ada1 ada2
 cmp ada1/ckpt/latest/ema.safetensors ada2/ckpt/latest/ema.safetensors || fail "another average"
+# Moments of another run, as Adam and as Adafactor has them, also with experts divided over the processes.
+for from in one ada1; do
+    moments="$keys --init $from --moments"
+    [ $from = one ] || moments="$moments $other"
+    status 0 smoe train tiny.yaml -q -j1 -o carried1 $moments >/dev/null
+    grep -q '^[^ ]* moments of 33 of 33 tensors start from' carried1/log.txt || fail "$(cat carried1/log.txt)"
+    for over in 1 2; do
+        status 0 $several 2 smoe train tiny.yaml -q -j1 -o carried2 $moments train.experts_over=$over >/dev/null
+        same_run carried1 carried2
+        rm -r carried2
+    done
+    rm -r carried1
+done
 keys="$keys model.moe.router=tokens-choice model.moe.capacity=0.5"
 status 0 smoe train tiny.yaml -q -j2 -o choice1 $keys >/dev/null
 status 0 $several 4 smoe train tiny.yaml -q -j1 -o choice4 $keys >/dev/null

@@ -18,6 +18,23 @@ for cell in fine/0*; do
 done
 [ "$(ls -d fine/0* | wc -l)" = 8 ] || fail "cells: $(ls fine)"
 
+# With the moments, which the manifest has too.
+status 0 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 --init pre --moments -q -o with >/dev/null
+for cell in with/0*; do
+    name=$(basename "$cell")
+    layers=${name#*layers=} seed=${name##*seed=}
+    status 0 smoe train tiny.yaml $small model.moe.layers=${layers%%,*} seed=${seed%%,*} --init "$(echo pre/*"layers=${layers%%,*},seed=${seed%%,*}")" --moments \
+        -q -o "moments-$name" >/dev/null
+    same "$cell" "moments-$name"
+done
+grep -q 'moments of .* start from .*/pre/000' with/000*/log.txt || fail "$(cat with/000*/log.txt)"
+status 2 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 --init pre --resume -o with 2>err
+grep -q 'its cells start from .*/pre, with its moments' err || fail "$(cat err)"
+status 2 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 train.optimizer.name=sgd --init pre --moments -o never 2>err
+grep -q '^smoe sweep: 000-.*: --moments: .* is of a run with another train.optimizer.name' err || fail "$(cat err)"
+status 2 smoe sweep tiny.yaml seed=0,1 --moments -o never 2>err
+grep -q -- '--moments needs --init' err || fail "$(cat err)"
+
 # It is kept in the manifest: a sweep goes on with it, also a cell that was killed before its first checkpoint.
 cp fine/results.csv before
 cell=$(echo fine/000*)

@@ -4,6 +4,8 @@
 # runs/fuzz; they become files of the corpus when the defect is fixed. Usage: guided.sh SECONDS PROGRAM ...
 # The memory of freed blocks is looked at for as long as they are few: with the default of 256 MB, most time goes to page faults.
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=8
+# Inputs are small: a second thread would only be waited for, most of all on a machine that has other work.
+export OMP_NUM_THREADS=1
 here=$(dirname "$0") totals=$(dirname "$0")/totals.txt
 seconds=$1 failed=0
 shift
