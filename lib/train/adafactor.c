@@ -10,9 +10,10 @@
  *   m = beta1 m + (1 - beta1) g / sqrt(V),  w = w - rate (m + decay w)
  * b is 0 at the first update, so V needs no correction; m has none, as in the papers' code.
  */
+#include "train/adafactor.h"
 #include "math/kernels.h"
 #include "spec/parts.h"
-#include "train/optim.h"
+#include "train/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,7 +191,7 @@ void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_
                     .beta2 = beta2,
                     .beta1 = (real)spec->optimizer.beta1,
                     .rate = (real)(rate * p->lr),
-                    .decay = (real)smoe_optim_decay(spec, p)};
+                    .decay = (real)smoe_schedule_decay(spec, p)};
         real *first = second->w + second->param[at++].offset;
         if (factored(m))
             step_factored(&x, m, first, second->w + second->param[at++].offset);

@@ -1,5 +1,7 @@
-/* Optimisers and schedules; see optim.h for the formulas. */
+/* Optimisers; see optim.h for the formulas. */
 #include "train/optim.h"
+#include "train/adafactor.h"
+#include "train/schedule.h"
 #include "base/rng.h"
 #include "spec/parts.h"
 #include "math/outer.h"
@@ -46,33 +48,6 @@ double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec) 
     double each = (double)(bytes[moment_of(spec, 0)] + bytes[moment_of(spec, 1)]);
     double factors = adafactor(spec) ? sizeof(real) * smoe_adafactor_numbers(params) : 0;
     return each * (double)smoe_params_trained(params) + factors;
-}
-
-static double decayed(const smoe_train_spec *spec, double t) {
-    double W = (double)spec->schedule.warmup.steps, steps = (double)spec->steps;
-    double start = (double)spec->schedule.start;
-    switch (spec->schedule.name) {
-    case SMOE_SCHEDULE_LINEAR: return (steps - t + start) / (steps - W);
-    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + start))) / 2;
-    case SMOE_SCHEDULE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
-    case SMOE_SCHEDULE_CONSTANT: break;
-    }
-    return 1;
-}
-
-double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
-    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup.steps;
-    double t = (double)(step + spec->schedule.start);
-    if (spec->schedule.name == SMOE_SCHEDULE_CONSTANT) return peak;
-    size_t cooldown =
-        spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown.steps : 0;
-    double share = 1;
-    if (cooldown && step + cooldown >= spec->steps) {
-        share = (double)(spec->steps - step) / (double)cooldown;
-        t = (double)(spec->steps - cooldown);
-    }
-    if (t <= W && W > 0) return peak * share * t / W;
-    return peak * share * decayed(spec, t);
 }
 
 /* The sum of `count` parts, each by one thread, added in their order. */
@@ -161,16 +136,6 @@ void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t f
 
 double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
-}
-
-double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *p) {
-    if (p->decay >= 0) return p->decay;
-    switch (p->group) {
-    case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
-    case SMOE_PARAM_HEAD: return spec->optimizer.head_weight_decay;
-    case SMOE_PARAM_PLAIN: break;
-    }
-    return 0;
 }
 
 static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
@@ -264,7 +229,7 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
         size_t from = p->offset < first ? first - p->offset : 0;
         size_t to = p->offset + p->size > end ? end - p->offset : p->size;
         k.rate = p->until && step >= p->until ? 0 : (real)(rate * p->lr);
-        k.decay = (real)smoe_optim_decay(spec, p);
+        k.decay = (real)smoe_schedule_decay(spec, p);
         k.leave = smoe_param_streams(p);
         /* The key has no seed: runs with different seeds may round in the same way. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);

@@ -1,7 +1,7 @@
 /*
- * Optimisers and schedules: Adam, SGD with momentum and Adafactor over the parameter table,
- * decoupled weight decay times the learning rate (kernels and the head's kernel; nothing on biases
- * and norms), clipping by the global norm.
+ * Optimisers: Adam, SGD with momentum and Adafactor over the parameter table, decoupled weight
+ * decay times the learning rate, clipping by the global norm. Leaves to others: the learning rate
+ * and the weight decay (schedule.h).
  */
 #ifndef SMOE_OPTIM_H
 #define SMOE_OPTIM_H
@@ -28,17 +28,6 @@ double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
 
 /* Whether gradients may be left as outer products (base/param.h), with one process. */
 bool smoe_optim_factors(const smoe_train_spec *spec);
-
-/*
- * Learning rate of the step after `step` finished ones (step < steps). With t = step + 1:
- *   constant  peak
- *   others    peak t/W during warm-up (t <= W), then
- *   linear    peak (steps - step)/(steps - W)
- *   cosine    peak (1 + cos(pi (t - W)/(steps - W + 1)))/2
- *   rsqrt     peak / sqrt(1 + (t - W)/timescale), and over the last c steps the value reached
- *             there times (steps - step)/c, which would be 0 one step after the end
- */
-double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 
 /* Sum of the squares of the gradients of parameters first .. end of the table, in double, in an
  * order that does not depend on threads; and the norm of them all. */
@@ -70,18 +59,5 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
 bool smoe_optim_divides(const smoe_train_spec *spec);
 void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
                            double norm, size_t first, size_t end);
-
-/* ---- Adafactor (adafactor.c) ----------------------------------------------------------------- */
-
-/* The second moments as params->second; and their number. */
-int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) SMOE_MUST_CHECK;
-double smoe_adafactor_numbers(const smoe_params *params);
-
-/* One update from the gradients, which it leaves zero or as they are (smoe_param_streams). */
-void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_t step,
-                         double clip);
-
-/* The weight decay of a parameter. */
-double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *param);
 
 #endif

@@ -1,7 +1,8 @@
-/* The table of tasks, and what they share: losses in double, image by image; see task.h. */
+/* What tasks share: losses in double, image by image; see task.h. */
 #include "train/task.h"
 #include "base/team.h"
-#include "spec/tasks.h"
+
+#include <math.h>
 
 static smoe_targets targets_of(const real *t, size_t N, double smoothing) {
     smoe_targets x = {.t = t, .keep = 1 - smoothing};
@@ -17,6 +18,12 @@ bool smoe_task_correct(const real *logits, const real *target, size_t N) {
     return target[best] > 0;
 }
 
+double smoe_task_share(const real *l, size_t N, size_t c) {
+    double sum = 0;
+    for (size_t i = 0; i < N; i++) sum += exp((double)l[i] - (double)l[c]);
+    return 1 / sum;
+}
+
 void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real *dlogits,
                         double *losses, const real *logits, const real *target, size_t B, size_t N,
                         size_t whole, double smoothing) {
@@ -30,16 +37,4 @@ void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real 
         sums->loss += losses[b];
         sums->correct += smoe_task_correct(logits + b * N, target + b * N, N);
     }
-}
-
-const smoe_task *smoe_task_of(smoe_loss loss) {
-#define TASK(id, name, task, ...) extern const smoe_task task;
-#include "spec/tasks.def"
-#undef TASK
-    static const smoe_task *const tasks[SMOE_TASKS] = {
-#define TASK(id, name, task, ...) [SMOE_LOSS_##id] = &task,
-#include "spec/tasks.def"
-#undef TASK
-    };
-    return tasks[loss];
 }

@@ -34,6 +34,9 @@ typedef struct smoe_task {
  * [N]. */
 bool smoe_task_correct(const real *logits, const real *target, size_t N);
 
+/* The softmax of logits [N] at class c. */
+double smoe_task_share(const real *l, size_t N, size_t c);
+
 const smoe_task *smoe_task_of(smoe_loss loss);
 
 /* ---- for tasks whose loss is a sum over images ----------------------------------------------- */

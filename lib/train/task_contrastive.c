@@ -46,8 +46,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real 
     }
 }
 
-static double probability(const real *l, size_t N, size_t c) {
-    return smoe_task_of(SMOE_LOSS_SOFTMAX)->probability(l, N, c);
-}
-
-const smoe_task smoe_task_contrastive = {.batch = batch, .probability = probability};
+const smoe_task smoe_task_contrastive = {.batch = batch, .probability = smoe_task_share};

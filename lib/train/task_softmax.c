@@ -22,10 +22,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const rea
     smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
 }
 
-static double probability(const real *l, size_t N, size_t c) {
-    double sum = 0;
-    for (size_t i = 0; i < N; i++) sum += exp((double)l[i] - (double)l[c]);
-    return 1 / sum;
-}
-
-const smoe_task smoe_task_softmax = {.batch = batch, .probability = probability};
+const smoe_task smoe_task_softmax = {.batch = batch, .probability = smoe_task_share};

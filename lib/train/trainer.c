@@ -6,7 +6,7 @@
 #include "spec/routers.h"
 #include "spec/tasks.h"
 #include "train/carry.h"
-#include "train/optim.h"
+#include "train/schedule.h"
 #include "train/routing.h"
 #include "train/step.h"
 #include "train/task.h"

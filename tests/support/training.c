@@ -2,6 +2,7 @@
 #include "training.h"
 #include "approx.h"
 #include "train/optim.h"
+#include "train/schedule.h"
 #include "tensors/params_io.h"
 
 #include <math.h>

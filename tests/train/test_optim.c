@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "gradcheck.h"
 #include "train/optim.h"
+#include "train/schedule.h"
 
 #include <math.h>
 #include <setjmp.h>
