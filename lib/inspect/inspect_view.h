@@ -1,7 +1,7 @@
 /*
  * Internal to the analyses of routing: what they see of an image, what they count, and the run they
  * belong to. An analysis is an entry of inspect.def with a function smoe_fill_NAME; what it needs
- * counted is a counter, an entry of the table in inspect.c.
+ * counted is a counter, an entry of the table in inspect_pass.c.
  */
 #ifndef SMOE_INSPECT_VIEW_H
 #define SMOE_INSPECT_VIEW_H
@@ -50,7 +50,7 @@ typedef struct smoe_counter {
 extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
     smoe_counter_combine_sums, smoe_counter_experts, smoe_counter_choices, smoe_counter_changes;
 
-/* Their places in the table of inspect.c. */
+/* Their places in the table of inspect_pass.c. */
 typedef enum smoe_counter_id {
     SMOE_COUNT_MEANS,
     SMOE_COUNT_TOKEN_SUMS,

@@ -3,7 +3,7 @@
  * computed, activated, and multiplied with its part of the second layer's weights while it is in
  * the cache. Everything but the weights is kept in panels (a vector's worth of rows side by side),
  * the layout that one product writes and the next reads, so nothing is packed or transposed in
- * between. gemm.c sums up long rows in the same parts, so the bits are the same.
+ * between. gemm_blocked.c sums up long rows in the same parts, so the bits are the same.
  */
 #include "math/fused_mlp.h"
 #include "base/team.h"

@@ -16,7 +16,7 @@ enum {
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
                    (int)VL <= (int)SMOE_PANEL_SPILL,
-               "gemm.c lays out memory by these");
+               "gemm_blocked.c lays out memory by these");
 
 /* Packs whole panels of consecutive columns, all panels of a row at once: a cache line of the row
  * has elements of several panels, and the hardware prefetcher does not detect rows this short. */

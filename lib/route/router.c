@@ -1,54 +1,5 @@
-/* The table of routers and the making of one; see router.h. */
+/* What routers share; see router.h. */
 #include "route/router.h"
-#include "spec/routers.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
-#define ROUTER(name, type, ...) extern const smoe_router_type type;
-#include "spec/routers.def"
-#undef ROUTER
-
-static const smoe_router_type *const types[SMOE_ROUTERS] = {
-#define ROUTER(name, type, ...) &type,
-#include "spec/routers.def"
-#undef ROUTER
-};
-
-smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
-                                const smoe_router_place *place, size_t image_tokens, size_t d,
-                                smoe_err *err) {
-    const smoe_router_entry *entry = smoe_router_find(spec->router);
-    if (!entry) {
-        smoe_fail(err, SMOE_USAGE, "model.moe.router: unknown router '%s'", spec->router);
-        return NULL;
-    }
-    const smoe_router_type *type = types[entry - smoe_routers];
-    smoe_router *r = calloc(1, type->size);
-    if (!r) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a router");
-        return NULL;
-    }
-    r->type = type;
-    r->spec = spec;
-    r->params = params;
-    r->block = place->block;
-    r->site = place->site;
-    r->image_tokens = image_tokens;
-    r->d = d;
-    smoe_moe_shape shape = smoe_moe_shape_of(spec, r->block, image_tokens);
-    r->T = shape.T;
-    r->E = shape.E;
-    r->P = shape.P;
-    r->K = shape.K;
-    r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
-    snprintf(r->prefix, sizeof r->prefix, "%s", place->name);
-    if (type->init(r, err)) {
-        free(r);
-        return NULL;
-    }
-    return r;
-}
 
 void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name) {
     r->counted = n;
@@ -77,10 +28,6 @@ void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng
         smoe_rng_normals(rng, z, count);
         for (size_t i = 0; i < count; i++) out[j + i] = (in ? in[j + i] : 0) + (real)(std * z[i]);
     }
-}
-
-void smoe_router_free(smoe_router *router) {
-    free(router);
 }
 
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass) {

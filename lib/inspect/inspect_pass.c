@@ -1,7 +1,6 @@
 /*
- * The tables of smoe inspect; see inspect.h. This file evaluates the split and hands every image of
- * every layer to the counters; what is counted, and what becomes of it, is in the files
- * inspect_*.c.
+ * The pass of smoe inspect over a split; see inspect.h: it hands every image of every layer to the
+ * counters. What is counted, and what becomes of it, is in the other files inspect_*.c.
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
@@ -13,20 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct entry {
-    const char *name, *title, *caption;
-    const smoe_column *columns; /* up to one without a name */
-    unsigned needs;
-    smoe_fill_layer *of_layer; /* one of the two */
-    smoe_fill_run *of_run;
-} entries[] = {
-#define FRAME(frame, need, per, ...) \
-    {.name = #frame, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##frame, __VA_ARGS__},
-#include "inspect/inspect.def"
-#undef FRAME
-};
-enum { ENTRIES = sizeof entries / sizeof *entries };
-
 static const smoe_counter *const counters[SMOE_COUNTERS] = {
     [SMOE_COUNT_MEANS] = &smoe_counter_means,
     [SMOE_COUNT_TOKEN_SUMS] = &smoe_counter_token_sums,
@@ -36,46 +21,6 @@ static const smoe_counter *const counters[SMOE_COUNTERS] = {
     [SMOE_COUNT_CHOICES] = &smoe_counter_choices,
     [SMOE_COUNT_CHANGES] = &smoe_counter_changes,
 };
-
-/* ---- frames ---------------------------------------------------------------------------------- */
-
-int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) {
-    *count = ENTRIES;
-    *frames = calloc(ENTRIES, sizeof **frames);
-    if (!*frames) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the tables");
-    for (size_t i = 0; i < ENTRIES; i++)
-        smoe_frame_init(&(*frames)[i], entries[i].name, entries[i].title, entries[i].caption,
-                        entries[i].columns);
-    return 0;
-}
-
-void smoe_frames_free(smoe_frame *frames, size_t count) {
-    for (size_t i = 0; frames && i < count; i++) smoe_frame_free(&frames[i]);
-    free(frames);
-}
-
-int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
-    for (size_t i = 0; i < ENTRIES; i++) {
-        if ((entries[i].needs & r->has) != entries[i].needs) continue;
-        for (size_t l = 0; entries[i].of_layer && l < r->layers; l++)
-            entries[i].of_layer(r, &frames[i], l);
-        if (entries[i].of_run && entries[i].of_run(r, &frames[i], err)) return -1;
-        if (smoe_frame_check(&frames[i], err)) return -1;
-    }
-    return 0;
-}
-
-double smoe_inspect_block(const smoe_inspection *r, size_t l) {
-    return (double)smoe_model_moe_block(r->subject.model, l);
-}
-
-double smoe_inspect_token_row(const smoe_inspection *r, size_t token) {
-    return token < r->first_patch ? NAN : (double)((token - r->first_patch) / r->side);
-}
-
-double smoe_inspect_token_column(const smoe_inspection *r, size_t token) {
-    return token < r->first_patch ? NAN : (double)((token - r->first_patch) % r->side);
-}
 
 /* ---- what the counters see ------------------------------------------------------------------- */
 
@@ -326,10 +271,6 @@ void smoe_inspect_free(smoe_inspection *r) {
     free_views(r);
     smoe_samples_free(r->sample, r->subject.images);
     free(r);
-}
-
-void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l) {
-    return r->state[counter * r->layers + l];
 }
 
 const smoe_sample *smoe_inspect_samples(const smoe_inspection *r, size_t *count) {

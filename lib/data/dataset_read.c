@@ -1,0 +1,101 @@
+/* Reading from data sets that are open; see dataset.h. Batches are made in loader.c. */
+#include "data/augment.h"
+#include "data/dataset_source.h"
+#include "base/rng.h"
+
+#include <stdio.h>
+
+size_t smoe_dataset_images(const smoe_dataset *set) {
+    return set->images;
+}
+
+bool smoe_dataset_endless(const smoe_dataset *set) {
+    return set->endless;
+}
+
+size_t smoe_dataset_classes(const smoe_dataset *set) {
+    return set->classes;
+}
+
+const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
+    return label < set->named ? set->class_name[label] : "(unnamed)";
+}
+
+const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size) {
+    set->type->image_name(set, i, buf, size);
+    return buf;
+}
+
+size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
+    return set->type->label(set, i, NULL);
+}
+
+size_t smoe_dataset_left_out(const smoe_dataset *set) {
+    return set->left_out;
+}
+
+const char *smoe_dataset_left(const smoe_dataset *set, size_t i) {
+    return set->left[i];
+}
+
+const smoe_others *smoe_dataset_others(const smoe_dataset *set) {
+    return &set->others;
+}
+
+const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size) {
+    const smoe_others *others = &set->others;
+    size_t used = (size_t)snprintf(
+        buf, size,
+        "%zu files are no .jpg, .jpeg, .png or .webp, and are passed over: ", others->files);
+    for (size_t k = 0; k < others->endings && used < size; k++) {
+        const smoe_ending *e = &others->ending[k];
+        used += (size_t)snprintf(buf + used, size - used, "%s%zu %s", k ? ", " : "", e->count,
+                                 *e->text ? e->text : "others");
+    }
+    return buf;
+}
+
+size_t smoe_dataset_turned(const smoe_dataset *set) {
+    return set->turned;
+}
+
+size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
+    size_t count = set->more ? set->more_at[i + 1] - set->more_at[i] : 0;
+    for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[i] + k];
+    if (count) return count;
+    if (most) *class = smoe_dataset_label(set, i);
+    return 1;
+}
+
+int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
+    return set->type->caption(set, i, buf, size, err);
+}
+
+int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
+                       int64_t *label, smoe_err *err) {
+    smoe_image image = {0}, work = {0};
+    int status = set->type->image(set, i, NULL, &image, &work, err);
+    if (!status) {
+        smoe_image_pixels(pixels, &image, &set->data);
+        *label = smoe_dataset_target(set, i, multi, target);
+    }
+    smoe_image_free(&image);
+    smoe_image_free(&work);
+    return status;
+}
+
+int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
+                         const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
+                         smoe_err *err) {
+    smoe_rng rng = augmentation ? *augmentation : (smoe_rng){0};
+    bool box = augmentation && data->augment.crop == SMOE_CROP_INCEPTION;
+    if (set->type->image(set, i, box ? &rng : NULL, out, work, err)) return -1;
+    return augmentation ? smoe_augment(data, out, work, &rng, err) : 0;
+}
+
+int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
+    for (size_t k = 0; k < set->classes; k++) target[k] = 0;
+    size_t label = set->type->label(set, i, multi ? target : NULL);
+    target[label] = 1;
+    return (int64_t)label;
+}

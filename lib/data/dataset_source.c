@@ -1,0 +1,141 @@
+/* What sources share; see dataset_source.h. */
+#include "data/dataset_source.h"
+#include "base/rng.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_endings(const void *x, const void *y) {
+    return strcmp(((const smoe_ending *)x)->text, ((const smoe_ending *)y)->text);
+}
+
+void smoe_dataset_count_other(smoe_others *others, const char *name) {
+    const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
+    smoe_ending key = {0};
+    if (dot && strlen(dot) < sizeof key.text) smoe_text_shown(dot, key.text, sizeof key.text);
+    for (char *c = key.text; *c; c++) *c = (char)tolower((unsigned char)*c);
+    size_t n = others->endings;
+    smoe_ending *at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
+    if (!at && n + 1 >= SMOE_ENDINGS) { /* the last place is for "" */
+        key.text[0] = '\0';
+        at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
+    }
+    if (!at) {
+        others->ending[others->endings++] = key;
+        qsort(others->ending, others->endings, sizeof key, compare_endings);
+        at = bsearch(&key, others->ending, others->endings, sizeof key, compare_endings);
+    }
+    if (at) at->count++;
+    others->files++;
+}
+
+size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
+    for (size_t k = set->more ? set->more_at[i] : 0; multi && set->more && k < set->more_at[i + 1];
+         k++)
+        multi[set->more[k]] = 1;
+    return set->label[i];
+}
+
+int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) {
+    if (!set->left) set->left = calloc(SMOE_LEFT, sizeof *set->left);
+    char **text = set->left && set->left_out < SMOE_LEFT ? &set->left[set->left_out] : NULL;
+    if (text) *text = strdup(why->text);
+    if (!set->left || (text && !*text))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for what is left out");
+    set->left_out++;
+    return 0;
+}
+
+int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
+    if (set->tolerant && set->images) return 0;
+    if (set->left_out * SMOE_LEFT_MOST <= set->left_out + set->images) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
+                     set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
+}
+
+void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal,
+                           size_t tested) {
+    size_t limit = spec->data.limit, test_size = spec->data.test_size;
+    bool train = !strcmp(set->split, "train");
+    size_t all = train ? SIZE_MAX : test_size ? test_size : tested;
+    set->endless = train && !limit;
+    set->images = set->endless ? nominal : limit && limit < all ? limit : all;
+}
+
+uint32_t smoe_dataset_stream(const smoe_dataset *set) {
+    return !strcmp(set->split, "train") ? 1 : !strcmp(set->split, "test") ? 2 : 3;
+}
+
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+    snprintf(buf, size, "%s/%s/%llu", set->name, set->split, (unsigned long long)i);
+}
+
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) {
+    if (!crop) return paint(set, i, out, work, err);
+    smoe_image whole = {0};
+    int status = paint(set, i, &whole, work, err);
+    if (!status) status = smoe_image_fit(out, set->size, &whole, crop, err);
+    smoe_image_free(&whole);
+    return status;
+}
+
+size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {
+    smoe_rng rng = smoe_rng_at(set->seed, SMOE_RNG_LABELS, smoe_dataset_stream(set), 0, i);
+    return (size_t)smoe_rng_below(&rng, n);
+}
+
+int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
+                              smoe_err *err) {
+    set->named = count;
+    set->class_name = calloc(count, sizeof *set->class_name);
+    bool failed = !set->class_name;
+    for (size_t i = 0; !failed && i < count; i++) {
+        set->class_name[i] = name ? strdup(name[i]) : smoe_text_format("%zu", i);
+        failed = !set->class_name[i];
+    }
+    return failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of classes") : 0;
+}
+
+/* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,
+ * until the limit. */
+static void share_limit(size_t *quota, const size_t *count, size_t classes, size_t limit) {
+    bool some = true;
+    while (limit && some) {
+        some = false;
+        size_t open = 0, least = SIZE_MAX;
+        for (size_t k = 0; k < classes; k++) {
+            size_t left = count[k] - quota[k];
+            if (!left) continue;
+            open++;
+            if (left < least) least = left;
+        }
+        if (!open) return;
+        size_t each = limit / open < least ? limit / open : least;
+        for (size_t k = 0; k < classes && limit;
+             k++) { /* each 0: the rest, one to the first ones */
+            size_t left = count[k] - quota[k], take = each ? each : 1;
+            if (!left) continue;
+            quota[k] += take;
+            limit -= take;
+            some = true;
+        }
+    }
+}
+
+int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
+                        smoe_err *err) {
+    size_t *count = calloc(2 * (classes ? classes : 1), sizeof *count), *quota = count + classes;
+    if (!count) return smoe_fail(err, SMOE_RUNTIME, "out of memory for data.limit");
+    for (size_t i = 0; i < n; i++) count[label[i]]++;
+    share_limit(quota, count, classes, limit ? limit : n);
+    for (size_t i = 0; i < n; i++) {
+        keep[i] = quota[label[i]] > 0;
+        quota[label[i]] -= keep[i];
+    }
+    free(count);
+    return 0;
+}

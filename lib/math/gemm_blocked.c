@@ -1,0 +1,264 @@
+/*
+ * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, and tiles
+ * of both are multiplied in registers (kern_gemm.c). Some operands are not packed: rows of A that
+ * are consecutive in memory, weights of products with few rows (gemm_skinny.c), and both sides of a
+ * product of few terms. Threads share a product by pieces of C, and each thread packs what its
+ * pieces need: a little packing is done twice, but no thread waits for another inside a product.
+ * BLIS is not used for these products: its kernels for small shapes add in another order than those
+ * for large ones, so the logits of an image would depend on the size of its batch. BLIS is the
+ * reference for speed (math/blas.c); experiments/notes/ compares the two.
+ */
+#include "math/gemm_view.h"
+#include "base/team.h"
+
+/* One step (p0, j0) of the loops over k and n. */
+typedef struct step {
+    size_t p0, k, j0, n;
+    real *packed_b;
+} step;
+
+/* Packs columns j .. j+n of a step's part of B. */
+static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
+                         size_t j, size_t n) {
+    size_t at = s->p0 * x->b_row + (s->j0 + j) * x->b_col;
+    real *to = s->packed_b + j * s->k;
+    if (x->b_bf16)
+        kern->pack_b_bf16(to, x->b_bf16 + at, x->b_row, x->b_col, s->k, n);
+    else
+        kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
+}
+
+/* Prefetches the panel of B to the right of column j, while this many tiles are computed. */
+static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels *kern,
+                                  const step *s, size_t j, size_t tiles) {
+    const void *at = b_at(x, s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col);
+    size_t size = b_size(x), steps = tiles * s->k;
+    return x->b_row == 1 ? look_prefetch(at, size, kern->nr, s->k, x->b_col, steps)
+                         : look_prefetch(at, size, s->k, kern->nr, x->b_row, steps);
+}
+
+/* Prefetches the m rows of A from i on, spread over at most *tiles tiles; sets *tiles to the number
+ * used. */
+static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, size_t m,
+                                size_t *tiles) {
+    const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
+    smoe_prefetch next = x->a_col == 1
+                             ? look_prefetch(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
+                             : look_prefetch(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
+    *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
+    return next;
+}
+
+/* The height of panels for m rows: two low panels are better than a high one with few rows. */
+static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
+    return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
+}
+
+/* Elements from one step of k to the next in panels of this height. */
+static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
+    return height == kern->mr ? kern->pitch : height;
+}
+
+/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows are computed, or used
+ * unpacked. */
+static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
+                      size_t i0, size_t m, real *packed_a) {
+    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)];
+    size_t mr = height_for(kern, m), pitch = pitch_of(kern, mr);
+    bool once = x->m <= SKINNY && x->b_col == 1 && !x->b_bf16;
+    bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
+    bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
+    const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
+    size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
+    /* While B is packed, tiles prefetch more of B; later they prefetch the next rows of A, where
+     * that helps. */
+    size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), prefetching = SIZE_MAX;
+    smoe_prefetch prefetch = {0};
+    if (kern->prefetch_rows && i0 && below && s->k) {
+        prefetching = tiles * blocks(s->n, kern->nr);
+        prefetch = next_block(x, s, i0 + m, below, &prefetching);
+    }
+    if (whole < m)
+        kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
+    for (size_t j = 0; j < s->n; j += kern->nr) {
+        size_t n = min(s->n - j, kern->nr);
+        bool direct = once && n == kern->nr;
+        smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
+        t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : s->packed_b + j * s->k;
+        t.ldb = direct ? x->b_row : kern->nr;
+        t.n = n;
+        t.stream = stream && !collect;
+        if (i0 == 0) {
+            if (!direct) pack_columns(x, kern, s, j, n);
+            if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
+        }
+        t.prefetch = prefetch;
+        size_t column = j % STREAMED_RUN;
+        if (collect) {
+            t.c = rows + column;
+            t.ldc = STREAMED_RUN + SMOE_PANEL_SPILL;
+        }
+        for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
+            t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) / mr * pitch * s->k;
+            t.a_row = i < whole ? x->a_row : 1;
+            t.a_col = i < whole ? 1 : pitch;
+            t.m = min(m - i, mr);
+            if (!prefetching--) t.prefetch.every = 0;
+            kern->tile(&t);
+            if (t.add) t.add += mr * t.ldadd;
+        }
+        if (collect && (column + n >= STREAMED_RUN || j + n == s->n))
+            for (size_t i = 0; i < m; i++)
+                kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
+                             rows + i * (STREAMED_RUN + SMOE_PANEL_SPILL), column + n);
+        prefetch = t.prefetch;
+    }
+    if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
+}
+
+/* Whether a product bypasses the caches when it is written, and has so few terms that packing would
+ * be most of the work. */
+static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
+    bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
+    bool shallow = x->k && (x->k <= SHALLOW_K || x->k * x->n <= 2 * NEAR);
+    return x->stream && plain && shallow && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
+}
+
+/* Such a product, row by row of C, with neither side packed. */
+static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern) {
+    size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
+    for (size_t j = 0; j < x->n; j += columns) {
+        smoe_tile t = tile_at(x, 0, x->k, 0, j);
+        t.m = x->m;
+        t.n = min(x->n - j, columns);
+        t.a = x->a;
+        t.a_row = x->a_row;
+        t.a_col = x->a_col;
+        t.b = x->b + j;
+        t.ldb = x->b_row;
+        t.stream = true;
+        kern->tile_rows(&t);
+    }
+    kern->settle();
+}
+
+/* With operands in `real`. */
+static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
+    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    ALIGNED real packed_a[PACKED_A], packed_b[BLOCK];
+    size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
+           nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
+    if (smoe_gemm_skinny(x, packed_a, packed_b)) return;
+    if (is_shallow(x, kern)) {
+        shallow_product(x, kern);
+        return;
+    }
+    for (size_t j0 = 0; j0 < x->n; j0 += nc) {
+        size_t p0 = 0;
+        do { /* k = 0 is one step, which writes add + bias */
+            step s = {p0, min(x->k - p0, kc), j0, min(x->n - j0, nc), packed_b};
+            for (size_t i = 0; i < x->m; i += mc)
+                row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
+            p0 += kc;
+        } while (p0 < x->k);
+    }
+    if (x->stream) kern->settle();
+}
+
+void smoe_gemm_serial(const smoe_product *x) {
+    if (!x->m || !x->n) return;
+    if (x->precision == SMOE_PRECISION_F32)
+        by_multiply_adds(x);
+    else
+        smoe_gemm_matrix(x);
+}
+
+/* The number of pieces of rows and of columns into which each product is cut. */
+typedef struct cuts {
+    size_t rows, columns;
+} cuts;
+
+/* Halves rows or columns until there are enough pieces of `count` products like x, or they become
+ * small. */
+static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
+                size_t threads) {
+    bool as_is = kern->as_is && x->a_col == 1 && x->precision == SMOE_PRECISION_F32;
+    size_t wanted = (as_is ? TASKS_AS_IS : TASKS) * threads, ratio = as_is ? COLUMNS : 1;
+    cuts c = {1, 1};
+    while (count * c.rows * c.columns < wanted) {
+        size_t rows = x->m / c.rows, columns = x->n / c.columns;
+        if (rows * columns * x->k < 2 * SMALL) break;
+        if (rows >= ratio * columns)
+            c.rows *= 2;
+        else
+            c.columns *= 2;
+    }
+    return c;
+}
+
+/* Piece (i, j) of a product: whole tiles, the last one what is left (possibly nothing). */
+static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, cuts c, size_t i,
+                          size_t j) {
+    bool units = x->precision != SMOE_PRECISION_F32;
+    size_t mr = units ? SMOE_MATRIX_SIDE : kern->mr, nr = units ? SMOE_MATRIX_SIDE : kern->nr;
+    size_t rows = blocks(blocks(x->m, c.rows), mr) * mr;
+    size_t columns = blocks(blocks(x->n, c.columns), nr) * nr;
+    size_t i0 = min(i * rows, x->m), j0 = min(j * columns, x->n);
+    smoe_product p = *x;
+    p.m = min(x->m - i0, rows);
+    p.n = min(x->n - j0, columns);
+    size_t at = i0 * x->ldc + j0;
+    if (p.c) p.c += at;
+    if (p.c_bf16) p.c_bf16 += at;
+    if (p.hidden) p.hidden += at;
+    if (p.active) p.active += at;
+    if (p.a_bf16)
+        p.a_bf16 += i0 * x->a_row;
+    else
+        p.a += i0 * x->a_row;
+    if (p.b_bf16)
+        p.b_bf16 += j0 * x->b_col;
+    else
+        p.b += j0 * x->b_col;
+    if (p.add) p.add += i0 * x->ldadd + j0;
+    if (p.bias) p.bias += j0;
+    return p;
+}
+
+/* The number of threads that the products are worth. */
+static int team_for(size_t count, smoe_product_maker *make, const void *context) {
+    size_t multiply_adds = 0;
+    for (size_t i = 0; i < count && multiply_adds < 2 * SMALL; i++) {
+        smoe_product x = make(i, context);
+        multiply_adds += x.m * x.n * x.k;
+    }
+    return multiply_adds < 2 * SMALL ? 1 : smoe_threads();
+}
+
+void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
+    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    int threads = team_for(count, make, context);
+    cuts c = {1, 1};
+    if (threads > 1) {
+        smoe_product first = make(0, context);
+        c = cut(&first, kern, count, (size_t)threads);
+    }
+    size_t pieces = c.rows * c.columns;
+    size_t all = count * pieces, hand = hand_of(all, threads);
+    SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
+    for (size_t first = 0; first < all; first += hand)
+        for (size_t i = first; i < min(first + hand, all); i++) {
+            smoe_product whole = make(i / pieces, context);
+            smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);
+            if (part.n) smoe_gemm_serial(&part);
+        }
+}
+
+static smoe_product itself(size_t i, const void *context) {
+    (void)i;
+    return *(const smoe_product *)context;
+}
+
+void smoe_gemm(const smoe_product *product) {
+    smoe_gemm_each(1, itself, product);
+}

@@ -1,0 +1,40 @@
+/* Opening the tokenizer of a spec; see tokenizer.h. */
+#include "text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
+    static const char model[] = ".model";
+    char *path;
+    if (smoe_spec_tokenizer_path(spec, &path, err)) return -1;
+    size_t n = strlen(path), end = sizeof model - 1;
+    bool pieces = n > end && !strcmp(path + n - end, model);
+    int status = (pieces ? smoe_tokenizer_open_pieces : smoe_tokenizer_open_bpe)(t, path, err);
+    free(path);
+    return status;
+}
+
+int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
+    *t = NULL;
+    if (smoe_spec_tokenizer_in_file(spec) ? open_file(t, spec, err)
+                                          : smoe_tokenizer_open_bytes(t, err))
+        return -1;
+    size_t most = spec->text.vocabulary;
+    if (!most || (*t)->vocabulary <= most) return 0;
+    smoe_fail(err, SMOE_USAGE, "text.vocabulary: %zu, but the tokenizer %s has %zu ids", most,
+              spec->text.tokenizer, (*t)->vocabulary);
+    smoe_tokenizer_free(*t);
+    *t = NULL;
+    return -1;
+}
+
+int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec, smoe_err *err) {
+    smoe_tokenizer *t;
+    *vocabulary = spec->text.vocabulary;
+    if (*vocabulary) return 0;
+    if (smoe_tokenizer_open(&t, spec, err)) return -1;
+    *vocabulary = t->vocabulary;
+    smoe_tokenizer_free(t);
+    return 0;
+}
