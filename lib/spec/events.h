@@ -31,9 +31,6 @@ bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *
 /* The text of the scalar, or NULL if it has a NUL character. */
 const char *smoe_events_scalar(const yaml_event_t *event);
 
-/* Reports an unknown key: where such a key belongs, or which are known here (read.c). */
-void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
-                         const char *leaf, const char *full);
 /* Reads the list of entry `entry`, train.optimizer.groups, whose start was read (groups.c). */
 void smoe_groups_read(smoe_events *src, int entry, const smoe_provenance *where);
 /* Likewise of entry `entry`, eval.zeroshot (prompts.c). */

@@ -7,31 +7,9 @@
 #include "spec/events.h"
 #include "spec/profiles.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
-                          const char *fmt, ...) {
-    char problem[SMOE_PROBLEM], shown[200];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(problem, sizeof problem, fmt, args);
-    va_end(args);
-    reading->problems++;
-    const char *colon = key ? ": " : "";
-    if (!key) key = "";
-    if (where->kind == SMOE_FROM_OVERRIDE)
-        smoe_fail_more(reading->err, SMOE_USAGE, "override %s: %s%s%s",
-                       smoe_text_shown(reading->overrides[where->index], shown, sizeof shown), key,
-                       colon, problem);
-    else if (where->kind == SMOE_FROM_FILE)
-        smoe_fail_more(reading->err, SMOE_USAGE, "%s:%zu:%zu: %s%s%s", reading->label, where->line,
-                       where->column, key, colon, problem);
-    else
-        smoe_fail_more(reading->err, SMOE_USAGE, "%s: %s%s%s", reading->label, key, colon, problem);
-}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -114,58 +92,6 @@ static void read_value(smoe_events *src, int entry, const yaml_event_t *event) {
     }
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-/* Excludes an entry, or the entries of a section, with invalid values from the checks between
- * keys. */
-static void mark_bad(smoe_reading *reading, const char *key) {
-    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
-        if (smoe_schema_within(i, key) || !strcmp(smoe_schema[i].key, key)) reading->bad[i] = true;
-}
-
-/* Reports an unknown key: the section to which it belongs, or the keys that are known here. */
-void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
-                         const char *leaf, const char *full) {
-    char known[400] = "", shown[64];
-    smoe_text_shown(full, shown, sizeof shown);
-    char meant[SMOE_KEY_SIZE];
-    const char *here = smoe_spec_elsewhere(leaf);
-    if (here) {
-        smoe_reading_problem(reading, where, shown, "unknown key; %s", here);
-        return;
-    }
-    if (smoe_schema_meant(section, leaf, meant)) {
-        const char *dot = strrchr(meant, '.');
-        bool exact = !strcmp(dot ? dot + 1 : meant, leaf), file = where->kind == SMOE_FROM_FILE;
-        if (file && !strcmp(meant, full))
-            smoe_reading_problem(reading, where, shown,
-                                 "unknown key; in a file, sections are nested, not dotted");
-        else if (file && exact && dot)
-            smoe_reading_problem(reading, where, shown, "unknown key; it belongs to section %.*s",
-                                 (int)(dot - meant), meant);
-        else if (file && exact)
-            smoe_reading_problem(reading, where, shown, "unknown key; it belongs to the top level");
-        else
-            smoe_reading_problem(reading, where, shown, "unknown key; did you mean %s?", meant);
-        mark_bad(reading, meant);
-        return;
-    }
-    size_t used = 0;
-    for (int i = 0; i < SMOE_SCHEMA_COUNT && used < sizeof known; i++) {
-        if (!smoe_schema_within(i, section)) continue;
-        const char *name = smoe_schema[i].key + (*section ? strlen(section) + 1 : 0);
-        size_t length = strcspn(name, ".");
-        const char *before = i ? smoe_schema[i - 1].key + (name - smoe_schema[i].key) : "";
-        if (i && smoe_schema_within(i - 1, section) && !strncmp(before, name, length) &&
-            (before[length] == '.' || !before[length]))
-            continue;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
-                                 (int)length, name);
-    }
-    smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
-                         *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */
-}
-
 /* Whether an entry (level 0) or section (level 1...) is named for the first time; reports a second
  * time. */
 static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int entry,
@@ -200,7 +126,7 @@ static void read_section(smoe_events *src, const char *section, const yaml_event
     smoe_provenance where = smoe_events_place(src, value);
     smoe_reading_problem(src->reading, &where, section, "expected a section of keys, found a %s",
                          value->type == YAML_SEQUENCE_START_EVENT ? "list" : "single value");
-    mark_bad(src->reading, section);
+    smoe_reading_exclude(src->reading, section);
     smoe_events_skip(src, value);
 }
 
@@ -232,7 +158,7 @@ static void read_entry(smoe_events *src, const char *section, const yaml_event_t
         read_section(src, key, &value);
     else {
         if (good && leaf && entry < 0 && first < 0)
-            smoe_events_unknown(src->reading, &where, section, whole, key);
+            smoe_reading_unknown(src->reading, &where, section, whole, key);
         smoe_events_skip(src, &value);
     }
     yaml_event_delete(&value);
@@ -345,7 +271,7 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         char section[SMOE_KEY_SIZE];
         snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
         bool known = smoe_schema_section(section) >= 0;
-        smoe_events_unknown(reading, &where, known ? section : "", dot ? dot + 1 : key, key);
+        smoe_reading_unknown(reading, &where, known ? section : "", dot ? dot + 1 : key, key);
         return;
     }
     if (entry >= 0 && !smoe_value_is_list(&smoe_schema[entry])) {

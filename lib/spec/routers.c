@@ -1,6 +1,7 @@
 /* The table of routers, and functions that read it; see routers.h. */
 #include "spec/routers.h"
 
+#include <math.h>
 #include <string.h>
 
 #define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
@@ -45,6 +46,17 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
 
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
     return moe->layer_count && !smoe_router_gated(smoe_router_find(moe->router));
+}
+
+/* Half to even is the default rounding mode, which nearbyint follows. */
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens) {
+    if (moe->slots_per_expert) return moe->slots_per_expert;
+    if (moe->total_slots) return moe->total_slots / moe->experts;
+    const smoe_router_entry *router = smoe_router_find(moe->router);
+    if (router && router->family == SMOE_FAMILY_FIXED)
+        return (tokens + moe->experts - 1) / moe->experts;
+    double slots = nearbyint((double)tokens * smoe_moe_ratio(moe, block) / (double)moe->experts);
+    return slots < 1 ? 1 : (size_t)slots;
 }
 
 size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t image_tokens) {

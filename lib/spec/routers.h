@@ -58,6 +58,11 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
  * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
+/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
+ * slots_per_expert, or total_slots/E. If both are 0, round(tokens * capacity / E), at least 1, or
+ * for fixed routers the number that the tokens need, ceil(tokens / E). */
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
+
 /* P for a group of `tokens` tokens, of images with `image_tokens` each, in an MoE layer: slots of
  * an expert or, with a choice router, places of its buffer. This is smoe_moe_capacity, except that
  * an expert that chooses takes each token at most once, and that a fixed router has as many slots

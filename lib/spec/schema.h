@@ -108,6 +108,11 @@ typedef struct smoe_reading {
 /* Adds "FILE:LINE:COL: key: problem" (or "override KEY=VALUE: key: problem"); key may be NULL. */
 void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
                           const char *fmt, ...) SMOE_PRINTF(4, 5);
+/* Reports an unknown key: where such a key belongs, or which are known here. */
+void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
+                          const char *leaf, const char *full);
+/* Excludes an entry, or the entries of a section, from the checks between keys. */
+void smoe_reading_exclude(smoe_reading *reading, const char *key);
 
 /* The five stages, in this order: defaults (-1 and err: out of memory); a profile (-1 and err:
  * there is none of this name); the text of a file; overrides by their index; then what follows from
@@ -142,10 +147,17 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const d
 /* A list's item: a number in the entry's range, and a whole one but for REALS. */
 int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem);
 bool smoe_value_is_list(const smoe_schema_entry *entry);
-/* A number in the range of the entry; true or false. */
+/* A number in the range of the entry, a whole one, steps or a share of them; true or false. */
 int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *number,
                     char *problem);
+int smoe_value_whole(const smoe_schema_entry *entry, const char *text, double *number,
+                     char *problem);
+int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
+                    char *problem);
 int smoe_value_bool(const char *text, bool *value, char *problem);
+/* Says in the problem that something else was expected than the text; -1. */
+int smoe_value_expected(char *problem, const char *expected, const char *text);
+#define SMOE_DIGITS "0123456789"
 void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);
 
 /* The value as YAML text, fresh; NULL when out of memory. Paths as smoe_path_portable has them. */

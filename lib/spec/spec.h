@@ -496,11 +496,6 @@ bool smoe_moe_renormalizes(const smoe_moe_spec *moe);
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 
-/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
- * slots_per_expert, or total_slots/E. If both are 0, round(tokens * capacity / E), at least 1, or
- * for fixed routers the number that the tokens need, ceil(tokens / E). */
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
-
 /* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices per
  * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at
  * least 1, then the multiple. */

@@ -168,7 +168,7 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
     smoe_sweep_key *key = NULL;
     if (!text || !is_key(text)) {
         if (text)
-            smoe_events_unknown(src->reading, &where, "", text, text);
+            smoe_reading_unknown(src->reading, &where, "", text, text);
         else
             sweep_problem(src, &where, "sweep", "a key must be a word");
         src->reading->spec->sweep.bad = true;

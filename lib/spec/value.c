@@ -5,163 +5,12 @@
  */
 #include "spec/schema.h"
 
-#include <errno.h>
-#include <locale.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 static void *member(const smoe_spec *spec, const smoe_schema_entry *entry) {
     return (char *)spec + entry->at;
-}
-
-static int problem_text(char *problem, const char *expected, const char *text) {
-    char shown[64];
-    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'", expected,
-             smoe_text_shown(text, shown, sizeof shown));
-    return -1;
-}
-
-/* ---- numbers --------------------------------------------------------------------------------- */
-
-/* Whether the number is inside "[LOW, HIGH]"; round brackets mark bounds that are not included. */
-static bool inside(const char *range, double number) {
-    char open, shut;
-    double low, high;
-    if (sscanf(range, "%c%lf, %lf%c", &open, &low, &high, &shut) != 4) return false;
-    return (open == '(' ? number > low : number >= low) &&
-           (shut == ')' ? number < high : number <= high);
-}
-
-static int outside(const smoe_schema_entry *entry, const char *text, char *problem) {
-    char shown[64];
-    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", entry->range,
-             smoe_text_shown(text, shown, sizeof shown));
-    return -1;
-}
-
-#define DIGITS "0123456789"
-
-static const char *digits(const char *c) {
-    return c + strspn(c, DIGITS);
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-/* Drops the underscores that stand between two digits; false when the text is too long for a
- * number. */
-static bool strip(const char *text, char *buf, size_t size) {
-    size_t used = 0;
-    for (size_t i = 0; text[i]; i++) {
-        if (text[i] == '_' && i && is_digit(text[i - 1]) && is_digit(text[i + 1])) continue;
-        if (used + 1 >= size) return false;
-        buf[used++] = text[i];
-    }
-    buf[used] = '\0';
-    return true;
-}
-
-/*
- * [-] digits, with a point between, before or after them, [e[+-]digits]; the text after it is
- * invalid.
- */
-static bool is_number(const char *text, bool *whole) {
-    const char *start = text + (*text == '-'), *c = digits(start);
-    size_t count = (size_t)(c - start);
-    *whole = *c != '.';
-    if (*c == '.') {
-        const char *after = digits(c + 1);
-        count += (size_t)(after - c) - 1;
-        c = after;
-    }
-    if (!count) return false;
-    if (*c == 'e' || *c == 'E') {
-        const char *power = c + 1 + (c[1] == '+' || c[1] == '-');
-        c = digits(power);
-        if (c == power) return false;
-        *whole = *whole && power[-1] != '-';
-    }
-    return !*c;
-}
-
-/* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number
- * that a double does not hold exactly is outside of each, though rounded it may be within. */
-static int read_whole(const smoe_schema_entry *entry, const char *text, double *number,
-                      char *problem) {
-    char buf[128];
-    bool whole;
-    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || !whole)
-        return problem_text(problem, "a whole number", text);
-    long double exact = strtold(buf, NULL);
-    *number = (double)exact;
-    bool held = (long double)*number == exact;
-    return held && inside(entry->range, *number) ? 0 : outside(entry, text, problem);
-}
-
-int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *number,
-                    char *problem) {
-    char buf[128];
-    bool whole;
-    const char *word = text + (*text == '-' || *text == '+');
-    if (!strcasecmp(word, ".inf") || !strcasecmp(word, "inf") || !strcasecmp(word, ".nan") ||
-        !strcasecmp(word, "nan"))
-        return problem_text(problem, "a finite number", text);
-    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
-        return problem_text(problem, "a number", text);
-    errno = 0;
-    *number = strtod(buf, NULL) + 0.0; /* -0 becomes 0 */
-    if (errno == ERANGE) return problem_text(problem, "a number that a double can hold", text);
-    return inside(entry->range, *number) ? 0 : outside(entry, text, problem);
-}
-
-/* "200", or "0.2" of all steps. */
-static int read_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
-                     char *problem) {
-    char buf[128];
-    bool whole;
-    double number;
-    const char *wanted = "a whole number of steps, or a share of them in (0, 1)";
-    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
-        return problem_text(problem, wanted, text);
-    if (whole) {
-        if (read_whole(entry, text, &number, problem)) return -1;
-        *span = (smoe_span){.steps = (size_t)number};
-        return 0;
-    }
-    number = strtod(buf, NULL);
-    if (!(number > 0 && number < 1)) return problem_text(problem, wanted, text);
-    *span = (smoe_span){.share = number};
-    return 0;
-}
-
-int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem) {
-    static const smoe_schema_entry block = {.range = "[0, 255]"};
-    if (entry->kind == SMOE_KIND_REALS) return smoe_value_real(entry, text, item, problem);
-    return read_whole(entry->kind == SMOE_KIND_LAYERS ? &block : entry, text, item, problem);
-}
-
-int smoe_value_digits(double number) {
-    char buf[40];
-    for (int precision = 1; precision < 17; precision++) {
-        snprintf(buf, sizeof buf, "%.*g", precision, number);
-        if (strtod(buf, NULL) == number) return precision;
-    }
-    return 17;
-}
-
-/* ---- words ----------------------------------------------------------------------------------- */
-
-int smoe_value_bool(const char *text, bool *value, char *problem) {
-    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(text, words[i])) {
-            *value = i % 2;
-            return 0;
-        }
-    return problem_text(problem, "true or false", text);
 }
 
 /* A number, or the word that stands before the range of numbers: SMOE_WORD. */
@@ -175,8 +24,10 @@ static int read_word_real(const smoe_schema_entry *entry, const char *text, doub
         *number = SMOE_WORD;
         return 0;
     }
-    if (!strpbrk(text, DIGITS))
-        return problem_text(problem, smoe_schema_type(entry, type, sizeof type), text);
+    if (!strpbrk(text, SMOE_DIGITS)) {
+        smoe_value_expected(problem, smoe_schema_type(entry, type, sizeof type), text);
+        return -1;
+    }
     return smoe_value_real(&numbers, text, number, problem);
 }
 
@@ -218,7 +69,7 @@ static int copy_text(char **to, const char *text, char *problem) {
 
 static int read_text(char **to, const char *text, char *problem) {
     if (!*text || strlen(text) > 200 || strchr(text, '/') || *text == '.')
-        return problem_text(
+        return smoe_value_expected(
             problem, "1 to 200 bytes without '/' and not starting with '.' (it names folders)",
             text);
     return copy_text(to, text, problem);
@@ -231,9 +82,10 @@ static int read_layers(char **to, const char *text, char *problem) {
                          : !strncmp(text, "every-", 6) ? text + 6
                                                        : NULL;
     bool word = !strcmp(text, "none") || !strcmp(text, "all") || !strcmp(text, "last-half");
-    bool counted = number && *number >= '1' && *number <= '9' && !*digits(number);
+    bool counted =
+        number && *number >= '1' && *number <= '9' && !number[strspn(number, SMOE_DIGITS)];
     if (!word && !(counted && strlen(number) <= 3))
-        return problem_text(
+        return smoe_value_expected(
             problem, "none, all, last-half, last-N, every-N or a list of blocks like [4, 5]", text);
     return copy_text(to, text, problem);
 }
@@ -256,21 +108,22 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
                  smoe_schema_type(entry, type, sizeof type));
         return -1;
     }
-    if (!smoe_text_printable(text)) return problem_text(problem, "printable UTF-8 text", text);
+    if (!smoe_text_printable(text))
+        return smoe_value_expected(problem, "printable UTF-8 text", text);
     switch (entry->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
     case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
     case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SEED:
-        if (read_whole(entry, text, &number, problem)) return -1;
+        if (smoe_value_whole(entry, text, &number, problem)) return -1;
         *(uint64_t *)at = (uint64_t)number;
         return 0;
     case SMOE_KIND_SIZE:
-        if (read_whole(entry, text, &number, problem)) return -1;
+        if (smoe_value_whole(entry, text, &number, problem)) return -1;
         *(size_t *)at = (size_t)number;
         return 0;
-    case SMOE_KIND_SPAN: return read_span(entry, text, at, problem);
+    case SMOE_KIND_SPAN: return smoe_value_span(entry, text, at, problem);
     case SMOE_KIND_REAL:
         if (smoe_value_real(entry, text, &number, problem)) return -1;
         *(double *)at = number;
@@ -293,7 +146,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
     case SMOE_KIND_SHOTS:
         if (smoe_value_item(entry, text, &number, problem)) return -1;
         return smoe_value_set_list(spec, entry, &number, 1, problem);
-    case SMOE_KIND_GROUPS: return problem_text(problem, entry->range, text);
+    case SMOE_KIND_GROUPS: return smoe_value_expected(problem, entry->range, text);
     case SMOE_KIND_PROMPTS: {
         smoe_prompts one = {.count = 0};
         if (smoe_prompts_add(&one, text, problem)) return -1;
@@ -371,20 +224,12 @@ static const char *choice_name(const smoe_schema_entry *entry, unsigned number, 
     return word;
 }
 
-void smoe_value_put_quoted(FILE *out, const char *text) {
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') putc('\\', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}
-
 /* Plain if every reader would read exactly this text, else in double quotes. */
 static char *quoted(const char *text) {
     if (!text) return strdup("null");
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    bool plain = *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS DIGITS "/._-")];
+    bool plain =
+        *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS SMOE_DIGITS "/._-")];
     static const char *const words[] = {"null", "true", "false", "yes", "no",
                                         "on",   "off",  "y",     "n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

@@ -1,0 +1,74 @@
+/* What is wrong with a spec, and where; see schema.h. */
+#include "spec/schema.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
+                          const char *fmt, ...) {
+    char problem[SMOE_PROBLEM], shown[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(problem, sizeof problem, fmt, args);
+    va_end(args);
+    reading->problems++;
+    const char *colon = key ? ": " : "";
+    if (!key) key = "";
+    if (where->kind == SMOE_FROM_OVERRIDE)
+        smoe_fail_more(reading->err, SMOE_USAGE, "override %s: %s%s%s",
+                       smoe_text_shown(reading->overrides[where->index], shown, sizeof shown), key,
+                       colon, problem);
+    else if (where->kind == SMOE_FROM_FILE)
+        smoe_fail_more(reading->err, SMOE_USAGE, "%s:%zu:%zu: %s%s%s", reading->label, where->line,
+                       where->column, key, colon, problem);
+    else
+        smoe_fail_more(reading->err, SMOE_USAGE, "%s: %s%s%s", reading->label, key, colon, problem);
+}
+
+void smoe_reading_exclude(smoe_reading *reading, const char *key) {
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        if (smoe_schema_within(i, key) || !strcmp(smoe_schema[i].key, key)) reading->bad[i] = true;
+}
+
+void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
+                          const char *leaf, const char *full) {
+    char known[400] = "", shown[64];
+    smoe_text_shown(full, shown, sizeof shown);
+    char meant[SMOE_KEY_SIZE];
+    const char *here = smoe_spec_elsewhere(leaf);
+    if (here) {
+        smoe_reading_problem(reading, where, shown, "unknown key; %s", here);
+        return;
+    }
+    if (smoe_schema_meant(section, leaf, meant)) {
+        const char *dot = strrchr(meant, '.');
+        bool exact = !strcmp(dot ? dot + 1 : meant, leaf), file = where->kind == SMOE_FROM_FILE;
+        if (file && !strcmp(meant, full))
+            smoe_reading_problem(reading, where, shown,
+                                 "unknown key; in a file, sections are nested, not dotted");
+        else if (file && exact && dot)
+            smoe_reading_problem(reading, where, shown, "unknown key; it belongs to section %.*s",
+                                 (int)(dot - meant), meant);
+        else if (file && exact)
+            smoe_reading_problem(reading, where, shown, "unknown key; it belongs to the top level");
+        else
+            smoe_reading_problem(reading, where, shown, "unknown key; did you mean %s?", meant);
+        smoe_reading_exclude(reading, meant);
+        return;
+    }
+    size_t used = 0;
+    for (int i = 0; i < SMOE_SCHEMA_COUNT && used < sizeof known; i++) {
+        if (!smoe_schema_within(i, section)) continue;
+        const char *name = smoe_schema[i].key + (*section ? strlen(section) + 1 : 0);
+        size_t length = strcspn(name, ".");
+        const char *before = i ? smoe_schema[i - 1].key + (name - smoe_schema[i].key) : "";
+        if (i && smoe_schema_within(i - 1, section) && !strncmp(before, name, length) &&
+            (before[length] == '.' || !before[length]))
+            continue;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
+                                 (int)length, name);
+    }
+    smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
+                         *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */
+}

@@ -1,0 +1,165 @@
+/*
+ * Scalars: from text to numbers of an entry's range, to true and false, and back. They are read in
+ * this way in values, in items of lists and in the settings of groups; see schema.h.
+ */
+#include "spec/schema.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+int smoe_value_expected(char *problem, const char *expected, const char *text) {
+    char shown[64];
+    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'", expected,
+             smoe_text_shown(text, shown, sizeof shown));
+    return -1;
+}
+
+/* Whether the number is inside "[LOW, HIGH]"; round brackets mark bounds that are not included. */
+static bool inside(const char *range, double number) {
+    char open, shut;
+    double low, high;
+    if (sscanf(range, "%c%lf, %lf%c", &open, &low, &high, &shut) != 4) return false;
+    return (open == '(' ? number > low : number >= low) &&
+           (shut == ')' ? number < high : number <= high);
+}
+
+static int outside(const smoe_schema_entry *entry, const char *text, char *problem) {
+    char shown[64];
+    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", entry->range,
+             smoe_text_shown(text, shown, sizeof shown));
+    return -1;
+}
+
+static const char *digits(const char *c) {
+    return c + strspn(c, SMOE_DIGITS);
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Drops the underscores that stand between two digits; false when the text is too long for a
+ * number. */
+static bool strip(const char *text, char *buf, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; text[i]; i++) {
+        if (text[i] == '_' && i && is_digit(text[i - 1]) && is_digit(text[i + 1])) continue;
+        if (used + 1 >= size) return false;
+        buf[used++] = text[i];
+    }
+    buf[used] = '\0';
+    return true;
+}
+
+/*
+ * [-] digits, with a point between, before or after them, [e[+-]digits]; the text after it is
+ * invalid.
+ */
+static bool is_number(const char *text, bool *whole) {
+    const char *start = text + (*text == '-'), *c = digits(start);
+    size_t count = (size_t)(c - start);
+    *whole = *c != '.';
+    if (*c == '.') {
+        const char *after = digits(c + 1);
+        count += (size_t)(after - c) - 1;
+        c = after;
+    }
+    if (!count) return false;
+    if (*c == 'e' || *c == 'E') {
+        const char *power = c + 1 + (c[1] == '+' || c[1] == '-');
+        c = digits(power);
+        if (c == power) return false;
+        *whole = *whole && power[-1] != '-';
+    }
+    return !*c;
+}
+
+/* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number
+ * that a double does not hold exactly is outside of each, though rounded it may be within. */
+int smoe_value_whole(const smoe_schema_entry *entry, const char *text, double *number,
+                     char *problem) {
+    char buf[128];
+    bool whole;
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || !whole)
+        return smoe_value_expected(problem, "a whole number", text);
+    long double exact = strtold(buf, NULL);
+    *number = (double)exact;
+    bool held = (long double)*number == exact;
+    return held && inside(entry->range, *number) ? 0 : outside(entry, text, problem);
+}
+
+int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *number,
+                    char *problem) {
+    char buf[128];
+    bool whole;
+    const char *word = text + (*text == '-' || *text == '+');
+    if (!strcasecmp(word, ".inf") || !strcasecmp(word, "inf") || !strcasecmp(word, ".nan") ||
+        !strcasecmp(word, "nan"))
+        return smoe_value_expected(problem, "a finite number", text);
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
+        return smoe_value_expected(problem, "a number", text);
+    errno = 0;
+    *number = strtod(buf, NULL) + 0.0; /* -0 becomes 0 */
+    if (errno == ERANGE)
+        return smoe_value_expected(problem, "a number that a double can hold", text);
+    return inside(entry->range, *number) ? 0 : outside(entry, text, problem);
+}
+
+/* "200", or "0.2" of all steps. */
+int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
+                    char *problem) {
+    char buf[128];
+    bool whole;
+    double number;
+    const char *wanted = "a whole number of steps, or a share of them in (0, 1)";
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
+        return smoe_value_expected(problem, wanted, text);
+    if (whole) {
+        if (smoe_value_whole(entry, text, &number, problem)) return -1;
+        *span = (smoe_span){.steps = (size_t)number};
+        return 0;
+    }
+    number = strtod(buf, NULL);
+    if (!(number > 0 && number < 1)) return smoe_value_expected(problem, wanted, text);
+    *span = (smoe_span){.share = number};
+    return 0;
+}
+
+int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem) {
+    static const smoe_schema_entry block = {.range = "[0, 255]"};
+    if (entry->kind == SMOE_KIND_REALS) return smoe_value_real(entry, text, item, problem);
+    return smoe_value_whole(entry->kind == SMOE_KIND_LAYERS ? &block : entry, text, item, problem);
+}
+
+int smoe_value_digits(double number) {
+    char buf[40];
+    for (int precision = 1; precision < 17; precision++) {
+        snprintf(buf, sizeof buf, "%.*g", precision, number);
+        if (strtod(buf, NULL) == number) return precision;
+    }
+    return 17;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+int smoe_value_bool(const char *text, bool *value, char *problem) {
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) {
+            *value = i % 2;
+            return 0;
+        }
+    return smoe_value_expected(problem, "true or false", text);
+}
+
+void smoe_value_put_quoted(FILE *out, const char *text) {
+    putc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putc('\\', out);
+        putc(*text, out);
+    }
+    putc('"', out);
+}

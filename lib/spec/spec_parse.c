@@ -1,0 +1,152 @@
+/*
+ * Entry points of lib/spec: reading a spec from a file or from text, and freeing it. The tables are
+ * in schema.c, values in value.c, YAML in read.c, checks between keys in resolve.c, writing in
+ * write.c, and the quantities that follow from a resolved spec in spec.c and routers.c.
+ */
+#include "spec/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LARGEST = 1 << 20 }; /* largest size of a spec file in bytes */
+
+/* The spec gets the folder of the text, if it has one. */
+static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
+                 size_t count, smoe_err *err) {
+    const char *label = from->label;
+    smoe_reading reading = {
+        .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
+    *spec = (smoe_spec){.trained = trained};
+    if (err) *err = (smoe_err){0};
+    spec->origin = calloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
+    spec->file = strdup(label);
+    if (from->folder) spec->folder = strdup(from->folder);
+    if (!spec->origin || !spec->file || (from->folder && !spec->folder))
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
+    if (from->length > LARGEST)
+        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
+    void *locale = smoe_locale_enter();
+    int status = smoe_reading_presets(&reading);
+    if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
+    if (!status) {
+        smoe_reading_file(&reading, from->text, from->length);
+        for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
+        smoe_reading_resolve(&reading);
+        if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);
+    }
+    smoe_locale_leave(locale);
+    return status || reading.problems ? -1 : 0;
+}
+
+int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
+                    const char *folder, char *const *overrides, size_t count, smoe_err *err) {
+    const smoe_spec_text from = {.text = (char *)text,
+                                 .length = length,
+                                 .label = (char *)(label ? label : "spec"),
+                                 .folder = (char *)folder};
+    return parse(spec, &from, false, overrides, count, err);
+}
+
+/* A named pipe is refused, because it may never have a writer. An unnamed one, such as /dev/stdin
+ * or <(command) of a shell, has one. NULL with err. */
+static FILE *open_spec(const char *file, smoe_err *err) {
+    struct stat there;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *whole =
+        fd >= 0 && !fstat(fd, &there) && S_ISFIFO(there.st_mode) ? realpath(file, NULL) : NULL;
+    FILE *in = NULL;
+    if (whole)
+        smoe_fail(err, SMOE_USAGE, "%s: a pipe, not a file; use - to read standard input", file);
+    else if (fd < 0 || fcntl(fd, F_SETFL, 0) || !(in = fdopen(fd, "r")))
+        smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
+    if (!in && fd >= 0) close(fd);
+    free(whole);
+    return in;
+}
+
+/* At most LARGEST + 1 bytes of the file, so that a larger one is seen to be larger. */
+static char *slurp(const char *file, size_t *length, smoe_err *err) {
+    bool standard = !strcmp(file, "-");
+    FILE *in = standard ? stdin : open_spec(file, err);
+    if (!in) return NULL;
+    char *text = malloc(LARGEST + 1);
+    if (!text) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+    if (text) *length = fread(text, 1, LARGEST + 1, in);
+    if (text && ferror(in)) {
+        smoe_fail_errno(err, errno == EISDIR ? SMOE_USAGE : SMOE_RUNTIME, "%s: cannot be read",
+                        file);
+        free(text);
+        text = NULL;
+    }
+    if (!standard) fclose(in);
+    return text;
+}
+
+int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
+    bool standard = !strcmp(file, "-");
+    *to = (smoe_spec_text){0};
+    to->text = slurp(file, &to->length, err);
+    if (!to->text) return -1;
+    char *whole = standard ? NULL : realpath(file, NULL);
+    to->label = strdup(standard ? "<stdin>" : file);
+    to->folder = standard ? NULL : strdup(whole ? dirname(whole) : ".");
+    free(whole);
+    return to->label && (standard || to->folder)
+               ? 0
+               : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+}
+
+void smoe_spec_text_free(smoe_spec_text *text) {
+    free(text->text);
+    free(text->label);
+    free(text->folder);
+    *text = (smoe_spec_text){0};
+}
+
+int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                         size_t count, smoe_err *err) {
+    return parse(spec, from, false, overrides, count, err);
+}
+
+int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                            size_t count, smoe_err *err) {
+    return parse(spec, from, true, overrides, count, err);
+}
+
+int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
+                   smoe_err *err) {
+    smoe_spec_text text;
+    *spec = (smoe_spec){0};
+    if (err) *err = (smoe_err){0};
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status) status = parse(spec, &text, false, overrides, count, err);
+    smoe_spec_text_free(&text);
+    return status;
+}
+
+void smoe_spec_free(smoe_spec *spec) {
+    if (!spec) return;
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) smoe_value_clear(spec, &smoe_schema[i]);
+    smoe_schema_clear_sweep(&spec->sweep);
+    free(spec->file);
+    free(spec->folder);
+    free(spec->origin);
+    *spec = (smoe_spec){0};
+}
+
+/* ---- of older versions ----------------------------------------------------------------------- */
+
+void smoe_spec_continue(smoe_spec *spec) {
+    smoe_provenance *origin = &spec->origin[smoe_schema_find("train.optimizer.groups")];
+    smoe_groups *groups = &spec->train.optimizer.groups;
+    if (origin->kind != SMOE_FROM_DEFAULT || !(spec->train.optimizer.weight_decay > 0)) return;
+    *groups = (smoe_groups){.count = 1};
+    groups->group[0] =
+        (smoe_group){.match = "*.router.phi", .lr = 1, .decay = spec->train.optimizer.weight_decay};
+    origin->kind = SMOE_FROM_FITTED;
+}
