@@ -89,6 +89,11 @@ const char *smoe_text_item(const char *list);
 /* printf into a fresh string the caller frees; NULL when out of memory. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
+/* Copies of `count` texts, in a fresh array that ends with NULL; NULL when out of memory or if one
+ * of them is NULL. And the removal of such an array, which may be NULL. */
+char **smoe_texts_copy(const char *const *text, size_t count);
+void smoe_texts_free(char **text, size_t count);
+
 /* "1.25 GB", "37.5 M", "54.2 B" (10^9 without a unit): n with three digits and a prefix. Returns
  * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);

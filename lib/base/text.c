@@ -148,3 +148,18 @@ const char *smoe_text_item(const char *text) {
     }
     return text;
 }
+
+void smoe_texts_free(char **text, size_t count) {
+    for (size_t i = 0; text && i < count; i++) free(text[i]);
+    free(text);
+}
+
+char **smoe_texts_copy(const char *const *text, size_t count) {
+    char **copy = calloc(count + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++)
+        if (!text[i] || !(copy[i] = strdup(text[i]))) {
+            smoe_texts_free(copy, count);
+            return NULL;
+        }
+    return copy;
+}

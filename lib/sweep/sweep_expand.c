@@ -1,6 +1,5 @@
-/* Sweeps: axes and the trials they span; see sweep.h. Their folder is in sweep_folder.c. */
+/* The trials that the axes of a sweep span; see sweep.h. Their folder is in sweep_folder.c. */
 #include "sweep/sweep.h"
-#include "sweep/manifest.h"
 #include "sweep/trial.h"
 
 #include <ctype.h>
@@ -9,187 +8,6 @@
 #include <string.h>
 
 enum { MOST_TRIALS = 100000, NAME_ROOM = 120 };
-
-/* ---- axes ------------------------------------------------------------------------------------ */
-
-static void texts_free(char **text, size_t count) {
-    for (size_t i = 0; text && i < count; i++) free(text[i]);
-    free(text);
-}
-
-/* Copies of `count` texts, or NULL. */
-static char **texts_copy(const char *const *text, size_t count) {
-    char **copy = calloc(count + 1, sizeof *copy);
-    for (size_t i = 0; copy && i < count; i++)
-        if (!text[i] || !(copy[i] = strdup(text[i]))) {
-            texts_free(copy, count);
-            return NULL;
-        }
-    return copy;
-}
-
-smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
-    smoe_axis *axis = realloc(axes->axis, (axes->count + 1) * sizeof *axis);
-    if (!axis) return NULL;
-    axes->axis = axis;
-    axis += axes->count;
-    *axis = (smoe_axis){.column = texts_copy(column, columns), .columns = columns};
-    if (!axis->column) return NULL;
-    axes->count++;
-    return axis;
-}
-
-int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
-                  size_t overrides) {
-    smoe_point *point = realloc(axis->point, (axis->points + 1) * sizeof *point);
-    if (!point) return -1;
-    axis->point = point;
-    point += axis->points++;
-    *point = (smoe_point){.value = texts_copy(value, axis->columns),
-                          .override = texts_copy(override, overrides),
-                          .overrides = overrides};
-    return point->value && point->override ? 0 : -1;
-}
-
-bool smoe_axes_has(const smoe_axes *axes, const char *column) {
-    for (size_t i = 0; i < axes->count; i++)
-        for (size_t c = 0; c < axes->axis[i].columns; c++)
-            if (!strcmp(axes->axis[i].column[c], column)) return true;
-    return false;
-}
-
-static void axis_clear(smoe_axis *axis) {
-    for (size_t p = 0; p < axis->points; p++) {
-        texts_free(axis->point[p].value, axis->columns);
-        texts_free(axis->point[p].override, axis->point[p].overrides);
-    }
-    texts_free(axis->column, axis->columns);
-    free(axis->point);
-}
-
-void smoe_axes_free(smoe_axes *axes) {
-    for (size_t i = 0; i < axes->count; i++) axis_clear(&axes->axis[i]);
-    free(axes->axis);
-    *axes = (smoe_axes){0};
-}
-
-/* An axis of `keys` that change together; a single one for a key of the grid. Keys of what trials
- * start from change nothing in the spec of a trial. */
-static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
-    const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
-    if (!keys || keys > 64) return -1;
-    for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
-    smoe_axis *axis = smoe_axes_add(axes, column, keys);
-    int status = axis ? 0 : -1;
-    for (size_t p = 0; !status && p < key[0]->count; p++) {
-        size_t made = 0;
-        for (size_t k = 0; k < keys && !status; k++) {
-            value[k] = key[k]->value[p];
-            if (smoe_spec_started(key[k]->key)) continue;
-            override[made] = smoe_text_format("%s=%s", key[k]->key, value[k]);
-            if (!override[made++]) status = -1;
-        }
-        if (!status) status = smoe_axis_add(axis, value, override, made);
-        for (size_t k = 0; k < made; k++) free((char *) override[k]);
-    }
-    return status;
-}
-
-/* key=a,b,c as a swept key; *key is emptied by the caller. */
-static int listed_key(smoe_sweep_key *key, const char *override) {
-    const char *text = strchr(override, '=') + 1;
-    key->key = strndup(override, (size_t)(text - 1 - override));
-    key->value = calloc(strlen(text) + 2, sizeof *key->value);
-    bool failed = !key->key || !key->value;
-    for (const char *end; !failed; text = end + 1) {
-        end = smoe_text_item(text);
-        while (isspace((unsigned char)*text)) text++;
-        failed = !(key->value[key->count++] = strndup(text, (size_t)(end - text)));
-        if (!*end) break;
-    }
-    return failed ? -1 : 0;
-}
-
-static bool has_twice(const smoe_sweep_key *key) {
-    for (size_t i = 0; i < key->count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(key->value[i], key->value[k])) return true;
-    return false;
-}
-
-static bool names_key(const char *override, const char *key) {
-    size_t length = strlen(key);
-    return !strncmp(override, key, length) && override[length] == '=';
-}
-
-/* Whether an override replaces what the spec sweeps. */
-static bool overridden(const char *key, char *const *overrides, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (names_key(overrides[i], key)) return true;
-    return false;
-}
-
-static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
-                     size_t count, bool seed) {
-    const smoe_sweep_key *together[64];
-    size_t zipped = 0;
-    for (size_t i = 0; i < keys->count; i++) {
-        const smoe_sweep_key *key = &keys->key[i];
-        bool last = !key->zip && !strcmp(key->key, "seed");
-        if (overridden(key->key, overrides, count) || last != seed) continue;
-        if (key->zip && zipped < 64)
-            together[zipped++] = key;
-        else if (axis_of_keys(axes, &key, 1))
-            return -1;
-    }
-    return zipped ? axis_of_keys(axes, together, zipped) : 0;
-}
-
-/* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one value. */
-static bool sweeps(const char *override) {
-    const char *equals = strchr(override, '=');
-    return equals && (*smoe_text_item(equals + 1) || smoe_spec_started(override));
-}
-
-static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, bool seed,
-                      smoe_err *err) {
-    for (size_t i = 0; i < count; i++) {
-        smoe_sweep_key key = {0}, *const one = &key;
-        if (!sweeps(overrides[i]) || names_key(overrides[i], "seed") != seed) continue;
-        smoe_err unknown = {0};
-        int status = listed_key(&key, overrides[i]);
-        const char *started = status ? NULL : smoe_spec_started(key.key);
-        if (status)
-            smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        else if (smoe_spec_check_key(started ? started : key.key, &unknown))
-            status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
-        else if (has_twice(&key))
-            status =
-                smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", overrides[i]);
-        else if (smoe_axes_has(axes, key.key))
-            status =
-                smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
-        else if (axis_of_keys(axes, (const smoe_sweep_key *const *)&one, 1))
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        texts_free(key.value, key.count);
-        free(key.key);
-        if (status) return -1;
-    }
-    return 0;
-}
-
-int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
-                 char **plain, size_t *plains, smoe_err *err) {
-    *plains = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!sweeps(overrides[i])) plain[(*plains)++] = overrides[i];
-    for (int seed = 0; seed < 2; seed++) {
-        if (add_swept(axes, keys, overrides, count, seed))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        if (add_listed(axes, overrides, count, seed, err)) return -1;
-    }
-    return 0;
-}
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
@@ -219,7 +37,7 @@ static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe
 }
 
 static void trial_clear(smoe_trial *trial, size_t columns) {
-    texts_free(trial->value, columns);
+    smoe_texts_free(trial->value, columns);
     free(trial->name);
     free(trial->spec);
     free(trial->outcomes);
@@ -229,8 +47,8 @@ static void trial_clear(smoe_trial *trial, size_t columns) {
 
 void smoe_sweep_free(smoe_sweep *sweep) {
     for (size_t i = 0; i < sweep->trials; i++) trial_clear(&sweep->trial[i], sweep->columns);
-    texts_free(sweep->column, sweep->columns);
-    axis_clear(&sweep->evaluate);
+    smoe_texts_free(sweep->column, sweep->columns);
+    smoe_axis_clear(&sweep->evaluate);
     smoe_spec_figure_clear(&sweep->figure);
     free(sweep->reference);
     smoe_spec_sweep_plan_clear(&sweep->plan);

@@ -1,0 +1,43 @@
+/* What a sweep varies: axes, from the section `sweep` of a spec and from overrides with lists. */
+#ifndef SMOE_AXES_H
+#define SMOE_AXES_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+/* One point of an axis: the values of the columns there, and the overrides for them. */
+typedef struct smoe_point {
+    char **value;    /* [columns of the axis] */
+    char **override; /* [overrides] */
+    size_t overrides;
+} smoe_point;
+
+/* Columns that change together. */
+typedef struct smoe_axis {
+    char **column; /* "model.moe.experts" */
+    size_t columns;
+    smoe_point *point;
+    size_t points;
+} smoe_axis;
+
+typedef struct smoe_axes {
+    smoe_axis *axis;
+    size_t count;
+} smoe_axes;
+
+/* Adds an axis without points, or NULL (out of memory). Column names are copied. */
+smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
+/* Adds a point; everything is copied. 0 or -1 (out of memory). */
+int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+                  size_t overrides);
+/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
+ * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
+int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
+                 char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether an axis has the column. */
+bool smoe_axes_has(const smoe_axes *axes, const char *column);
+void smoe_axes_free(smoe_axes *axes);
+/* Frees what one axis holds. */
+void smoe_axis_clear(smoe_axis *axis);
+
+#endif
