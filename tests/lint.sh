@@ -51,8 +51,9 @@ grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.
     grep -v '^lib/base/base.h:[0-9]*: \*   E experts' >"$out"
 verdict "layers of the model in base/ and math/"
 
-# The same within these rooms: a file and its header count as one, and no chain of includes leads back to its start.
-for room in api base bench comm compare draw route store tensors text vit; do
+# The same within a room: a file and its header count as one, and no chain of includes leads back to its start.
+rooms=$(ls lib/*/*.c | sed 's,/[^/]*$,,; s,^lib/,,' | sort -u)
+for room in $rooms; do
     awk -v room="$room/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
         /^#include "/ {
@@ -62,6 +63,29 @@ for room in api base bench comm compare draw route store tensors text vit; do
         }' lib/$room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
 done >"$out"
 verdict "files that include each other in a circle"
+
+# And of calls and tables, as the linker sees them: the objects of the files that are there, those of a kernel as one.
+if [ -f build/release/libsmoe.a ]; then
+    for room in $rooms; do
+        nm -A $(ls lib/$room/*.c | sed 's,^,build/release/,; s,c$,*o,') 2>/dev/null | awk '
+            {
+                file = $0
+                sub(/:.*/, "", file); gsub(/.*\/|\..*/, "", file)
+                sub(/^[^:]*:/, "")
+                if ($1 == "U") uses[file " " $2]
+                else if ($2 ~ /[A-Z]/) home[$3] = file
+            }
+            END {
+                for (use in uses) {
+                    split(use, word)
+                    if (word[2] in home && home[word[2]] != word[1]) print word[1], home[word[2]]
+                }
+            }' | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+    done >"$out"
+    verdict "files that call each other in a circle"
+else
+    skip "no build/release: circles of calls"
+fi
 
 # The public headers are below all rooms: they include only system headers, and compile as C++ too.
 for h in $public; do
