@@ -58,10 +58,15 @@ typedef struct smoe_param_place {
     const smoe_bf16 *narrow; /* not NULL: they are stored in BF16, and values is NULL */
 } smoe_param_place;
 
-/* Reads parts of divided tensors that are elsewhere: elements first .. first + count of the whole
- * tensor `i` of a slab of the table to out, in the type of the slab. */
+/* Reads tensors of which other processes have parts. */
 typedef struct smoe_part_reader {
+    /* Whether tensor `i` of a slab of the table may be such a one. */
+    bool (*away)(void *user, const void *slab, size_t i);
+    /* Elements first .. first + count of the whole tensor to out, in the type of the slab. All
+     * processes must be reading, or in the next function. */
     void (*read)(void *user, const void *slab, size_t i, size_t first, size_t count, void *out);
+    /* Answers what others read, until all processes have called it. */
+    void (*finish)(void *user);
     void *user;
 } smoe_part_reader;
 
@@ -80,7 +85,7 @@ typedef struct smoe_params {
         *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */
     struct smoe_params *second; /* Adafactor: the second moments, as a table of their own: tensors
                                    whole, or as the means of rows and of columns; NULL: none */
-    const smoe_part_reader *reader; /* NULL: nothing is divided */
+    const smoe_part_reader *reader; /* NULL: everything is here */
     uint64_t carried;               /* updates that the moments had before the first of this run */
     real *average; /* moving average of the weights, with the offsets of w; NULL: there is none */
     smoe_param_place *place; /* [count] places of the weights, instead of w; NULL: they are in w */

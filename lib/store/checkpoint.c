@@ -6,6 +6,9 @@
  * place, and only then linked to; it is renamed away before it is deleted. So a directory called
  * step_* is complete at any moment, and leftovers of a killed process have names that
  * smoe_checkpoints_recover knows.
+ *
+ * Several processes write the files of a checkpoint, each some of them. The first process makes the
+ * folder and renames it, between agreements of all.
  */
 #include "store/checkpoint.h"
 #include "base/file.h"
@@ -161,11 +164,21 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
     return buf;
 }
 
+/* What a checkpoint is made of, and which of its files are this process's. */
+typedef struct making {
+    const char *folder;
+    const smoe_params *params;
+    const smoe_spec *spec;
+    const smoe_checkpoint *state;
+    uint32_t model, average; /* checksums */
+    smoe_turns turns;
+} making;
+
 /* Writes the file with its metadata, without the numbers that are not known. */
-static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *tensors,
-                     size_t count, const smoe_checkpoint *state, uint32_t model,
-                     const uint32_t *average, smoe_err *err) {
+static int state_put(making *m, const char *path, const smoe_tensor *tensors, size_t count,
+                     smoe_err *err) {
     enum { NUMBERS = 10 };
+    const smoe_checkpoint *state = m->state;
     const struct {
         const char *key;
         uint64_t value;
@@ -174,8 +187,8 @@ static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *
                          {"smoe.optimizer_steps", state->optimizer_steps, true},
                          {"smoe.best_step", state->best_step, true},
                          {"smoe.carried", state->carried, false},
-                         {MODEL_CRC, model, true},
-                         {AVERAGE_CRC, average ? *average : 0, average != NULL},
+                         {MODEL_CRC, m->model, true},
+                         {AVERAGE_CRC, m->average, m->params->average != NULL},
                          {"smoe.recorded", state->recorded, false},
                          {"smoe.records", state->records, false},
                          {"smoe.images", state->images, false},
@@ -187,13 +200,13 @@ static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *
     for (size_t i = 0; i < NUMBERS; i++)
         if (number[i].always || number[i].value)
             metadata[pairs++] = (smoe_pair){number[i].key, integer_text(text[i], number[i].value)};
-    return smoe_shards_write(path, shard_bytes, tensors, count, metadata, pairs, err);
+    return smoe_shards_write(path, m->spec->train.shard_bytes, tensors, count, metadata, pairs,
+                             &m->turns, err);
 }
 
 /* The moments of the table as tensors in one array; names live in the two blocks. */
-static int state_write(const char *path, uint64_t shard_bytes, const smoe_params *params,
-                       const smoe_checkpoint *state, smoe_err *err) {
-    uint32_t model, average;
+static int state_write(making *m, const char *path, smoe_err *err) {
+    const smoe_params *params = m->params;
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
     smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(most + 1, sizeof *all);
@@ -209,10 +222,7 @@ static int state_write(const char *path, uint64_t shard_bytes, const smoe_params
         for (size_t i = 0; i < table->count; i++)
             if (smoe_slab_has(&slabs[s], &table->param[i])) all[count++] = block[s][i];
     }
-    if (weights_crc(params, params->w, &model, err)) goto out;
-    if (params->average && weights_crc(params, params->average, &average, err)) goto out;
-    status = state_put(path, shard_bytes, all, count, state, model,
-                       params->average ? &average : NULL, err);
+    status = state_put(m, path, all, count, err);
 out:
     free(block[0]);
     free(block[1]);
@@ -242,9 +252,8 @@ static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
 }
 
 /* Weights, moments and the average must be finite, or the only checkpoint that is kept could be
- * useless. */
-int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
-                           smoe_err *err) {
+ * useless. Each process looks at what it has. */
+static int check_finite(const char *dir, const smoe_params *params, uint64_t step, smoe_err *err) {
     smoe_slab slabs[4] = {{.prefix = "", .values = params->w}};
     size_t count = 1 + smoe_params_moments(params, slabs + 1);
     if (params->average) slabs[count++] = (smoe_slab){.prefix = "ema.", .values = params->average};
@@ -263,29 +272,73 @@ int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t 
     return 0;
 }
 
-/* Writes the average as a separate model file, which every command can read. */
-static int average_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                         const smoe_checkpoint *state, smoe_err *err) {
-    smoe_params view = *params;
+/* Writes weights, or their average, which has a model file of its own that every command can
+ * read. */
+static int model_write(making *m, const char *name, const smoe_params *params, smoe_err *err) {
+    place at;
+    return smoe_model_file_write(in_folder(&at, m->folder, name), params, m->spec, m->state->step,
+                                 m->state->names, &m->turns, err);
+}
+
+/* This process's files. */
+static int files_write(making *m, smoe_err *err) {
+    place at;
+    smoe_params view = *m->params;
+    if (model_write(m, "model.safetensors", m->params, err)) return -1;
     smoe_params_exchange_average(&view);
-    return smoe_model_file_write(path, &view, spec, state->step, state->names, err);
+    if (m->params->average && model_write(m, AVERAGE, &view, err)) return -1;
+    return state_write(m, in_folder(&at, m->folder, "state.safetensors"), err);
+}
+
+/* After this process has read, or failed: until all others have, too. */
+static int finish_reading(const making *m, smoe_comm *comm, int status, smoe_err *err) {
+    const smoe_part_reader *reader = m->params->reader;
+    if (reader) reader->finish(reader->user);
+    return smoe_comm_agree(comm, status, NULL, err);
+}
+
+/* The first process computes the checksums, which all files of the state have. */
+static int checksums(making *m, smoe_comm *comm, smoe_err *err) {
+    const smoe_params *params = m->params;
+    uint32_t crc[2] = {0};
+    int status = 0;
+    if (!comm->rank) status = weights_crc(params, params->w, &crc[0], err);
+    if (!comm->rank && !status && params->average)
+        status = weights_crc(params, params->average, &crc[1], err);
+    if (finish_reading(m, comm, status, err)) return -1;
+    smoe_comm_broadcast(comm, crc, sizeof crc);
+    m->model = crc[0];
+    m->average = crc[1];
+    return 0;
+}
+
+/* All processes write, unless one of them does not see the folder that the first one has made: then
+ * that one alone. */
+static smoe_turns writers_of(const char *folder, smoe_comm *comm) {
+    struct stat here;
+    uint64_t number[2] = {0}, first[2];
+    if (!stat(folder, &here)) number[0] = 1, number[1] = here.st_ino;
+    memcpy(first, number, sizeof first);
+    smoe_comm_broadcast(comm, first, sizeof first);
+    double strangers = memcmp(first, number, sizeof first) != 0;
+    smoe_comm_sum(comm, &strangers, 1);
+    return (smoe_turns){.writers = strangers > 0 ? 1 : (size_t)comm->size,
+                        .own = (size_t)comm->rank};
+}
+
+static int make_folder(const char *ckpt, const char *folder, smoe_err *err) {
+    if (mkdir(ckpt, 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt);
+    if (smoe_file_remove(folder, err)) return -1;
+    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
+    return 0;
 }
 
 /* Writes all files into the temporary folder, which is then ready to be renamed. */
-static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
-                 const smoe_checkpoint *state, smoe_err *err) {
-    place at;
-    if (smoe_file_remove(folder, err)) return -1;
-    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
-    if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
-                              state->step, state->names, err))
-        return -1;
-    if (params->average && average_write(in_folder(&at, folder, AVERAGE), params, spec, state, err))
-        return -1;
-    if (state_write(in_folder(&at, folder, "state.safetensors"), spec->train.shard_bytes, params,
-                    state, err))
-        return -1;
-    return smoe_file_sync_folder(folder, err);
+static int build(making *m, smoe_comm *comm, smoe_err *err) {
+    if (checksums(m, comm, err)) return -1;
+    m->turns = writers_of(m->folder, comm);
+    return finish_reading(m, comm, files_write(m, err), err);
 }
 
 /* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
@@ -360,20 +413,26 @@ int smoe_checkpoints_link(const char *dir, const smoe_checkpoint *state, smoe_er
     return smoe_file_sync_folder(ckpt.path, err);
 }
 
-int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
-                          const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
+                          const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     place ckpt, building;
-    in_folder(&ckpt, dir, "ckpt");
+    bool chief = !to->comm->rank;
+    making m = {.folder = building.path, .params = params, .spec = spec, .state = state};
+    in_folder(&ckpt, to->dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
-    if (smoe_checkpoint_finite(dir, params, state->step, err)) return -1;
-    if (mkdir(ckpt.path, 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
-    if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
-        smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
-        return -1;
-    }
-    if (smoe_checkpoints_link(dir, state, err)) return -1;
-    return retain(ckpt.path, keep, spec->train.keep_every, err);
+    int status = check_finite(to->dir, params, state->step, err);
+    if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
+    if (chief) status = make_folder(ckpt.path, building.path, err);
+    status = smoe_comm_agree(to->comm, status, NULL, err);
+    if (!status) status = build(&m, to->comm, err);
+    if (!chief) return smoe_comm_agree(to->comm, status, NULL, err);
+    if (!status &&
+        (smoe_file_sync_folder(building.path, err) || install(ckpt.path, state->step, err)))
+        status = -1;
+    if (status) smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
+    if (!status) status = smoe_checkpoints_link(to->dir, state, err);
+    if (!status) status = retain(ckpt.path, to->keep, spec->train.keep_every, err);
+    return smoe_comm_agree(to->comm, status, NULL, err);
 }
 
 int smoe_checkpoints_prune(const char *dir, const smoe_spec *spec, smoe_err *err) {

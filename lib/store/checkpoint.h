@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/param.h"
+#include "comm/comm.h"
 #include "spec/spec.h"
 
 typedef struct smoe_checkpoint { /* what state.safetensors holds beside the moments */
@@ -26,19 +27,22 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
                           Not read back */
 } smoe_checkpoint;
 
+/* Where a checkpoint is written, and by whom. */
+typedef struct smoe_checkpoint_to {
+    const char *dir; /* of the run */
+    size_t keep;
+    smoe_comm *comm; /* its processes */
+} smoe_checkpoint_to;
+
 /* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, sets
  * the links (smoe_checkpoints_link), then deletes all but the newest `keep`, the latest, the best
- * and the multiples of train.keep_every. An existing checkpoint of that step is replaced. Disk full
+ * and the multiples of train.keep_every. All processes call it, with the same state, and each
+ * writes some of the files; which files, and their bytes, do not depend on the processes. An existing checkpoint of that step is replaced. Disk full
  * or unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE, naming it.
  * On failure all older checkpoints stay. */
-int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
-                          const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Whether what smoe_checkpoint_write would write of the slabs is finite: else SMOE_NONFINITE, as
- * there. smoe_checkpoint_write checks this itself; the function is for processes with tensors that
- * another process writes. */
-int smoe_checkpoint_finite(const char *dir, const smoe_params *params, uint64_t step,
-                           smoe_err *err) SMOE_MUST_CHECK;
+int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
+                          const smoe_spec *spec, const smoe_checkpoint *state,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* Restores weights, moments and average (those allocated) and state from ckpt/latest. 1: restored;
  * 0: there is no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault

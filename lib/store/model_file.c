@@ -31,7 +31,7 @@ static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                          uint64_t steps, const char *names, smoe_err *err) {
+                          uint64_t steps, const char *names, smoe_turns *turns, smoe_err *err) {
     smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
@@ -41,7 +41,7 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status)
         status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
-                                   count, err);
+                                   count, turns, err);
     free(tensors);
     free(json);
     return status;

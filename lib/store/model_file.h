@@ -9,15 +9,16 @@
 #include "base/base.h"
 #include "base/param.h"
 #include "spec/spec.h"
-#include "tensors/safetensors.h"
+#include "tensors/shards.h"
 
 /* The key of the metadata with the names of the classes: a list in JSON. */
 #define SMOE_CLASS_NAMES "smoe.class_names"
 
 /* The weights of the table, F32, in several files where they have more than train.shard_bytes
- * (tensors/shards.h). `names`: that list, or NULL. */
+ * (tensors/shards.h), by the processes of `turns`. `names`: that list, or NULL. */
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                          uint64_t step, const char *names, smoe_err *err) SMOE_MUST_CHECK;
+                          uint64_t step, const char *names, smoe_turns *turns,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* In which type tensors are stored. */
 typedef struct smoe_storage {

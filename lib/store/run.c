@@ -655,15 +655,21 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
-                        const smoe_checkpoint *state, size_t keep, smoe_err *err) {
-    if (still_there(run, err)) return -1;
-    smoe_checkpoint whole = *state;
-    whole.records = run->records;
-    if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
+/* The records of a checkpoint are there when it is. */
+static int records_ready(smoe_run *run, smoe_err *err) {
+    if (still_there(run, err) || sync_records(run, err)) return -1;
     /* A long run has its table at the end alone. */
-    if (lseek(run->metrics, 0, SEEK_END) < SHORT && smoe_run_csv(run->dir, err)) return -1;
-    return smoe_checkpoint_write(run->dir, params, spec, &whole, keep, err);
+    return lseek(run->metrics, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
+}
+
+int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
+                        const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
+    smoe_checkpoint whole = *state;
+    if (smoe_comm_agree(to->comm, run ? records_ready(run, err) : 0, NULL, err)) return -1;
+    if (run) whole.records = run->records;
+    smoe_comm_broadcast(to->comm, &whole, sizeof whole);
+    whole.names = state->names;
+    return smoe_checkpoint_write(to, params, spec, &whole, err);
 }
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {

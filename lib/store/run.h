@@ -78,9 +78,10 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_C
 /* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */
 
 /* smoe_checkpoint_write, after the records have been synced; all records up to the step must have
- * been written. */
-int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
-                        const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
+ * been written. `run` is NULL except in the first process, whose state all take. */
+int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
+                        const smoe_spec *spec, const smoe_checkpoint *state,
+                        smoe_err *err) SMOE_MUST_CHECK;
 
 /* smoe_checkpoint_restore and smoe_checkpoints_link. If there is no checkpoint yet, the run starts
  * again, and metrics.jsonl is emptied. */

@@ -283,19 +283,19 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     return 0;
 }
 
-/* Where a divided tensor comes from. */
-typedef struct divided {
+/* Where a tensor comes from of which other processes have parts. */
+typedef struct spread {
     const smoe_part_reader *reader;
     const void *slab;
     size_t i;
-} divided;
+} spread;
 
-static int read_divided(const void *user, const smoe_tensor *tensor, size_t first, size_t count,
-                        void *out, smoe_err *err) {
-    const divided *d = user;
+static int read_spread(const void *user, const smoe_tensor *tensor, size_t first, size_t count,
+                       void *out, smoe_err *err) {
+    const spread *from = user;
     (void)tensor;
     (void)err;
-    d->reader->read(d->reader->user, d->slab, d->i, first, count, out);
+    from->reader->read(from->reader->user, from->slab, from->i, first, count, out);
     return 0;
 }
 
@@ -304,9 +304,9 @@ int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_t
     /* One block: the tensors, where they come from, then their names. */
     size_t letters = 0, prefix_length = strlen(slab->prefix), n = params->count;
     for (size_t i = 0; i < n; i++) letters += prefix_length + strlen(params->param[i].name) + 1;
-    smoe_tensor *block = malloc(n * (sizeof *block + sizeof(divided)) + letters + 1);
+    smoe_tensor *block = malloc(n * (sizeof *block + sizeof(spread)) + letters + 1);
     if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
-    divided *from = (divided *)(block + n);
+    spread *from = (spread *)(block + n);
     char *name = (char *)(from + n);
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     for (size_t i = 0; i < n; i++) {
@@ -318,10 +318,11 @@ int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_t
             t->dtype = SMOE_DTYPE_BF16;
             t->data = slab->narrow + param->offset;
         }
-        if (t->data && smoe_param_divided(param)) {
-            const void *base = slab->narrow ? (const void *)slab->narrow : slab->values;
-            from[i] = (divided){params->reader, base, i};
-            t->source = read_divided;
+        const void *base = slab->narrow ? (const void *)slab->narrow : slab->values;
+        const smoe_part_reader *reader = params->reader;
+        if (base && reader && reader->away(reader->user, base, i)) {
+            from[i] = (spread){reader, base, i};
+            t->source = read_spread;
             t->user = &from[i];
         }
         memcpy(t->dim, param->dim, (size_t)param->ndim * sizeof *param->dim);

@@ -28,6 +28,10 @@ bool smoe_shards_held(const char *folder, const char *name) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+bool smoe_turns_next(smoe_turns *turns) {
+    return turns->next++ % turns->writers == turns->own;
+}
+
 static size_t bytes_of(const smoe_tensor *t) {
     return t->size * smoe_dtype_bytes(t->dtype);
 }
@@ -68,10 +72,12 @@ static int print_index(FILE *out, const void *context, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "cannot be written");
 }
 
-/* One shard, and its tensors in the map of the index. */
+/* One shard, if it is this process's turn, and its tensors in the map of the index. */
 static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors, size_t count,
-                       const smoe_pair *metadata, size_t pairs, smoe_err *err) {
-    if (smoe_safetensors_write(path, tensors, count, metadata, pairs, err)) return -1;
+                       const smoe_pair *metadata, size_t pairs, smoe_turns *turns, smoe_err *err) {
+    if (smoe_turns_next(turns) &&
+        smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
+        return -1;
     for (size_t i = 0; i < count; i++)
         if (json_object_set_new(map, tensors[i].name, json_string(last_part(path))))
             return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for its index", path);
@@ -79,12 +85,16 @@ static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors
 }
 
 int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensors, size_t count,
-                      const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+                      const smoe_pair *metadata, size_t pairs, smoe_turns *turns, smoe_err *err) {
+    smoe_turns alone = {.writers = 1};
     uint64_t total = 0;
     size_t shards = 0, first = 0;
+    if (!turns) turns = &alone;
     for (size_t i = 0; i < count; i++) total += bytes_of(&tensors[i]);
     if (total <= most || count < 2)
-        return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
+        return smoe_turns_next(turns)
+                   ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
+                   : 0;
     smoe_tensor *sorted = malloc(count * sizeof *sorted);
     json_t *map = json_object(), *json = json_object();
     char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
@@ -97,7 +107,8 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
         size_t end = shard_end(sorted, first, count, most);
         char *file = shard_path(path, i, shards);
         if (!file) goto memory;
-        int written = shard_write(file, map, sorted + first, end - first, metadata, pairs, err);
+        int written =
+            shard_write(file, map, sorted + first, end - first, metadata, pairs, turns, err);
         free(file);
         if (written) goto out;
         first = end;
@@ -107,7 +118,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
         json_object_set(json, "weight_map", map))
         goto memory;
     const index_text text = {json};
-    status = smoe_file_print(index, print_index, &text, err);
+    status = smoe_turns_next(turns) ? smoe_file_print(index, print_index, &text, err) : 0;
     goto out;
 memory:
     smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for an index", path);

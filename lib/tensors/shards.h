@@ -10,12 +10,23 @@
 
 #define SMOE_SHARDS_INDEX ".index.json"
 
+/* Several processes may write files together: each calls the same functions, which write every
+ * file in one of them. */
+typedef struct smoe_turns {
+    size_t writers, own; /* this process is writer `own`; none where own >= writers */
+    size_t next;         /* files so far */
+} smoe_turns;
+/* Whether the next file is this process's to write. */
+bool smoe_turns_next(smoe_turns *turns);
+
 /* Writes `path` (NAME.safetensors), or, where the tensors have more than `most` bytes, files of at
  * most that many (a larger tensor has one of its own) and NAME.safetensors.index.json, last. How
  * many follows from sizes and names alone. All have the metadata. Files of another number of shards
- * are not removed: the folder is a new one. Errors as for smoe_safetensors_write. */
+ * are not removed: the folder is a new one. `turns`: NULL if this process writes all. Errors as for
+ * smoe_safetensors_write. */
 int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensors, size_t count,
-                      const smoe_pair *metadata, size_t pairs, smoe_err *err) SMOE_MUST_CHECK;
+                      const smoe_pair *metadata, size_t pairs, smoe_turns *turns,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Opens all files of an index as one, without looking at digests. SMOE_DATA where the index and the
  * files disagree (a tensor of one that the other does not have, sizes, metadata of smoe's own that

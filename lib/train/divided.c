@@ -89,83 +89,6 @@ static void find_parts(smoe_divided *p) {
     p->whole = w.at;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
-enum { SLABS = 7 };
-
-typedef struct request {
-    int64_t slab; /* negative: there are no more */
-    uint64_t param, first, count;
-} request;
-
-/* The slabs of a table in a fixed order, each with its table and the bytes of an element. */
-static void slabs_of(const smoe_params *params, const void *slab[SLABS]) {
-    const void *const all[SLABS] = {params->w,
-                                    params->average,
-                                    params->m,
-                                    params->v,
-                                    params->m_bf16,
-                                    params->v_bf16,
-                                    params->second ? params->second->w : NULL};
-    memcpy(slab, all, sizeof all);
-}
-
-/* Elements of the part that is here. */
-static const char *part_of(const smoe_divided *p, const request *r, size_t *bytes) {
-    const void *slab[SLABS];
-    bool narrow = r->slab == 4 || r->slab == 5;
-    const smoe_params *table = r->slab == SLABS - 1 ? p->params->second : p->params;
-    const smoe_param *param = &table->param[r->param];
-    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
-    slabs_of(p->params, slab);
-    *bytes = r->count * size;
-    return (const char *)slab[r->slab] + (param->offset + r->first - param->from) * size;
-}
-
-/* Called by process 0. */
-static void read_parts(void *user, const void *slab, size_t i, size_t first, size_t count,
-                       void *out) {
-    smoe_divided *p = user;
-    const void *slabs[SLABS];
-    char *to = out;
-    request r = {.param = i};
-    slabs_of(p->params, slabs);
-    while (r.slab < SLABS - 1 && slabs[r.slab] != slab) r.slab++;
-    const smoe_params *table = r.slab == SLABS - 1 ? p->params->second : p->params;
-    for (size_t end, bytes; count; first = end, to += bytes) {
-        size_t owner = smoe_share_owner(&table->param[i], p->shards, first, &end);
-        end = least(end, first + count);
-        r.first = first;
-        r.count = end - first;
-        count -= r.count;
-        const char *own = part_of(p, &r, &bytes);
-        if ((int)owner == p->comm->rank) {
-            memcpy(to, own, bytes);
-            continue;
-        }
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, (int)owner, &r, sizeof r, NULL, 0);
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, (int)owner, NULL, 0, to, bytes);
-    }
-}
-
-void smoe_divided_serve(smoe_divided *p) {
-    request r;
-    if ((size_t)p->comm->rank >= p->shards) return;
-    for (;;) {
-        size_t bytes;
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, 0, NULL, 0, &r, sizeof r);
-        if (r.slab < 0) return;
-        const char *own = part_of(p, &r, &bytes);
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, 0, own, bytes, NULL, 0);
-    }
-}
-
-void smoe_divided_dismiss(smoe_divided *p) {
-    const request none = {.slab = -1};
-    for (int s = 1; s < (int)p->shards; s++)
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_OTHER, s, &none, sizeof none, NULL, 0);
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
@@ -174,7 +97,6 @@ int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *sh
     size_t R = (size_t)comm->size, moved = 0;
     *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
-    p->reader = (smoe_part_reader){read_parts, p};
     p->in = calloc(R, sizeof *p->in);
     p->out = calloc(R, sizeof *p->out);
     p->unit = malloc(UNIT * sizeof *p->unit);

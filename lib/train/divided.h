@@ -1,6 +1,6 @@
 /*
  * The parameter table of a step where experts are divided over processes (vit/share.h): the norm of
- * the whole gradient, sums over blocks of processes, and reading what other processes have.
+ * the whole gradient, and sums over blocks of processes.
  *
  * The norm is that of one process with all experts, to the bit: the sum of the squares of units of
  * SMOE_OPTIM_UNIT elements of a slab that nothing is missing from. A unit may have parts in several
@@ -31,11 +31,9 @@ typedef struct smoe_divided {
     size_t *in, *out; /* [R] elements from and to each process; owned */
     real *buffer;     /* what is received, then what is sent; owned */
     real *unit;       /* [SMOE_OPTIM_UNIT] owned */
-    smoe_part_reader reader;
 } smoe_divided;
 
-/* The table needs no slabs. `share` is that of the model; borrows all. `reader` is for the table:
- * smoe_divided_serve answers it. Free in any case. */
+/* The table needs no slabs. `share` is that of the model; borrows all. Free in any case. */
 int smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
                       smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_divided_free(smoe_divided *parts);
@@ -53,10 +51,5 @@ void smoe_divided_squares(smoe_divided *parts, double *square);
 
 /* Adds what the two functions send. */
 void smoe_divided_expect(const smoe_divided *parts, smoe_sent sent[SMOE_TRAFFICS]);
-
-/* While process 0 writes a checkpoint, it reads the tensors of others; these call the first
- * function, which returns when process 0 has called the second. */
-void smoe_divided_serve(smoe_divided *parts);
-void smoe_divided_dismiss(smoe_divided *parts);
 
 #endif

@@ -74,10 +74,10 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     s->images = spec->train.batch_size / G;
     smoe_model_divide(model, s->comm, spec->train.experts_over, s->pieces);
     s->share = smoe_model_share(model);
-    if (s->share) {
-        if (smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
-        params->reader = &s->divided.reader;
-    }
+    if (s->share && smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
+    smoe_spread_open(&s->spread, params, s->comm, s->share ? (size_t)s->share->block.size : 1,
+                     smoe_optim_divides(&spec->train));
+    if (s->comm->size > 1) params->reader = &s->spread.reader;
     if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
     params->passes = smoe_step_passes(&spec->train, s->comm, s->share);
     if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
@@ -368,26 +368,6 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
 }
 
 /* ---- moments --------------------------------------------------------------------------------- */
-
-static void each_moment(const smoe_params *params, void *slab[4], size_t bytes[4]) {
-    void *const all[] = {params->m, params->v, params->m_bf16, params->v_bf16};
-    for (size_t i = 0; i < 4; i++) {
-        slab[i] = all[i];
-        bytes[i] = i < 2 ? sizeof(real) : sizeof(smoe_bf16);
-    }
-}
-
-void smoe_step_gather_moments(smoe_step *s) {
-    const smoe_params *params = smoe_model_params(s->model);
-    void *slab[4];
-    size_t bytes[4];
-    if (!smoe_optim_divides(&s->spec->train)) return;
-    each_moment(params, slab, bytes);
-    for (size_t i = 0; i < 4; i++)
-        if (slab[i])
-            smoe_comm_gather(s->comm, slab[i], params->shared * bytes[i],
-                             SMOE_OPTIM_UNIT * bytes[i], SMOE_TRAFFIC_OTHER);
-}
 
 void smoe_step_forget_moments(smoe_step *s) {
     smoe_params *params = smoe_model_params(s->model);

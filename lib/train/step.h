@@ -11,6 +11,7 @@
 #include "spec/spec.h"
 #include "train/divided.h"
 #include "train/pieces.h"
+#include "train/spread.h"
 #include "vit/model.h"
 #include "data/loader.h"
 
@@ -31,11 +32,12 @@ typedef struct smoe_step {
     smoe_pieces tree;
     smoe_share *share; /* of the experts, which are divided over processes; NULL: they are not */
     smoe_divided divided;
-    real *block;     /* with several processes: what arrives */
-    double *squares; /* and the squares of the units of the gradient */
-    double *sums;    /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
-    real *dlogits;   /* [images,N], of pairs [batch,batch] */
-    double *losses;  /* [images], of pairs [batch] losses of the images */
+    smoe_spread spread; /* what other processes have */
+    real *block;        /* with several processes: what arrives */
+    double *squares;    /* and the squares of the units of the gradient */
+    double *sums;   /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
+    real *dlogits;  /* [images,N], of pairs [batch,batch] */
+    double *losses; /* [images], of pairs [batch] losses of the images */
     real *embedded[2]; /* of pairs: [batch,D] images and captions of the whole batch */
     char bad[48];      /* the first layer of this step that was not finite; empty: none */
     /* of the last step, means over the batch: */
@@ -72,9 +74,8 @@ size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
 int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
                      smoe_sent *sent, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Between steps: the first function gives every process the moments of all ranges; the second drops
- * those that are not its own, which frees their memory. */
-void smoe_step_gather_moments(smoe_step *step);
+/* After moments were restored: drops those that are not of this process's range, which frees their
+ * memory. */
 void smoe_step_forget_moments(smoe_step *step);
 
 #endif

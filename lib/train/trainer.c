@@ -535,21 +535,10 @@ static bool checkpoint_due(const trainer *t) {
 }
 
 static int checkpoint(trainer *t, smoe_err *err) {
-    int status = 0;
+    const smoe_checkpoint_to to = {t->options->dir, t->spec->train.keep, t->comm};
     if (t->options->save) *t->options->save = 0;
     t->saved = smoe_now();
-    smoe_step_gather_moments(&t->step);
-    if (t->step.share) { /* process 0 looks at its own experts only */
-        status = smoe_checkpoint_finite(t->options->dir, t->params, t->state.step, err);
-        if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
-    }
-    if (t->chief)
-        status =
-            smoe_run_checkpoint(t->run, t->params, t->spec, &t->state, t->spec->train.keep, err);
-    if (t->step.share && t->chief) smoe_divided_dismiss(&t->step.divided);
-    if (t->step.share && !t->chief) smoe_divided_serve(&t->step.divided);
-    smoe_step_forget_moments(&t->step);
-    return status;
+    return smoe_run_checkpoint(t->run, &to, t->params, t->spec, &t->state, err);
 }
 
 static void tell(const trainer *t, double images_per_s) {
@@ -609,7 +598,7 @@ static int loop(trainer *t, smoe_err *err) {
             (!last && asked(t->options->stop) ? STOP : 0) | (last || checkpoint_due(t) ? SAVE : 0);
         if (smoe_comm_agree(t->comm, status, &wish, err)) return -1;
         bool stop = wish & STOP;
-        if (wish && smoe_comm_agree(t->comm, checkpoint(t, err), NULL, err)) return -1;
+        if (wish && checkpoint(t, err)) return -1;
         if (stop)
             return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
                              (unsigned long long)t->state.step, train->steps);

@@ -88,7 +88,7 @@ typedef struct smoe_train_result {
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 
-/* With several processes each computes a part of every batch, and only process 0 writes the run
- * directory and calls the observer. If one process fails, all fail, and the message names it. */
+/* With several processes each computes a part of every batch, and process 0 alone writes the
+ * records and calls the observer. All write checkpoints. If one process fails, all fail, and the message names it. */
 
 #endif

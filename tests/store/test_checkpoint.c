@@ -144,7 +144,7 @@ static void test_nonfinite_is_not_saved(void **state) {
         real kept = *at[i];
         *at[i] = i == 1 ? NAN : -INFINITY;
         smoe_checkpoint next = {.step = 2, .best = 0.5, .best_step = 2};
-        assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &next, 1, &r->err), -1);
+        assert_int_equal(run_folder_save(r, run, &next, 1), -1);
         assert_int_equal(r->err.code, SMOE_NONFINITE);
         if (!strstr(r->err.text, names[i])) fail_msg("%s", r->err.text);
         *at[i] = kept;

@@ -156,7 +156,7 @@ static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype ty
     smoe_storage storage = {.type = type, .only = only};
     scratch_path(*state, wide, "wide");
     scratch_path(*state, path, "stored");
-    assert_int_equal(smoe_model_file_write(wide, r->params, &r->spec, 0, "[\"a\"]", &err), 0);
+    assert_int_equal(smoe_model_file_write(wide, r->params, &r->spec, 0, "[\"a\"]", NULL, &err), 0);
     smoe_safetensors *file = opened(wide);
     assert_int_equal(smoe_model_file_convert(path, file, &storage, &result, &err), 0);
     smoe_safetensors_free(file);

@@ -115,7 +115,7 @@ static void test_force(void **state) {
     smoe_run *run = run_folder_opened(r, SMOE_RUN_FORCE); /* nothing there yet: as new */
     assert_int_equal(smoe_run_metrics(run, json_pack("{s:i}", "step", 1), &r->err), 0);
     smoe_checkpoint at = {.step = 1, .best = -1};
-    assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &at, 1, &r->err), 0);
+    assert_int_equal(run_folder_save(r, run, &at, 1), 0);
     smoe_run_log(run, "%s", "the old log");
     run_folder_closed(r, run, "done");
     run_folder_write(r, "notes.txt", "mine");
@@ -146,7 +146,7 @@ static void test_fewer_steps(void **state) {
     run_folder *r = *state;
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     smoe_checkpoint at = {.step = 5, .best = -1};
-    assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &at, 1, &r->err), 0);
+    assert_int_equal(run_folder_save(r, run, &at, 1), 0);
     run_folder_closed(r, run, "stopped");
     char *spec = run_folder_read(r, "spec.yaml");
     r->spec.train.steps = 4;

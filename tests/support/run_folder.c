@@ -115,6 +115,12 @@ bool run_folder_filled(const smoe_params *p, uint64_t step) {
     return true;
 }
 
+int run_folder_save(run_folder *r, smoe_run *run, const smoe_checkpoint *at, size_t keep) {
+    smoe_comm alone = smoe_comm_alone;
+    const smoe_checkpoint_to to = {r->run, keep, &alone};
+    return smoe_run_checkpoint(run, &to, &r->params, &r->spec, at, &r->err);
+}
+
 int run_folder_checkpoint(run_folder *r, smoe_run *run, uint64_t step, uint64_t best_step,
                           size_t keep) {
     smoe_checkpoint at = {.step = step,
@@ -122,7 +128,7 @@ int run_folder_checkpoint(run_folder *r, smoe_run *run, uint64_t step, uint64_t 
                           .best = best_step ? 0.1 : -1,
                           .best_step = best_step};
     run_folder_fill(&r->params, step);
-    return smoe_run_checkpoint(run, &r->params, &r->spec, &at, keep, &r->err);
+    return run_folder_save(r, run, &at, keep);
 }
 
 uint64_t run_folder_restored(run_folder *r, smoe_run *run) {

@@ -47,6 +47,8 @@ void run_folder_params(smoe_params *params, int slabs);
  * value of the step. */
 void run_folder_fill(const smoe_params *params, uint64_t step);
 bool run_folder_filled(const smoe_params *params, uint64_t step);
+/* A checkpoint of the slabs as they are; the result of smoe_run_checkpoint. */
+int run_folder_save(run_folder *r, smoe_run *run, const smoe_checkpoint *at, size_t keep);
 /* Fills for the step and writes its checkpoint; best_step 0: there is no best one. */
 int run_folder_checkpoint(run_folder *r, smoe_run *run, uint64_t step, uint64_t best_step,
                           size_t keep);

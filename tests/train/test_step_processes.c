@@ -1,47 +1,28 @@
-/* A step shared by processes: the same bits as in a single process, and as many bytes sent as
- * predicted. Processes are forked and joined by sockets. */
+/* A step shared by processes, and the checkpoint after it, which they write together: the same bits
+ * as in a single process, and as many bytes sent as predicted. Processes are forked and joined by
+ * sockets. */
 #include "base/threads.h"
 #include "forked.h"
 #include "models.h"
-#include "tensors/safetensors.h"
+#include "scratch.h"
+#include "store/checkpoint.h"
 #include "train/step.h"
 #include "data/loader.h"
-#include "tensors/params_io.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
+#include <sys/stat.h>
 #include <cmocka.h>
 
 enum { IMAGES = 8, STEPS = 2 };
 
 typedef struct job {
-    const char *keys;
-    int fd[2]; /* where each process writes the checksum of its final state */
+    const char *keys, *dir; /* of the run */
 } job;
-
-/* All weights and, gathered, all moments, as a checkpoint has them. */
-static uint32_t sum_of(smoe_step *step, smoe_params *params) {
-    const smoe_slab slab[] = {{.prefix = "", .values = params->w},
-                              {.prefix = "m.", .values = params->m, .narrow = params->m_bf16},
-                              {.prefix = "v.", .values = params->v, .narrow = params->v_bf16}};
-    uint32_t sums[3] = {0};
-    for (size_t i = 0; i < 3 && !step->comm->rank; i++) {
-        smoe_tensor *tensors = NULL;
-        if (!slab[i].values && !slab[i].narrow) continue;
-        if (smoe_params_tensors(params, &slab[i], &tensors, NULL) ||
-            smoe_tensors_crc32(tensors, params->count, &sums[i], NULL))
-            return 0;
-        free(tensors);
-    }
-    if (step->share && !step->comm->rank) smoe_divided_dismiss(&step->divided);
-    if (step->share && step->comm->rank) smoe_divided_serve(&step->divided);
-    smoe_comm_broadcast(step->comm, sums, sizeof sums);
-    return (uint32_t)crc32_z(0, (const Bytef *)sums, sizeof sums);
-}
 
 static bool sent_as_foretold(const smoe_step *step) {
     smoe_sent want[SMOE_TRAFFICS] = {{0}}, agreed = {0};
@@ -80,9 +61,9 @@ static bool train(smoe_comm *comm, void *user) {
     for (uint64_t i = 0; i < STEPS; i++)
         good = good && !smoe_step_run(&step, &batch, i, i, NULL, &err);
     good = good && sent_as_foretold(&step);
-    smoe_step_gather_moments(&step);
-    uint32_t crc = sum_of(&step, params);
-    good = good && write(j->fd[1], &crc, sizeof crc) == sizeof crc;
+    const smoe_checkpoint_to to = {j->dir, 1, comm};
+    const smoe_checkpoint at = {.step = STEPS, .best = -1};
+    good = good && !smoe_checkpoint_write(&to, params, &rig.spec, &at, &err);
     smoe_step_free(&step);
     smoe_model_free(model);
     models_free(&rig);
@@ -90,19 +71,39 @@ static bool train(smoe_comm *comm, void *user) {
     return good;
 }
 
+/* Every file of the one checkpoint is in the other one, with the same bytes, and there are
+ * several. */
+static void assert_same_files(const char *one, const char *other) {
+    char a[2 * SCRATCH_PATH], b[2 * SCRATCH_PATH];
+    enum { FEWEST = 6 };
+    DIR *dir = opendir(one);
+    assert_non_null(dir);
+    assert_true(scratch_entries(one) >= FEWEST);
+    assert_int_equal(scratch_entries(one), scratch_entries(other));
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(a, sizeof a, "%s/%s", one, entry->d_name);
+        snprintf(b, sizeof b, "%s/%s", other, entry->d_name);
+        scratch_assert_same(a, b);
+    }
+    closedir(dir);
+}
+
 static void any_number_of_processes_comes_to_the_same(void **state) {
-    (void)state;
-#define PIECES "train.pieces=8 train.batch_size=8 model.width=32 model.mlp=128 model.dropout=0.1 "
+#define PIECES                                                                               \
+    "train.shard_bytes=8000 train.pieces=8 train.batch_size=8 model.width=32 model.mlp=128 " \
+    "model.dropout=0.1 "
 #define FEW_ROWS "model.moe.experts=8 model.moe.slots_per_expert=1 "
     static const char *const keys[] = {
         PIECES "model.moe.router=soft",
         PIECES "model.moe.router=tokens-choice model.moe.capacity=0.5",
         PIECES "model.moe.router=experts-choice train.optimizer.moments=bf16",
         PIECES "train.optimizer.name=sgd train.optimizer.clip=0.01",
-        PIECES "train.optimizer.name=adafactor",
+        PIECES "train.optimizer.name=adafactor train.ema=0.9",
         PIECES "model.moe.router=soft train.experts_over=2 model.moe.expert_dropout=0.1",
         PIECES "model.moe.router=soft train.experts_over=all train.optimizer.clip=0.01",
-        PIECES "model.moe.router=soft train.experts_over=2 train.optimizer.moments=bf16",
+        PIECES "model.moe.router=soft train.experts_over=2 train.optimizer.moments=bf16 "
+               "train.ema=0.9",
         PIECES "train.optimizer.name=sgd train.experts_over=all",
         /* gradients as outer products where one process has an expert alone (math/outer.h) */
         PIECES FEW_ROWS,
@@ -110,26 +111,27 @@ static void any_number_of_processes_comes_to_the_same(void **state) {
         PIECES FEW_ROWS "train.experts_over=all model.moe.expert_dropout=0.1",
     };
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        uint32_t one = 0;
+        char first[SCRATCH_PATH] = "";
         for (int size = 1; size <= 4; size *= 2) {
-            job j = {.keys = keys[k]};
-            assert_int_equal(pipe(j.fd), 0);
+            char name[64], dir[SCRATCH_PATH], made[SCRATCH_PATH];
+            snprintf(name, sizeof name, "%zu-by-%d", k, size);
+            job j = {keys[k], scratch_path(*state, dir, name)};
+            assert_int_equal(mkdir(dir, 0777), 0);
             if (!forked_run(size, train, &j)) fail_msg("%d processes: %s", size, keys[k]);
-            for (int r = 0; r < size; r++) {
-                uint32_t crc;
-                assert_int_equal(read(j.fd[0], &crc, sizeof crc), sizeof crc);
-                if (size == 1) one = crc;
-                assert_int_equal(crc, one);
-            }
-            close(j.fd[0]);
-            close(j.fd[1]);
+            snprintf(name, sizeof name, "%zu-by-%d/ckpt/step_%08d", k, size, STEPS);
+            scratch_path(*state, made, name);
+            if (size == 1)
+                memcpy(first, made, sizeof first);
+            else
+                assert_same_files(first, made);
         }
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_processes_comes_to_the_same),
+        cmocka_unit_test_setup_teardown(any_number_of_processes_comes_to_the_same, scratch_setup,
+                                        scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

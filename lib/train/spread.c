@@ -1,0 +1,143 @@
+/*
+ * Reading tensors that other processes have; see spread.h.
+ *
+ * All processes read in rounds. In a round each says to all others what it wants, or that it wants
+ * nothing, and they send each other what they have of it. A process that has nothing to read takes
+ * part until nobody wants anything.
+ */
+#include "train/spread.h"
+#include "train/optim.h"
+#include "vit/share.h"
+
+#include <string.h>
+
+/* The slabs of a table in a fixed order. */
+enum { W, AVERAGE, M, V, M_BF16, V_BF16, SECOND, SLABS };
+
+typedef struct request {
+    int64_t slab; /* negative: nothing */
+    uint64_t param, first, count;
+} request;
+
+static const request nothing = {.slab = -1};
+
+static const char *slab_at(const smoe_params *params, int64_t number) {
+    const void *const slab[SLABS] = {
+        [W] = params->w,
+        [AVERAGE] = params->average,
+        [M] = params->m,
+        [V] = params->v,
+        [M_BF16] = params->m_bf16,
+        [V_BF16] = params->v_bf16,
+        [SECOND] = params->second ? params->second->w : NULL,
+    };
+    return slab[number];
+}
+
+static int64_t number_of(const smoe_params *params, const void *slab) {
+    int64_t number = 0;
+    while (number < SLABS - 1 && slab_at(params, number) != slab) number++;
+    return number;
+}
+
+static const smoe_param *param_of(const smoe_spread *s, int64_t slab, uint64_t i) {
+    return slab == SECOND ? &s->params->second->param[i] : &s->params->param[i];
+}
+
+/* Whether every process has those moments in its own range. */
+static bool in_ranges(const smoe_spread *s, int64_t slab) {
+    return s->moments && slab >= M && slab <= V_BF16;
+}
+
+/* Elements of a tensor. */
+typedef struct stretch {
+    size_t first, end;
+} stretch;
+
+/* What process `owner` sends to `asker` when that one makes the request. Experts come from the same
+ * block. */
+static stretch part_of(const smoe_spread *s, const request *r, int owner, int asker) {
+    stretch part = {0, 0};
+    if (r->slab < 0) return part;
+    const smoe_param *p = param_of(s, r->slab, r->param);
+    int shards = (int)s->shards;
+    if (smoe_param_divided(p)) {
+        size_t each = p->whole / p->dim[0];
+        if (owner / shards != asker / shards) return part;
+        smoe_share_range(p->dim[0], s->shards, (size_t)(owner % shards), &part.first, &part.end);
+        part.first *= each;
+        part.end *= each;
+    } else if (in_ranges(s, r->slab)) {
+        smoe_comm one = {.size = s->comm->size, .rank = owner};
+        smoe_comm_range(&one, (s->params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT,
+                        &part.first, &part.end);
+        part.first *= SMOE_OPTIM_UNIT;
+        part.end *= SMOE_OPTIM_UNIT;
+        part.first -= part.first < p->offset ? part.first : p->offset;
+        part.end -= part.end < p->offset ? part.end : p->offset;
+    }
+    size_t end = r->first + r->count;
+    if (part.first < r->first) part.first = r->first;
+    if (part.end > end) part.end = end;
+    return part.first < part.end ? part : (stretch){0, 0};
+}
+
+static size_t bytes_of(const request *r, size_t count) {
+    bool narrow = r->slab == M_BF16 || r->slab == V_BF16;
+    return count * (narrow ? sizeof(smoe_bf16) : sizeof(real));
+}
+
+/* Where element `at` of the tensor is in this process. */
+static const char *here(const smoe_spread *s, const request *r, size_t at) {
+    const smoe_param *p = param_of(s, r->slab, r->param);
+    return slab_at(s->params, r->slab) + bytes_of(r, p->offset + at - p->from);
+}
+
+/* Returns whether any process wanted something. */
+static bool take_round(const smoe_spread *s, const request *own, char *out) {
+    int rank = s->comm->rank;
+    bool wanted = own->slab >= 0;
+    stretch mine = part_of(s, own, rank, rank);
+    if (mine.end)
+        memcpy(out + bytes_of(own, mine.first - own->first), here(s, own, mine.first),
+               bytes_of(own, mine.end - mine.first));
+    for (int bit = 1; bit < s->comm->size; bit++) {
+        request theirs;
+        int other = rank ^ bit;
+        smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other, own, sizeof *own, &theirs,
+                           sizeof theirs);
+        wanted = wanted || theirs.slab >= 0;
+        stretch give = part_of(s, &theirs, rank, other), take = part_of(s, own, other, rank);
+        smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other,
+                           give.end ? here(s, &theirs, give.first) : NULL,
+                           bytes_of(&theirs, give.end - give.first),
+                           take.end ? out + bytes_of(own, take.first - own->first) : NULL,
+                           bytes_of(own, take.end - take.first));
+    }
+    return wanted;
+}
+
+static bool spread_away(void *user, const void *slab, size_t i) {
+    const smoe_spread *s = user;
+    int64_t number = number_of(s->params, slab);
+    const smoe_param *p = param_of(s, number, i);
+    return smoe_param_divided(p) || (in_ranges(s, number) && !p->frozen);
+}
+
+static void spread_read(void *user, const void *slab, size_t i, size_t first, size_t count,
+                        void *out) {
+    const smoe_spread *s = user;
+    const request r = {number_of(s->params, slab), i, first, count};
+    (void)take_round(s, &r, out);
+}
+
+static void spread_finish(void *user) {
+    const smoe_spread *s = user;
+    while (take_round(s, &nothing, NULL)) continue;
+}
+
+void smoe_spread_open(smoe_spread *s, const smoe_params *params, smoe_comm *comm, size_t shards,
+                      bool moments) {
+    *s = (smoe_spread){.params = params, .comm = comm, .shards = shards, .moments = moments};
+    s->reader = (smoe_part_reader){spread_away, spread_read, spread_finish, s};
+}
