@@ -125,6 +125,15 @@ static void remark_schedule(const smoe_spec *spec) {
                     part[i].steps, spec->train.steps);
 }
 
+/* Experts are divided over the processes that there are; a resume may have fewer than before. */
+static void remark_processes(const smoe_spec *spec, const smoe_options *options) {
+    double over = spec->train.experts_over;
+    int size = options->comm->size;
+    if (options->resume || over == SMOE_WORD || over <= size) return;
+    fprintf(stderr, "train.experts_over: %g requested, %d in effect: there %s %d process%s\n", over,
+            size, size == 1 ? "is" : "are", size, size == 1 ? "" : "es");
+}
+
 static void remark(const train_job *job, const smoe_options *options) {
     if (options->quiet) return;
     if (job->spec->sweep.seen)
@@ -132,6 +141,7 @@ static void remark(const train_job *job, const smoe_options *options) {
                        job->file);
     remark_schedule(job->spec);
     if (job->spec->model.moe.layer_count) remark_capacity(job->spec);
+    if (job->spec->model.moe.layer_count) remark_processes(job->spec, options);
 }
 
 /* ---- the data -------------------------------------------------------------------------------- */

@@ -76,3 +76,10 @@ for over in 2 4; do
 done
 status 2 smoe train tiny.yaml -q -o bad train.experts_over=3 2>err
 grep -q 'must be all or a power of two, found 3' err || fail "$(cat err)"
+
+# More than there are processes is said, and not at a resume, which may have fewer.
+smoe train tiny.yaml train.experts_over=4 -n 2>err >/dev/null || fail "$(cat err)"
+grep -qx 'train.experts_over: 4 requested, 1 in effect: there is 1 process' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q train.experts_over=4 train.steps=2 -o more >/dev/null
+smoe train --resume more train.steps=3 --no-progress 2>err >/dev/null || fail "$(cat err)"
+! grep -q experts_over err || fail "$(cat err)"
