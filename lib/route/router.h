@@ -26,6 +26,10 @@ typedef struct smoe_pass {
      * numbers that no token attends to. Attention and pooling ignore padding; MoE layers route it
      * like tokens. NULL: no padding. */
     const size_t *lengths;
+    /* Evaluation, with dense routing: [images] a slot of each in the MoE layer of that block, whose
+     * output counts as zero; SIZE_MAX: none of them. NULL: no such layer. */
+    const size_t *without;
+    size_t without_block;
     smoe_clock *clock; /* NULL: no measurement */
 } smoe_pass;
 

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Names are "blocks.3.mlp.experts" and so on. */
 static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
@@ -134,6 +135,15 @@ static size_t start(const smoe_moe *l, size_t k) {
     return l->router->plan.first_row[l->experts[k].begin] * l->d;
 }
 
+/* The outputs of the slots that the pass leaves out become zero; each image is a group. */
+static void leave_out(smoe_moe *l, const smoe_pass *pass) {
+    for (size_t b = 0; b < pass->images; b++) {
+        size_t slot = pass->without[b];
+        if (slot != SIZE_MAX)
+            memset(l->out + (slot * pass->images + b) * l->d, 0, l->d * sizeof *l->out);
+    }
+}
+
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
@@ -153,6 +163,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                          (smoe_values){.at = l->slots + start(l, k)}, NULL, l->experts[k].first,
                          pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
+    if (pass->without && pass->without_block == l->router->block) leave_out(l, pass);
     if (l->rounded) smoe_rows_round(l->out, l->out, plan->rows * l->d);
     smoe_plan_combine(plan, y, l->out, residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);

@@ -1,0 +1,155 @@
+/*
+ * Which patches serve the slots that matter for a caption: how much the similarity of an image and
+ * its caption falls when the output of one slot counts as zero, and which patches that slot is made
+ * of. Every slot of every layer is a pass of the image, so only images that are kept are analysed.
+ */
+#include "inspect/inspect_view.h"
+#include "text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 8, PATCHES = 4 }; /* rows of an image in a layer: the slots that matter most */
+
+typedef struct captions {
+    smoe_tokenizer *tokenizer;
+    size_t D, batch, an_image;
+    uint32_t *tokens; /* [text.context] */
+    real *pixels;     /* [batch, an image] copies of it */
+    real *target;     /* [N], not used */
+    real *text;       /* [D], of length 1 */
+    real *unit;       /* [batch,D] */
+    size_t *slot;     /* [batch] */
+    double *without;  /* [S] the similarity without the slot */
+    size_t rank[SLOTS];
+    char caption[SMOE_CAPTION];
+} captions;
+
+static void captions_free(captions *c) {
+    smoe_tokenizer_free(c->tokenizer);
+    free(c->tokens);
+    free(c->pixels);
+    free(c->target);
+    free(c->text);
+    free(c->unit);
+    free(c->slot);
+    free(c->without);
+}
+
+static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
+    const smoe_data_spec *data = &r->subject.spec->data;
+    *c = (captions){.D = smoe_model_width(r->subject.model),
+                    .batch = r->subject.batch,
+                    .an_image = data->channels * data->image_size * data->image_size};
+    if (smoe_tokenizer_open(&c->tokenizer, r->subject.spec, err)) return -1;
+    c->tokens = calloc(r->subject.spec->text.context, sizeof *c->tokens);
+    c->pixels = calloc(c->batch * c->an_image, sizeof *c->pixels);
+    c->target = calloc(r->N, sizeof *c->target);
+    c->text = calloc(c->D, sizeof *c->text);
+    c->unit = calloc(c->batch * c->D, sizeof *c->unit);
+    c->slot = calloc(c->batch, sizeof *c->slot);
+    c->without = calloc(r->S, sizeof *c->without);
+    if (c->tokens && c->pixels && c->target && c->text && c->unit && c->slot && c->without)
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for captions");
+}
+
+/* The image, as often as it fits, and its caption, embedded. */
+static int load(captions *c, const smoe_inspection *r, size_t image, smoe_err *err) {
+    const smoe_inspect_subject *s = &r->subject;
+    int64_t label;
+    if (smoe_dataset_image(s->set, image, false, c->pixels, c->target, &label, err) ||
+        smoe_dataset_caption(s->set, image, c->caption, sizeof c->caption, err))
+        return -1;
+    for (size_t b = 1; b < c->batch; b++)
+        memcpy(c->pixels + b * c->an_image, c->pixels, c->an_image * sizeof(real));
+    size_t length =
+        smoe_tokenizer_encode(c->tokenizer, c->tokens, s->spec->text.context, c->caption);
+    if (!length) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a caption");
+    smoe_pass pass = {.seed = s->spec->seed, .images = 1};
+    smoe_model_forward_texts(s->model, c->tokens, &length, &pass);
+    smoe_pairs_unit(c->text, smoe_model_texts(s->model), 1, c->D);
+    return 0;
+}
+
+/* The cosines of caption and image without c->slot of that block, for `count` of them. */
+static void compare(captions *c, const smoe_inspection *r, size_t block, size_t count,
+                    double *cosine) {
+    smoe_pass pass = {
+        .seed = r->subject.spec->seed, .images = count, .without = c->slot, .without_block = block};
+    smoe_model_forward(r->subject.model, c->pixels, &pass);
+    smoe_pairs_unit(c->unit, smoe_model_logits(r->subject.model), count, c->D);
+    for (size_t b = 0; b < count; b++) {
+        cosine[b] = 0;
+        for (size_t k = 0; k < c->D; k++)
+            cosine[b] += (double)c->unit[b * c->D + k] * (double)c->text[k];
+    }
+}
+
+/* rank [of]: the numbers of the `of` smallest of n values, equal ones in order. */
+static void smallest(size_t *rank, size_t of, const double *value, size_t n) {
+    for (size_t k = 0; k < of; k++) {
+        size_t best = SIZE_MAX;
+        for (size_t i = 0; i < n; i++) {
+            bool taken = false;
+            for (size_t j = 0; j < k; j++) taken |= rank[j] == i;
+            if (!taken && (best == SIZE_MAX || value[i] < value[best])) best = i;
+        }
+        rank[k] = best;
+    }
+}
+
+static int put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
+                    const smoe_sample *sample, size_t place, double whole) {
+    const float *dispatch = sample->layer[l].dispatch;
+    size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
+    double *less = calloc(r->T, sizeof *less);
+    if (!less) return -1;
+    for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
+    smallest(token, patches, less, r->T);
+    for (size_t k = 0; k < patches; k++)
+        smoe_inspect_put(r, frame, l, {"image", .number = (double)sample->image},
+                         {"caption", .text = c->caption}, {"similarity", .number = whole},
+                         {"rank", .number = (double)place + 1}, {"slot", .number = (double)slot},
+                         {"expert", .number = (double)(slot / r->P)},
+                         {"fall", .number = whole - c->without[slot]},
+                         {"patch", .number = (double)k + 1},
+                         {"row", .number = smoe_inspect_token_row(r, token[k])},
+                         {"column", .number = smoe_inspect_token_column(r, token[k])},
+                         {"dispatch", .number = -less[token[k]]});
+    free(less);
+    return 0;
+}
+
+static int put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
+                     const smoe_sample *sample, smoe_err *err) {
+    size_t block = smoe_model_moe_block(r->subject.model, l);
+    size_t slots = r->S < SLOTS ? r->S : SLOTS;
+    double whole;
+    c->slot[0] = SIZE_MAX;
+    compare(c, r, block, 1, &whole);
+    for (size_t from = 0, n; from < r->S; from += n) {
+        n = r->S - from < c->batch ? r->S - from : c->batch;
+        for (size_t b = 0; b < n; b++) c->slot[b] = from + b;
+        compare(c, r, block, n, c->without + from);
+    }
+    smallest(c->rank, slots, c->without, r->S);
+    for (size_t k = 0; k < slots; k++)
+        if (put_slot(c, r, frame, l, sample, k, whole))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for captions");
+    return 0;
+}
+
+/* Nothing if images are not compared with captions. */
+int smoe_fill_caption_slots(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    captions c = {0};
+    if (!smoe_model_pairs(r->subject.model) || !r->subject.images) return 0;
+    int status = captions_open(&c, r, err);
+    for (size_t i = 0; i < r->subject.images && !status; i++) {
+        status = load(&c, r, r->subject.image[i], err);
+        for (size_t l = 0; l < r->layers && !status; l++)
+            status = put_layer(&c, r, frame, l, &r->sample[i], err);
+    }
+    captions_free(&c);
+    return status;
+}
