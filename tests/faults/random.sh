@@ -1,7 +1,8 @@
 #!/bin/sh
 # What users do to a program: SIGKILL at any moment in training and in sweeps, disks that become full at any moment, and two processes
 # that start at one run at the same time. After each, the work is continued, and must come to the bits of an undisturbed run.
-# Usage: random.sh SMOE [N]: N of each; full disks need permission to mount. The moments depend on N and on the speed of the machine.
+# Usage: random.sh SMOE [N]: N of each; full disks need permission to mount. The moments depend on N and on how long an undisturbed run
+# takes here.
 smoe=$(realpath "$1") most=${2:-100}
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
@@ -22,11 +23,20 @@ same() { # the weights of a run and of the undisturbed one, and all of its files
 }
 measured() { cut -d, -f 1-9 "$1/results.csv"; }
 
-# killed N: after a part of a fifth of a second that no other N has; the exit status
-killed() { seconds=$(awk -v n="$1" 'BEGIN { x = n * 0.61803398875; print (x - int(x)) / 5 + 0.001 }'); shift; timeout --foreground -s KILL "$seconds" "$@" >out 2>err; }
+# killed SECONDS N: after a part of the seconds that no other N has; the exit status
+killed() {
+    seconds=$(awk -v most="$1" -v n="$2" 'BEGIN { x = n * 0.61803398875; print (x - int(x)) * most + 0.001 }')
+    shift 2
+    timeout --foreground -s KILL "$seconds" "$@" >out 2>err
+}
+# lasts COMMAND ...: the seconds that it takes, on this machine and beside what else it does
+lasts() {
+    begin=$(date +%s.%N)
+    "$@" >/dev/null || exit 1
+    date +%s.%N | awk -v begin="$begin" '{ print $1 - begin }'
+}
 
-"$smoe" $train -o whole >/dev/null || exit 1
-"$smoe" $sweep -o all >/dev/null || exit 1
+training=$(lasts "$smoe" $train -o whole) && sweeping=$(lasts "$smoe" $sweep -o all) || exit 1
 
 n=0 kills=0 runs=0
 while [ $n -lt "$most" ]; do
@@ -34,7 +44,7 @@ while [ $n -lt "$most" ]; do
     while :; do
         n=$((n + 1))
         more=$([ -d run ] && echo --resume)
-        killed $n "$smoe" $train -o run $more
+        killed $training $n "$smoe" $train -o run $more
         got=$?
         [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
         kills=$((kills + 1))
@@ -49,7 +59,7 @@ while [ $n -lt "$most" ]; do
     rm -rf grid
     while :; do
         n=$((n + 1))
-        if [ -e grid/cells.jsonl ]; then killed $n "$smoe" sweep --resume grid --retry-failed -q -j1; else killed $n "$smoe" $sweep -o grid; fi
+        if [ -e grid/cells.jsonl ]; then killed $sweeping $n "$smoe" sweep --resume grid --retry-failed -q -j1; else killed $sweeping $n "$smoe" $sweep -o grid; fi
         got=$?
         [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
         kills=$((kills + 1))
@@ -84,7 +94,7 @@ n=0 before=$failed refused=0
 while [ $n -lt "$most" ]; do
     n=$((n + 1))
     rm -rf run
-    [ $((n % 2)) -eq 0 ] || killed $n "$smoe" $train -o run
+    [ $((n % 2)) -eq 0 ] || killed $training $n "$smoe" $train -o run
     more=$([ -d run ] && echo --resume)
     "$smoe" $train -o run $more >out1 2>err1 &
     "$smoe" $train -o run $more >out2 2>err2
