@@ -174,8 +174,12 @@ if command -v groff >/dev/null; then
         [ -f "$m" ] && groff -man -ww -Tutf8 -z "$m" 2>&1
     done >"$out"
     verdict "man pages that groff complains about"
+    for m in man/*.[1-9]; do
+        groff -man -Tascii -rLL=80n -P-cbou "$m" 2>/dev/null | awk -v m="$m" 'length($0) > 80 { print m ": " $0 }'
+    done >"$out"
+    verdict "lines of man pages that are wider than 80 columns"
 else
-    skip "no groff: man pages"
+    skip "no groff: man pages, their width"
 fi
 
 if command -v clang-format >/dev/null; then

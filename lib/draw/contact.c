@@ -78,7 +78,7 @@ static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image
 
 static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *picture,
                      smoe_image *work, smoe_err *err) {
-    size_t image[EACH], found = first_of_class(s->set, class_of(s, row), image);
+    size_t image[EACH] = {0}, found = first_of_class(s->set, class_of(s, row), image);
     for (size_t half = 0; half < s->halves; half++)
         for (size_t k = 0; k < found; k++) {
             smoe_rng rng = smoe_rng_at(s->spec->seed, SMOE_RNG_AUGMENT, 0, 0, image[k]);
