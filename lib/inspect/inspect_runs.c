@@ -106,6 +106,16 @@ typedef struct over_steps {
     smoe_frame *frame;
 } over_steps;
 
+/* Whether a metric of the whole model is one of the layers' numbers, whose curve would be drawn
+ * twice. */
+static bool is_of_layers(smoe_metric metric) {
+    bool found = false;
+    for (size_t m = 0; m < SMOE_METRICS && !found; m++)
+        found = smoe_metrics[m].scope == SMOE_OF_LAYER && smoe_metrics[m].name &&
+                !strcmp(smoe_metric_name((smoe_metric)m), smoe_metric_name(metric));
+    return found;
+}
+
 /* What is of a layer, and what is of the whole model and in the results of sweeps too. Records of
  * training and of evaluations name metrics of a layer alike; of the latter they become test/NAME.
  */
@@ -121,7 +131,7 @@ static int add_record(void *user, const smoe_record *record, smoe_err *err) {
         char name[128];
         if (!json_is_number(value) || !smoe_metric_read(&at, key)) continue;
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
-        if (!layer && !smoe_metrics[at.metric].column) continue;
+        if (!layer && (!smoe_metrics[at.metric].column || is_of_layers(at.metric))) continue;
         double block = layer ? (double)at.number : NAN;
         snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "",
                  layer ? smoe_metric_name(at.metric) : key);

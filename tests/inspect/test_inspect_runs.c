@@ -419,6 +419,7 @@ static void records_of_training(void **state) {
     static const char text[] =
         "{\"step\": 5, \"wall_s\": 1.5, \"train/loss\": 2.5, \"blocks.1/router/dropped\": 0.25}\n"
         "{\"step\": 10, \"test/loss\": 2.25, \"test/precision_at_1\": null, "
+        "\"test/dropped\": 0.5, "
         "\"blocks.1/router/dropped\": 0.5,"
         " \"blocks.1/router/chosen\": [1, 2], \"other/router/x\": 3}\n"
         "{\"step\": 11, \"train/lo"; /* unfinished line */
