@@ -59,7 +59,7 @@ function range(name, log) {
 
 /* Round numbers from low to high: multiples of 1, 2 or 5 times a power of ten; on a logarithmic axis these themselves. */
 function ticks(low, high, log) {
-    const nice = [1, 2, 5], list = [], most = 5;
+    const nice = [1, 2, 5], list = [], most = 7;
     if (log) {
         for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++) list.push(...nice.map(n => n * 10 ** p));
         const inside = list.filter(t => t >= low && t <= high), tens = inside.filter(t => Number.isInteger(Math.log10(t)));
