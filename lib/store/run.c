@@ -170,19 +170,24 @@ static int lock(smoe_run *run, smoe_err *err) {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* Existing files of the run must be regular files: opening a pipe would block. */
-static int files_check(const smoe_run *run, smoe_err *err) {
+/* What exists must be a regular file, as opening a pipe would block, or a folder of the run's own. */
+static int kind_check(const smoe_run *run, const char *name, bool folder, smoe_err *err) {
     place at;
     struct stat there;
+    if (lstat(in_run(&at, run, name), &there) ||
+        (folder ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode)))
+        return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: %s", at.path,
+                     S_ISLNK(there.st_mode)
+                         ? "a symbolic link; a run writes through none, remove it"
+                     : folder ? "not a folder"
+                              : "not a regular file");
+}
+
+static int files_check(const smoe_run *run, smoe_err *err) {
     for (int i = 0; i < NAMES; i++)
-        if (!lstat(in_run(&at, run, names[i]), &there) &&
-            !(i == CKPT ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode)))
-            return smoe_fail(err, SMOE_DATA, "%s: %s", at.path,
-                             S_ISLNK(there.st_mode)
-                                 ? "a symbolic link; a run writes through none, remove it"
-                             : i == CKPT ? "not a folder"
-                                         : "not a regular file");
-    return 0;
+        if (kind_check(run, names[i], i == CKPT, err)) return -1;
+    return kind_check(run, SMOE_RUN_EVENTS, true, err);
 }
 
 /* Whether the directory is still the one whose records are locked. A directory that was moved away

@@ -83,6 +83,10 @@ for name in log.txt metrics.jsonl STATUS; do
     [ "$(cat victim)" = mine ] || fail "a run wrote through the link $name"
     rm -r linked
 done
+cp -r lost linked && mkdir theirs && ln -s ../theirs linked/tb
+status 3 smoe train --resume linked -q train.steps=16 train.tensorboard=true 2>err
+grep -q 'linked/tb: a symbolic link' err && [ -z "$(ls theirs)" ] || fail "events were written through a link: $(cat err)"
+rm -r linked theirs
 
 # Sweeps, archives, JSON.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
