@@ -73,7 +73,7 @@ differences() {
             key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
         }
         if (key in named) key = named[key]
-        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/start\.[a-z_.]*\./, "start ", reference); gsub(/[a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
+        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/start\.[a-z_.]*\./, "start ", reference); gsub(/[a-z_][a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
         gsub(/,? [a-z_0-9]+ \*/, "", reference)
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
         printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
