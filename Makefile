@@ -246,6 +246,12 @@ check-links: deps
 	@$(MAKE) $(SUB) all
 	@tests/cluster/links.sh
 
+# Two machines on a file system with stale caches and without locks; as root.
+check-stale: PACKAGES += libfuse3-dev fuse3 iproute2
+check-stale: deps
+	@$(MAKE) $(SUB) all
+	@tests/cluster/stale.sh
+
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
 	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
@@ -369,6 +375,7 @@ help:
 	@echo 'make check-processes  kill processes of runs under mpirun at random moments, KILLS=100 times: half an hour'
 	@echo 'make check-slurm  training and sweeps under Slurm, started on this machine (as root): four minutes'
 	@echo 'make check-links  step times over links of known rates against smoe cost (as root, idle machine): two minutes'
+	@echo 'make check-stale  sweeps and training on a file system with stale caches and without locks (as root): three minutes'
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
@@ -402,6 +409,6 @@ evidence: all
 	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)
