@@ -37,9 +37,10 @@ typedef struct smoe_checkpoint_to {
 /* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, sets
  * the links (smoe_checkpoints_link), then deletes all but the newest `keep`, the latest, the best
  * and the multiples of train.keep_every. All processes call it, with the same state, and each
- * writes some of the files; which files, and their bytes, do not depend on the processes. An existing checkpoint of that step is replaced. Disk full
- * or unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE, naming it.
- * On failure all older checkpoints stay. */
+ * writes some of the files; which files there are, and their bytes, do not depend on the processes.
+ * An existing checkpoint of that step is replaced. Disk full or unwritable: SMOE_RUNTIME; a weight
+ * or a moment that is not finite: SMOE_NONFINITE, naming it. On failure all older checkpoints
+ * stay. */
 int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
                           const smoe_spec *spec, const smoe_checkpoint *state,
                           smoe_err *err) SMOE_MUST_CHECK;

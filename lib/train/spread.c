@@ -22,16 +22,15 @@ typedef struct request {
 static const request nothing = {.slab = -1};
 
 static const char *slab_at(const smoe_params *params, int64_t number) {
-    const void *const slab[SLABS] = {
-        [W] = params->w,
-        [AVERAGE] = params->average,
-        [M] = params->m,
-        [V] = params->v,
-        [M_BF16] = params->m_bf16,
-        [V_BF16] = params->v_bf16,
-        [SECOND] = params->second ? params->second->w : NULL,
-    };
-    return slab[number];
+    switch (number) {
+    case W: return (const char *)params->w;
+    case AVERAGE: return (const char *)params->average;
+    case M: return (const char *)params->m;
+    case V: return (const char *)params->v;
+    case M_BF16: return (const char *)params->m_bf16;
+    case V_BF16: return (const char *)params->v_bf16;
+    default: return params->second ? (const char *)params->second->w : NULL;
+    }
 }
 
 static int64_t number_of(const smoe_params *params, const void *slab) {
@@ -98,7 +97,7 @@ static bool take_round(const smoe_spread *s, const request *own, char *out) {
     int rank = s->comm->rank;
     bool wanted = own->slab >= 0;
     stretch mine = part_of(s, own, rank, rank);
-    if (mine.end)
+    if (out && mine.end)
         memcpy(out + bytes_of(own, mine.first - own->first), here(s, own, mine.first),
                bytes_of(own, mine.end - mine.first));
     for (int bit = 1; bit < s->comm->size; bit++) {

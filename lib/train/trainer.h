@@ -89,6 +89,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
                smoe_err *err) SMOE_MUST_CHECK;
 
 /* With several processes each computes a part of every batch, and process 0 alone writes the
- * records and calls the observer. All write checkpoints. If one process fails, all fail, and the message names it. */
+ * records and calls the observer. All write checkpoints. If one process fails, all fail, and the
+ * message names it. */
 
 #endif
