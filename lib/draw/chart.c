@@ -21,7 +21,7 @@ static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
             y[1] = fmax(y[1], p->y + bar);
             whole = whole && p->x == rint(p->x);
         }
-    if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* nothing to see */
+    if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
     double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
     if (panel->x.ticks) { /* categories have a unit each */
         panel->x.low = nearbyint(x[0]) - 0.5;
@@ -33,10 +33,9 @@ static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
     smoe_plot_range(&panel->y, y[0], y[1], false, true);
 }
 
-/* The name of a category, once. */
+/* Adds the name of a point's category to the axis, unless it is there. */
 static int add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
-    double at =
-        nearbyint(p->x); /* points side by side are off their place by less than half a unit */
+    double at = nearbyint(p->x); /* points drawn side by side are moved by less than half a unit */
     if (!p->label) return 0;
     for (size_t i = 0; i < axis->ticks; i++)
         if (axis->tick[i].at == at) return 0;

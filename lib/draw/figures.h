@@ -40,8 +40,8 @@ int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe
                      size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Draws every figure whose table has rows to draw, in a folder that must hold the frames' CSV
- * files, FOLDER/FRAME.csv; files of a figure that is not drawn go. *scripts and *drawn: how many of
- * each came out; fewer drawn than scripts: gnuplot is missing or failed. */
+ * files, FOLDER/FRAME.csv; files of figures that are not drawn are removed. *scripts and *drawn
+ * are the numbers of scripts and of drawings; fewer drawings: gnuplot is missing or failed. */
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
                        const smoe_plot_size *size, size_t *scripts, size_t *drawn,
                        smoe_err *err) SMOE_MUST_CHECK;

@@ -39,7 +39,7 @@ size_t smoe_figure_rows_find(const smoe_frame *f, const char *const *list,
         if (i) continue;
         double v = sorted ? smoe_frame_number_at(f, r, column) : NAN;
         i = count++;
-        /* not below: NAN is where it comes */
+        /* NAN stays behind all numbers, in the order of the table */
         while (i && sorted && !(smoe_frame_number_at(f, found[i - 1], column) <= v) && !isnan(v)) {
             found[i] = found[i - 1];
             i--;
@@ -69,7 +69,7 @@ bool smoe_figure_rows_range(const smoe_frame *f, const char *const *columns,
     return *low <= *high;
 }
 
-/* Behind the folders of a path. */
+/* A path without its folders. */
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -89,7 +89,7 @@ static void say_run(const smoe_frame *f, size_t column, const char *run, size_t 
     const char *dots = "";
     if (length > most) {
         run += length - most;
-        while ((*run & 0xC0) == 0x80) run++; /* within a letter */
+        while ((*run & 0xC0) == 0x80) run++; /* not inside a character */
         dots = "\xe2\x80\xa6";
     }
     snprintf(text, size, "%s%s", dots, run);
@@ -111,7 +111,7 @@ void smoe_figure_rows_say(const smoe_frame *f, const char *const *list, size_t r
             snprintf(one, sizeof one, "%s %g", smoe_words_of(*list, buf, sizeof buf),
                      smoe_frame_number_at(f, row, column));
         else if (used)
-            continue; /* of no block, say: the rest is name enough */
+            continue; /* for example, no block: the other values are enough */
         else
             snprintf(one, sizeof one, "whole model");
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);

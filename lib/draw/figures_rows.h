@@ -11,9 +11,10 @@ double smoe_figure_number(const smoe_frame *frame, size_t row, const char *colum
 /* Whether rows a and b agree in every column of a list that ends with NULL. */
 bool smoe_figure_rows_agree(const smoe_frame *frame, const char *const *list, size_t a, size_t b);
 
-/* The first rows of those that agree in a list, in the order of the table, in found [rows]; of the
- * list's only column, if it has numbers, in rising order and what has none last. Rows that have no
- * number in a column of `needed` (a list; NULL: none) are passed over. Returns how many. */
+/* The first row of each combination of values in the columns of a list: their numbers go to
+ * found [rows], in the order of the table. If the list has only one column and that has numbers,
+ * the order is by these, and rows without a number come last. Rows without a number in a column of
+ * `needed` (a list; NULL: none) are passed over. Returns how many rows there are. */
 size_t smoe_figure_rows_find(const smoe_frame *frame, const char *const *list,
                              const char *const *needed, size_t *found);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The list with one more of `size` bytes, as zeros; NULL when out of memory. */
+/* The list with one more element of `size` bytes, all zero; NULL when out of memory. */
 static void *grown(void *list, size_t count, size_t size) {
     char *larger = realloc(list, (count + 1) * size);
     if (larger) memset(larger + count * size, 0, size);

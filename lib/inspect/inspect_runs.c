@@ -116,9 +116,9 @@ static bool is_of_layers(smoe_metric metric) {
     return found;
 }
 
-/* What is of a layer, and what is of the whole model and in the results of sweeps too. Records of
- * training and of evaluations name metrics of a layer alike; of the latter they become test/NAME.
- */
+/* The metrics of a layer, and those of the whole model that are also in the results of sweeps.
+ * Records of training and of evaluations have the same names for metrics of a layer; those of an
+ * evaluation become test/NAME. */
 static int add_record(void *user, const smoe_record *record, smoe_err *err) {
     const over_steps *to = user;
     smoe_metric_place at;

@@ -15,7 +15,7 @@ typedef struct smoe_fused_mlp {
     real *y;
     const real *x, *residual; /* residual [m,d] may be NULL, or y */
     const real *w1, *w2, *b1, *b2;
-    const smoe_bf16 *w1_bf16, *w2_bf16; /* not NULL: stand for w1 and w2 */
+    const smoe_bf16 *w1_bf16, *w2_bf16; /* if not NULL, used instead of w1 and w2 */
     smoe_gelu gelu;
 } smoe_fused_mlp;
 

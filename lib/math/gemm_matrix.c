@@ -103,8 +103,8 @@ static void ask_end(const smoe_block_end *to, size_t m, size_t n) {
     if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
-/* Asks for m x k elements of a side of the product, `row` and `col` apart, during a block: they are
- * packed next, and memory would otherwise be idle until then. */
+/* Prefetches m x k elements of A or B, `row` and `col` apart, during a block: they are packed next,
+ * and memory would otherwise be idle until then. */
 static void look_side(smoe_matrix_block *block, const real *at, const smoe_bf16 *bf16, size_t row,
                       size_t col, size_t m, size_t k) {
     bool along = col == 1;

@@ -11,7 +11,7 @@
 enum {
     ROW = 12, /* vectors of a row of C: its sums, and one for a term of A */
     SHALLOW = 128,
-    FAR = 3 /* rows of A after which those that lie as they are have another address */
+    FAR = 3 /* rows of unpacked A that are addressed from one base */
 };
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&

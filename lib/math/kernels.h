@@ -21,12 +21,12 @@ typedef struct smoe_prefetch {
     ptrdiff_t step, skip;
 } smoe_prefetch;
 
-/* What no kernel of a product exceeds: memory for its panels is laid out by these. */
+/* The largest values of all kernels of products, which determine the memory for panels. */
 enum {
-    SMOE_TILE_ROWS = 14,    /* mr, */
-    SMOE_PANEL_PITCH = 16,  /* pitch, */
-    SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
-    SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
+    SMOE_TILE_ROWS = 14,    /* mr */
+    SMOE_PANEL_PITCH = 16,  /* pitch */
+    SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across */
+    SMOE_BLOCK_ACROSS = 48, /* across: columns of a block of these tiles */
     SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
 };
 
@@ -35,21 +35,21 @@ typedef struct smoe_tile {
     size_t m, n, k;
     real *c;
     size_t ldc;
-    const real *a, *b; /* as the kernel that gets them says */
+    const real *a, *b; /* layout: see each kernel */
     const smoe_bf16 *b_bf16;
     size_t a_row, a_col, ldb;
     const real *add;
     size_t ldadd;
     const real *bias;
     real alpha;
-    bool stream;            /* C passes the caches by; `settle` before other threads read it */
-    smoe_prefetch prefetch; /* moved on */
-    real *sums;             /* of tile_down: [n/lanes][m][lanes], */
-    bool begun, later;      /* to go on from, and to go on with later instead of writing C */
+    bool stream;            /* C bypasses the caches; call `settle` before others read it */
+    smoe_prefetch prefetch; /* the kernel advances it */
+    real *sums;             /* of tile_down: [n/lanes][m][lanes], the sums so far */
+    bool begun, later;      /* continue from them; leave the result in them instead of C */
 } smoe_tile;
 
-/* Pieces of a matrix product; gemm_blocked.c shows how they fit together. Packings leave zeros below
- * the last row or right of the last column, and need room for a vector behind. */
+/* Pieces of a matrix product, which gemm_blocked.c puts together. Packings leave zeros below the last
+ * row or right of the last column, and need room for a vector behind. */
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
     /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], low ones
@@ -100,8 +100,8 @@ typedef struct smoe_skinny_kernels {
     /* Copies rows of C from such a panel, m <= width. Its last columns are read by whole vectors,
      * so it must have room for a multiple of lanes. */
     void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
-    /* The same numbers for `turned` rows of A or fewer, a low panel, and lanes columns of B or
-     * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
+    /* The same numbers for at most `transposed` rows of A, a low panel, and at most `lanes` columns
+     * of B, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
     size_t transposed;
     void (*tile_transposed)(smoe_tile *t);
     /* The same numbers for all columns of few rows, n a multiple of lanes, with k = deep rows of B,
@@ -200,8 +200,8 @@ typedef struct smoe_operand {
 } smoe_operand;
 
 /* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
- * rounded, instead of c. Where there is work of gelu's, hidden and active lie as bf16 does, ldc
- * from row to row. */
+ * rounded, instead of c. If GELU is applied, `hidden` and `active` have the layout of bf16: rows
+ * are ldc apart. */
 typedef struct smoe_block_end {
     size_t m, n;
     real *c;
@@ -211,8 +211,8 @@ typedef struct smoe_block_end {
     size_t ldadd;
     const real *bias;
     real alpha;
-    bool stream; /* c passes the caches by, if it is a complete block, nothing is added and its rows
-                    begin cache lines; `settle` before other threads read it */
+    bool stream; /* c bypasses the caches, if it is a complete block, nothing is added and its rows
+                    begin cache lines; call `settle` before other threads read it */
     smoe_gelu_work work;
     smoe_gelu gelu;
     smoe_bf16 *hidden, *active;
@@ -220,8 +220,8 @@ typedef struct smoe_block_end {
 
 /* A block of sums: A B of m rows and n columns, over `steps` steps of panels that were packed. */
 typedef struct smoe_matrix_block {
-    real *sums; /* [parts][SIDE][SIDE]: of one part A B; of two, that of the rounded numbers, and
-                   then that of these and the remainders */
+    real *sums; /* [parts][SIDE][SIDE]: with one part, A B; with two, the product of the rounded
+                   numbers, then the products of rounded numbers with remainders */
     const smoe_bf16 *a, *b;
     size_t m, n, steps, parts;
     /* Another block, not NULL, which is finished meanwhile: units and vectors work at the same

@@ -50,7 +50,8 @@ static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, si
     smoe_kernels_get()->row->outer(g, dy + at % out, out, x, rows, in, next);
 }
 
-/* As in a binary counter: what waits at a level is the left neighbour of the next sum of it. */
+/* Sums are combined like the bits of a binary counter: the sum that waits at a level is the left
+ * neighbour of the next sum of this level. */
 static void write_sum(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
     static const smoe_prefetch_ranges none;

@@ -75,7 +75,7 @@ static inline vreal vset(real x) {
 static inline vreal vselect(vint mask, vreal yes, vreal no) {
     return (vreal)(((vint)yes & mask) | ((vint)no & ~mask));
 }
-/* a > b ? a : b, also where one of them is no number. */
+/* a > b ? a : b, also if one of them is NaN. */
 static inline vreal vmax(vreal a, vreal b) {
 #if defined __AVX512F__ && !defined SMOE_F64
     return (vreal)_mm512_max_ps((__m512)a, (__m512)b);

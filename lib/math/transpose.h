@@ -112,7 +112,7 @@ static inline void transpose_part(vreal to[TRANSPOSE_DEPTH_BF16], vreal halfway[
     transpose_within(to, a, b, c, d);
 }
 #endif
-/* Of pairs, which are little-endian, as all processors of this file. */
+/* Of pairs. All processors for which this file is compiled are little-endian. */
 static inline vreal transposed_element(const vreal from[TRANSPOSE_DEPTH_BF16], size_t q,
                                        bool narrow) {
     if (!narrow) return from[q];

@@ -1,6 +1,6 @@
 /*
- * The verbs of Experts Choice (router_experts.c), for routers that differ from it in the scores by
- * which an expert ranks tokens.
+ * The functions of Experts Choice (router_experts.c), for routers that differ from it only in the
+ * scores by which an expert ranks tokens.
  */
 #ifndef SMOE_EXPERTS_H
 #define SMOE_EXPERTS_H

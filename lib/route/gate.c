@@ -228,7 +228,7 @@ static void sigmoid_backward(smoe_gate *gate, size_t u) {
         if (g[e] > 0) dz[e] -= (real)((double)g[e] * sum * smoe_sigmoid(-(double)z[e]));
 }
 
-/* Placed are those whose gate is open. */
+/* The placements are those of experts whose gate is open. */
 static void relu_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;

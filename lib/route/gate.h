@@ -17,10 +17,11 @@ typedef struct smoe_gate {
     real *g;             /* [tokens,E] softmax of noisy, or of the chosen ones among them */
     real *dz;            /* [tokens,E] */
     smoe_gate_form form; /* of g from noisy; set by the router's init, as the next two: */
-    bool chosen;  /* g is that of the chosen experts alone, and sums to 1; the router sees to it */
-    size_t unit;  /* consecutive tokens that are one, their mean: 1, or an image; "tokens" above and
-                      below are these, but those of the plan */
-    real *mean;   /* [tokens,d] what they are, where unit is not 1 */
+    bool chosen;         /* the router makes g: only of the chosen experts, with the sum 1 */
+    size_t
+        unit; /* consecutive tokens that the gate sees as one, their mean: 1, or those of an image.
+                      "Tokens" above and below means these, except of the plan */
+    real *mean;   /* [tokens,d] these means, where unit is not 1 */
     real *dmean;  /* [tokens,d] */
     real *spread; /* [tokens of the plan,E] g of each, for the plan */
     double *lse;  /* [tokens] log(sum exp noisy), where there is a z-loss */

@@ -34,7 +34,7 @@ typedef struct smoe_plan {
 
     /* dense */
     real *disp, *comb; /* [G,T,S] */
-    bool rounded;      /* the products take weights in BF16, see smoe_plan_round; before reserve */
+    bool rounded;      /* products take weights in BF16 (smoe_plan_round); set before reserve */
     real *mixed_disp, *mixed_comb; /* [G,T,S] what they take: disp and comb, or copies of them */
     real *ddisp,
         *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
@@ -56,7 +56,7 @@ typedef struct smoe_plan {
     /* choice routers: exact counts of the last pass */
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
-    const real *gate;      /* [tokens,E] what the choices were made by; NULL: not a choice router */
+    const real *gate;      /* [tokens,E] weights that choices follow; NULL: not a choice router */
     smoe_plan_losses losses;
 } smoe_plan;
 

@@ -1,9 +1,9 @@
 /*
- * Hash routing, a control: the expert of a token follows from its position in the image alone, by a
- * random permutation of positions in each block, dealt out to the experts like cards, so that loads
- * differ by one token at most. Nothing is learnt, and the weight is 1 (Roller et al., Hash Layers,
- * hash words, for which images have positions). The permutation depends on the block and on nothing
- * else, so that a model needs no record of it.
+ * Hash routing, a control: the expert of a token follows only from its position in the image. Each
+ * block has a random permutation of the positions, which are assigned to the experts in turn, so
+ * loads differ by one token at most. Nothing is learnt, and the weight is 1 (Roller et al., Hash
+ * Layers: they hash words; images have positions instead). The permutation depends only on the
+ * block, so a model need not store it.
  */
 #include "route/router.h"
 

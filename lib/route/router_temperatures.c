@@ -14,7 +14,7 @@
 typedef struct temperatures_router {
     smoe_soft soft;
     size_t dispatch, combine; /* rows of the logarithms */
-    double *sums;             /* [R,2] of a token: what dL c comes to on either side */
+    double *sums;             /* [R,2] sums of dL c of a token, for dispatch and for combine */
 } temperatures_router;
 
 static int init(smoe_router *r, smoe_err *err) {
@@ -46,7 +46,7 @@ static real factor(const smoe_router *r, size_t row) {
  * Newton's steps from the left, where the largest x alone gives 1 or more, rise to it and end.
  */
 static void entmax(real *x, size_t n) {
-    enum { STEPS = 100 }; /* a few are needed */
+    enum { STEPS = 100 }; /* at most; a few are enough */
     double top = -INFINITY;
     for (size_t i = 0; i < n; i++) top = fmax(top, (double)x[i] / 2);
     double tau = top - 1, before = -INFINITY;

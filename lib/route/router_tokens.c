@@ -5,7 +5,7 @@
  *              g = softmax(W x + N(0, (noise/E)^2)), or the sigmoids of these (gate: sigmoid)
  *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
  *              the same logits, 0 for the other experts; renormalize: true divides the weights of
- *              the K chosen by their sum, which of a softmax is the same
+ *              the K chosen by their sum; with a softmax, that is the same
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
  *   balance    loss: the auxiliary loss of balance.h, mean over groups, training only; bias: the

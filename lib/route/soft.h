@@ -21,7 +21,7 @@ typedef struct smoe_soft {
 
 /* Registers Phi. */
 void smoe_soft_init(smoe_soft *soft, bool normalize);
-/* A verb of the routers, as the next; the plan is dense. */
+/* `reserve` and `cost` of a router; the plan is dense. */
 void smoe_soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 smoe_router_cost smoe_soft_cost(const smoe_router *r, const smoe_cost_options *options);
 

@@ -157,8 +157,8 @@ out:
     return status;
 }
 
-/* Of several ids with one text the last, as a dictionary has it; UINT32_MAX for a token that is not
- * there. */
+/* The id of a token; if several have the same text, the last one, as in a Python dictionary.
+ * UINT32_MAX if there is none. */
 static uint32_t id_of(const reading *r, const char *text, size_t length) {
     size_t low = 0, high = r->tokens;
     while (low < high) { /* the first that is greater */

@@ -28,7 +28,7 @@ static void pieces_free(smoe_tokenizer *t) {
     p->free(p->model);
 }
 
-/* The library reads a folder or nothing at all without a word. */
+/* The library opens a folder or an empty file without an error. */
 static int check_file(const char *path, smoe_err *err) {
     FILE *file = fopen(path, "rb");
     int c = file ? fgetc(file) : EOF, code = errno;

@@ -143,13 +143,13 @@ typedef struct rows {
     size_t ld;
 } rows;
 
-/* One layer of all experts. Pointers are those of expert 0; expert_product moves them on. */
+/* One layer of all experts. Pointers are those of expert 0; expert_product advances them. */
 typedef struct layer {
     const size_t *first;
     smoe_outputs y;
     rows x;
     const real *w, *bias, *residual;
-    const smoe_bf16 *w_bf16; /* not NULL: stands for w */
+    const smoe_bf16 *w_bf16; /* if not NULL, used instead of w */
     smoe_gelu_work work;     /* other than NONE: with the mlp's arrays in BF16, in place of y */
     size_t out, in;
     smoe_after *after; /* of y: gets `mlp` */
