@@ -8,25 +8,11 @@
  * File order is by class, then name; with a table, by name.
  */
 #include "base/rng.h"
-#include "data/folder_listing.h"
+#include "data/folder_names.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef smoe_folder_image image;
-typedef smoe_folder_images images;
-typedef smoe_listing listing;
-typedef smoe_listing_class class;
-
-enum {
-    TRAIN = SMOE_LISTING_TRAIN,
-    TEST = SMOE_LISTING_TEST,
-    VAL = SMOE_LISTING_VAL,
-    SPLITS = SMOE_LISTING_SPLITS,
-    LOOSE = SMOE_LISTING_LOOSE,
-    PLACES = SMOE_LISTING_PLACES
-};
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
