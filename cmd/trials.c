@@ -98,9 +98,13 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     return run || status ? -1 : 0;
 }
 
-static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
-    if (!arg)
-        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+/* The option that makes the command read a sweep instead of running it, if there is one. */
+static const char *reader(const smoe_options *options) {
+    return options->pack ? "pack" : options->power ? "power" : NULL;
+}
+
+/* Options that exclude or need each other. */
+static int check_options(const smoe_options *options, smoe_err *err) {
     if (options->force && (options->resume || options->status))
         return smoe_fail(err, SMOE_USAGE, "--force starts again and cannot be used with --%s",
                          options->resume ? "resume" : "status");
@@ -109,15 +113,8 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                          options->force    ? "force"
                          : options->resume ? "resume"
                                            : "status");
-    if (options->extend && folder)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
-                         arg);
     if (options->retry_failed && !options->resume)
         return smoe_fail(err, SMOE_USAGE, "--retry-failed needs --resume");
-    if (options->status && !folder)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s is not a folder; --status needs the folder of a sweep", arg);
     if (options->status && (options->reference || options->equivalence) && options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "--status --json has no differences; --resume --json has them");
@@ -127,7 +124,7 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                          : options->pack  ? "pack"
                          : options->power ? "power"
                                           : "dry-run");
-    const char *reads = options->pack ? "pack" : options->power ? "power" : NULL;
+    const char *reads = reader(options);
     if (reads && (options->force || options->extend || options->resume || options->status ||
                   options->dry_run || (options->pack && options->power)))
         return smoe_fail(err, SMOE_USAGE, "--%s cannot be used with --%s", reads,
@@ -137,7 +134,23 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                          : options->status  ? "status"
                          : options->dry_run ? "dry-run"
                                             : "power");
-    if (folder && !options->resume && !options->status && !reads && !options->dry_run)
+    if (options->upcycle && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
+    if (options->moments && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
+    return 0;
+}
+
+/* Options for a folder that has a sweep, or for a spec. */
+static int check_place(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
+    if (options->extend && folder)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
+                         arg);
+    if (options->status && !folder)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is not a folder; --status needs the folder of a sweep", arg);
+    if (folder && !options->resume && !options->status && !reader(options) && !options->dry_run)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
@@ -151,10 +164,6 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                          "--init %s: the cells of the sweep in %s are fixed, and so is what they "
                          "start from",
                          options->init, arg);
-    if (options->upcycle && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
-    if (options->moments && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
     if (folder && (options->overrides || options->seeds))
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
@@ -164,6 +173,12 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
         return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
                          options->out);
     return 0;
+}
+
+static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
+    if (!arg)
+        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+    return check_options(options, err) || check_place(options, arg, folder, err) ? -1 : 0;
 }
 
 /* The figure and reference on the command line take precedence over the spec and the manifest. */
