@@ -1,0 +1,214 @@
+/* Writing safetensors; see safetensors.h. Files get a digest of all their bytes. */
+#include "tensors/safetensors.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "tensors/safetensors_format.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { ALIGN = 64 }; /* the header ends at a multiple of this many bytes */
+
+/* Larger elements first keeps every tensor aligned to its own type. */
+static int write_order(const void *a, const void *b) {
+    const smoe_tensor *x = *(const smoe_tensor *const *)a, *y = *(const smoe_tensor *const *)b;
+    size_t p = smoe_dtype_bytes(x->dtype), q = smoe_dtype_bytes(y->dtype);
+    return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* The tensors in the order of writing, fresh; NULL when out of memory. */
+static const smoe_tensor **ordered(const smoe_tensor *tensors, size_t count) {
+    const smoe_tensor **order = calloc(count + 1, sizeof *order);
+    for (size_t i = 0; order && i < count; i++) order[i] = &tensors[i];
+    if (order) qsort(order, count, sizeof *order, write_order);
+    return order;
+}
+
+/* `crc` of what is before the tensor, with its bytes after it: in parallel pieces, put together in
+ * their order. */
+static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
+    enum { PIECE = 1 << 20, PIECES = 64 };
+    const unsigned char *data = t->data;
+    size_t bytes = t->size * smoe_dtype_bytes(t->dtype);
+    for (size_t first = 0; first < bytes; first += (size_t)PIECES * PIECE) {
+        uLong part[PIECES];
+        uInt size[PIECES];
+        size_t pieces = (bytes - first + PIECE - 1) / PIECE;
+        if (pieces > PIECES) pieces = PIECES;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+        for (size_t p = 0; p < pieces; p++) {
+            size_t begin = first + p * PIECE, left = bytes - begin;
+            size[p] = (uInt)(left < PIECE ? left : PIECE);
+            part[p] = crc32(0, data + begin, size[p]);
+        }
+        for (size_t p = 0; p < pieces; p++) crc = crc32_combine(crc, part[p], size[p]);
+    }
+    return crc;
+}
+
+/* The same of a tensor that is not in memory. */
+static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
+    size_t bytes = smoe_dtype_bytes(t->dtype);
+    void *piece = malloc(SMOE_TENSOR_PIECE * sizeof(double));
+    int status = piece ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->name);
+    for (size_t first = 0; !status && first < t->size; first += SMOE_TENSOR_PIECE) {
+        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
+        status = t->source(t->user, t, first, count, piece, err);
+        if (!status) *crc = crc32_z(*crc, piece, count * bytes);
+    }
+    free(piece);
+    return status;
+}
+
+int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
+    const smoe_tensor **order = ordered(tensors, count);
+    uLong sum = 0;
+    if (!order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", count);
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (order[i]->source)
+            status = source_crc(&sum, order[i], err);
+        else
+            sum = tensor_crc(sum, order[i]);
+    }
+    free(order);
+    *crc = (uint32_t)sum;
+    return status;
+}
+
+/* The entry of one tensor, NULL when out of memory or a name is no UTF-8. */
+static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {
+    json_t *shape = json_array();
+    for (int i = 0; i < t->ndim; i++)
+        if (json_array_append_new(shape, json_integer((json_int_t)t->dim[i]))) {
+            json_decref(shape);
+            return NULL;
+        }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", smoe_dtype_name(t->dtype), "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
+}
+
+/* The header as text, metadata first, tensors in their order; fresh, NULL on failure. */
+static char *header_make(const smoe_tensor *const *order, size_t count, const smoe_pair *metadata,
+                         size_t pairs) {
+    json_t *header = json_object(), *inner = pairs ? json_object() : NULL;
+    int bad = !header;
+    for (size_t i = 0; i < pairs; i++)
+        bad |= json_object_set_new(inner, metadata[i].key, json_string(metadata[i].value));
+    if (pairs) bad |= json_object_set_new(header, SMOE_ST_METADATA, inner);
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t end = at + order[i]->size * smoe_dtype_bytes(order[i]->dtype);
+        bad |= json_object_get(header, order[i]->name) != NULL; /* a name given twice */
+        bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
+        at = end;
+    }
+    char *text = bad ? NULL : smoe_json_whole(header, JSON_COMPACT);
+    json_decref(header);
+    return text;
+}
+
+/* A file being written, and the digest of what was put so far; NULL: it gets none. */
+typedef struct output {
+    smoe_file file;
+    smoe_digest *digest;
+} output;
+
+static int put(output *out, const void *bytes, size_t size, smoe_err *err) {
+    if (out->digest) smoe_digest_add(out->digest, bytes, size);
+    return smoe_file_put(&out->file, bytes, size, err);
+}
+
+static int header_put(output *out, const char *header, smoe_err *err) {
+    static const char spaces[ALIGN + 1] =
+        "                                                                ";
+    size_t size = strlen(header), padding = (ALIGN - (SMOE_ST_LENGTH + size) % ALIGN) % ALIGN;
+    uint64_t length = size + padding;
+    if (put(out, &length, SMOE_ST_LENGTH, err)) return -1;
+    if (put(out, header, size, err)) return -1;
+    return put(out, spaces, padding, err);
+}
+
+/* Writes the digest to its place in the header. */
+static int digest_put(output *out, const char *header, smoe_err *err) {
+    char text[SMOE_DIGEST_DIGITS + 1];
+    const char *at = smoe_safetensors_digest_place(header, strlen(header));
+    if (!out->digest || !at) return 0;
+    smoe_digest_text(out->digest, text);
+    return smoe_file_patch(&out->file, SMOE_ST_LENGTH + (size_t)(at - header), text,
+                           SMOE_DIGEST_DIGITS, err);
+}
+
+/* The bytes of one tensor, from memory or from its source a piece at a time. */
+static int tensor_put(output *out, const smoe_tensor *t, smoe_tensor_source *source,
+                      const void *user, void *piece, smoe_err *err) {
+    size_t bytes = smoe_dtype_bytes(t->dtype);
+    if (t->source) {
+        source = t->source;
+        user = t->user;
+    }
+    if (!source) return put(out, t->data, t->size * bytes, err);
+    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
+        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
+        if (source(user, t, first, count, piece, err)) {
+            smoe_file_abandon(&out->file);
+            return -1;
+        }
+        if (put(out, piece, count * bytes, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
+                            const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
+                            const void *user, smoe_err *err) {
+    int status = -1;
+    char *header = NULL;
+    bool streams = source != NULL;
+    for (size_t i = 0; i < count; i++) streams = streams || tensors[i].source;
+    void *piece = streams ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
+    const smoe_tensor **order = ordered(tensors, count);
+    output out = {.digest = NULL};
+    smoe_pair *all = calloc(pairs + 2, sizeof *all);
+    if (smoe_file_create(&out.file, path, err)) {
+        free(piece);
+        free(order);
+        free(all);
+        return -1;
+    }
+    if (out.file.temporary) out.digest = smoe_digest_new(); /* what is no file cannot be patched */
+    if (all && pairs) memcpy(all, metadata, pairs * sizeof *all);
+    if (all && out.digest) {
+        all[pairs++] = (smoe_pair){SMOE_ST_HAS_DIGEST, SMOE_ST_DIGEST};
+        all[pairs++] = (smoe_pair){SMOE_ST_DIGEST, SMOE_ST_NO_DIGEST};
+    }
+    if (order && all) header = header_make(order, count, all, pairs);
+    if ((out.file.temporary && !out.digest) || !header || (streams && !piece)) {
+        smoe_fail(
+            err, SMOE_RUNTIME,
+            "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",
+            path);
+        smoe_file_abandon(&out.file);
+        goto out;
+    }
+    if (header_put(&out, header, err)) goto out;
+    for (size_t i = 0; i < count; i++)
+        if (tensor_put(&out, order[i], source, user, piece, err)) goto out;
+    if (digest_put(&out, header, err)) goto out;
+    status = smoe_file_commit(&out.file, err);
+out:
+    smoe_digest_free(out.digest);
+    free(all);
+    free(piece);
+    free(header);
+    free(order);
+    return status;
+}
+
+int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
+                           const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+    return smoe_safetensors_stream(path, tensors, count, metadata, pairs, NULL, NULL, err);
+}
