@@ -39,8 +39,8 @@ static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, si
 /* What to prefetch during `steps` steps of k: n columns from j on and k elements from p on. */
 static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t k, size_t steps) {
     size_t at = j * w->ld + p;
-    return w->bf16 ? look_prefetch(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
-                   : look_prefetch(w->at + at, sizeof *w->at, n, k, w->ld, steps);
+    return w->bf16 ? prefetch_block(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
+                   : prefetch_block(w->at + at, sizeof *w->at, n, k, w->ld, steps);
 }
 
 /* A layer of m rows: c = c (if `begun`) + bias (may be NULL) + a W^T, then GELU, if there is one.

@@ -33,8 +33,8 @@ static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels
                                   const step *s, size_t j, size_t tiles) {
     const void *at = b_at(x, s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col);
     size_t size = b_size(x), steps = tiles * s->k;
-    return x->b_row == 1 ? look_prefetch(at, size, kern->nr, s->k, x->b_col, steps)
-                         : look_prefetch(at, size, s->k, kern->nr, x->b_row, steps);
+    return x->b_row == 1 ? prefetch_block(at, size, kern->nr, s->k, x->b_col, steps)
+                         : prefetch_block(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
 /* Prefetches the m rows of A from i on, spread over at most *tiles tiles; sets *tiles to the number
@@ -43,8 +43,8 @@ static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, 
                                 size_t *tiles) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
     smoe_prefetch next = x->a_col == 1
-                             ? look_prefetch(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
-                             : look_prefetch(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
+                             ? prefetch_block(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
+                             : prefetch_block(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
     *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
     return next;
 }

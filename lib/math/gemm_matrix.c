@@ -78,7 +78,8 @@ static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t k, size_t 
     return to;
 }
 
-static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld, bool to_write) {
+static void prefetch_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
+                          bool to_write) {
     const char *row = at;
     for (size_t i = 0; i < m; i++, row += ld * size)
         for (size_t j = 0; j < n * size; j += 64)
@@ -92,41 +93,41 @@ static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
  * is read when the sums are ready, and what is written beside it. Where nothing is read, a block is
  * written sooner than its lines could be prefetched. m and n are those of `to`, which has just been
  * written: loading both at once would wait until all earlier stores are done. */
-static void ask_end(const smoe_block_end *to, size_t m, size_t n) {
+static void prefetch_end(const smoe_block_end *to, size_t m, size_t n) {
     size_t narrow = sizeof(smoe_bf16);
     bool reads = to->work != SMOE_GELU_NONE || (to->add && to->add != to->c);
     if (!reads) return;
-    if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
-    if (to->bf16) ask_rows(to->bf16, narrow, m, n, to->ldc, true);
-    if (to->add) ask_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
-    if (to->hidden) ask_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
-    if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
+    if (to->c) prefetch_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
+    if (to->bf16) prefetch_rows(to->bf16, narrow, m, n, to->ldc, true);
+    if (to->add) prefetch_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
+    if (to->hidden) prefetch_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
+    if (to->active) prefetch_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
 /* Prefetches m x k elements of A or B, `row` and `col` apart, during a block: they are packed next,
  * and memory would otherwise be idle until then. */
-static void look_side(smoe_matrix_block *block, const real *at, const smoe_bf16 *bf16, size_t row,
-                      size_t col, size_t m, size_t k) {
+static void prefetch_side(smoe_matrix_block *block, const real *at, const smoe_bf16 *bf16,
+                          size_t row, size_t col, size_t m, size_t k) {
     bool along = col == 1;
     size_t size = bf16 ? sizeof *bf16 : sizeof *at, lines = along ? m : k, length = along ? k : m;
     if (row != 1 && col != 1) return;
     block->prefetch =
-        look_prefetch(bf16 ? (const void *)bf16 : at, size, lines, length, along ? row : col, 1);
+        prefetch_block(bf16 ? (const void *)bf16 : at, size, lines, length, along ? row : col, 1);
     block->prefetches = lines * block->prefetch.run;
 }
 
 /* The columns from j on, or the rows from i on. */
-static void look_columns(smoe_matrix_block *block, const smoe_product *x, size_t j, size_t p0,
-                         size_t k) {
+static void prefetch_columns(smoe_matrix_block *block, const smoe_product *x, size_t j, size_t p0,
+                             size_t k) {
     size_t at = p0 * x->b_row + j * x->b_col;
-    look_side(block, x->b_bf16 ? NULL : x->b + at, x->b_bf16 ? x->b_bf16 + at : NULL, x->b_col,
-              x->b_row, min(x->n - j, SIDE), k);
+    prefetch_side(block, x->b_bf16 ? NULL : x->b + at, x->b_bf16 ? x->b_bf16 + at : NULL, x->b_col,
+                  x->b_row, min(x->n - j, SIDE), k);
 }
-static void look_rows(smoe_matrix_block *block, const smoe_product *x, size_t i, size_t m,
-                      size_t p0, size_t k) {
+static void prefetch_panel(smoe_matrix_block *block, const smoe_product *x, size_t i, size_t m,
+                           size_t p0, size_t k) {
     size_t at = i * x->a_row + p0 * x->a_col;
-    look_side(block, x->a_bf16 ? NULL : x->a + at, x->a_bf16 ? x->a_bf16 + at : NULL, x->a_row,
-              x->a_col, min(x->m - i, m), k);
+    prefetch_side(block, x->a_bf16 ? NULL : x->a + at, x->a_bf16 ? x->a_bf16 + at : NULL, x->a_row,
+                  x->a_col, min(x->m - i, m), k);
 }
 
 /* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
@@ -143,7 +144,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
         size_t rows = min(x->m - i, SIDE), columns = min(x->n - j, SIDE);
         smoe_block_end to = end_of(x, p0, k, i, j, rows, columns);
         if (i == 0) pack_columns(w, b, j, p0, k);
-        ask_end(&to, rows, columns);
+        prefetch_end(&to, rows, columns);
         smoe_matrix_block block = {.sums = sums,
                                    .a = a,
                                    .b = b,
@@ -154,9 +155,9 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
                                    .before = j > j0 ? &before : NULL,
                                    .their_sums = their_sums};
         if (j + SIDE < j0 + n) {
-            if (i == 0) look_columns(&block, x, j + SIDE, p0, k);
+            if (i == 0) prefetch_columns(&block, x, j + SIDE, p0, k);
         } else if (next) {
-            look_rows(&block, x, i + SIDE, next, p0, k);
+            prefetch_panel(&block, x, i + SIDE, next, p0, k);
         }
         w->kern->block(&block);
         before = to;

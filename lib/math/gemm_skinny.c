@@ -14,8 +14,8 @@ static smoe_prefetch next_rows(const smoe_product *x, size_t across, size_t p0, 
                                bool whole, size_t steps) {
     size_t at = (j + across) * x->b_col, size = b_size(x);
     return whole && x->b_col == x->k
-               ? look_along(b_at(x, at + across * p0), across * k * size, steps)
-               : look_prefetch(b_at(x, at + p0), size, across, k, x->b_col, steps);
+               ? prefetch_along(b_at(x, at + across * p0), across * k * size, steps)
+               : prefetch_block(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
 /* Steps from .. to of k of a product of few rows with weights whose columns are consecutive in
@@ -104,7 +104,7 @@ static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *s
             t.a = packed_a + p * x->m;
             t.b = x->b + (p0 + p) * x->b_row;
             t.ldb = x->b_row;
-            t.prefetch = look_along(t.b + t.k * t.ldb, t.k * x->n * sizeof(real), 1);
+            t.prefetch = prefetch_along(t.b + t.k * t.ldb, t.k * x->n * sizeof(real), 1);
             t.sums = sums;
             t.begun = p > 0;
             t.later = p + t.k < k;

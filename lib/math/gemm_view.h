@@ -46,8 +46,8 @@ static inline size_t pace(size_t pairs, size_t steps) {
 
 /* Prefetches `lines` runs of `length` elements, `stride` apart, during `steps` steps of k: the
  * product at hand is computed from the cache, and memory would otherwise be idle. */
-static inline smoe_prefetch look_prefetch(const void *at, size_t size, size_t lines, size_t length,
-                                          size_t stride, size_t steps) {
+static inline smoe_prefetch prefetch_block(const void *at, size_t size, size_t lines, size_t length,
+                                           size_t stride, size_t steps) {
     size_t run = max(blocks(length * size, 128), 1);
     return (smoe_prefetch){.at = at,
                            .left = run,
@@ -70,7 +70,7 @@ static inline size_t panels_of(const smoe_skinny_kernels *skinny, size_t m) {
 }
 
 /* Prefetches consecutive `bytes`, in several streams. */
-static inline smoe_prefetch look_along(const void *at, size_t bytes, size_t steps) {
+static inline smoe_prefetch prefetch_along(const void *at, size_t bytes, size_t steps) {
     size_t streams = smoe_tuning_get()->streams, part = bytes / streams / 128 * 128;
     return (smoe_prefetch){.at = at,
                            .left = streams,

@@ -48,8 +48,8 @@ typedef struct smoe_tile {
     bool begun, later;      /* continue from them; leave the result in them instead of C */
 } smoe_tile;
 
-/* Pieces of a matrix product, which gemm_blocked.c puts together. Packings leave zeros below the last
- * row or right of the last column, and need room for a vector behind. */
+/* Pieces of a matrix product, which gemm_blocked.c puts together. Packings leave zeros below the
+ * last row or right of the last column, and need room for a vector behind. */
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
     /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], low ones
