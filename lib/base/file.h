@@ -43,8 +43,8 @@ int smoe_file_write(const char *path, const void *bytes, size_t size,
 int smoe_file_write_new(const char *path, const void *bytes, size_t size,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* As smoe_file_write for the output of a function, with a decimal point in numbers whatever the locale of the
- * caller. The function returns 0, or fails with err filled; path is then unchanged. */
+/* As smoe_file_write for the output of a function, with a decimal point in numbers whatever the
+ * caller's locale. The function returns 0, or fails with err filled; path is then unchanged. */
 typedef int smoe_file_printer(FILE *out, const void *context, smoe_err *err);
 int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,
                     smoe_err *err) SMOE_MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
- * The functions of Tokens Choice (router_tokens.c), for routers that differ from it in what chooses:
- * a token, or an image as one (gate.unit).
+ * The functions of Tokens Choice (router_tokens.c), for routers that differ from it in what
+ * chooses: a token, or an image as one (gate.unit).
  */
 #ifndef SMOE_TOKENS_H
 #define SMOE_TOKENS_H

@@ -122,7 +122,8 @@ static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *
     return zipped ? axis_of_keys(axes, together, zipped) : 0;
 }
 
-/* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one value. */
+/* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one
+ * value. */
 static bool sweeps(const char *override) {
     const char *equals = strchr(override, '=');
     return equals && (*smoe_text_item(equals + 1) || smoe_spec_started(override));

@@ -30,8 +30,8 @@ static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
     return SIZE_MAX;
 }
 
-/* Whether trial i of `from` is what a trial, with the spec `ours`, starts from: its values are those
- * that the trial has for its start, or else in its own spec. */
+/* Whether trial i of `from` is what a trial, with the spec `ours`, starts from: its values are
+ * those that the trial has for its start, or else in its own spec. */
 static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
                      const smoe_trial *trial, const json_t *ours) {
     json_t *theirs = json_loads(from->trial[i].spec, 0, NULL);

@@ -120,7 +120,9 @@ static int open_init(trainer *t, smoe_err *err) {
     free(path);
     free(text);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
-    return t->options->moments ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err) : 0;
+    return t->options->moments
+               ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err)
+               : 0;
 }
 
 static int load_moments(trainer *t, smoe_err *err) {
