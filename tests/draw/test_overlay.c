@@ -211,7 +211,8 @@ static void test_rule(void **state) {
 }
 
 /* The figure of a sheet has a name above the middle of each tile and a bar of shades. For a paper
- * it has the requested width, with more room above the tiles, which are smaller. */
+ * it has the requested width, with more room above the tiles, which are smaller, and as many side by
+ * side as the names have room. */
 static void test_figure(void **state) {
     sheets s;
     char path[SCRATCH_PATH];
@@ -234,8 +235,10 @@ static void test_figure(void **state) {
     free(text);
     smoe_image sheet = {0};
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
-    /* 1.7 letters of 10 pixels, where 312 pixels of the figure are 962 of the sheet: 53 */
-    assert_int_equal(sheet.height, 144 + 53 + 14);
+    /* "top slot" and two letters between names, of 6 pixels each, are 60 of 312: 5 tiles in a row.
+     * 1.7 letters of 10 pixels, where 312 pixels of the figure are 804 of the sheet: 44. */
+    assert_int_equal(sheet.width, 5 * (144 + 14) + 14);
+    assert_int_equal(sheet.height, 2 * (144 + 44) + 14);
     smoe_image_free(&sheet);
     drop(&s);
 }
