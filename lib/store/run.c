@@ -170,7 +170,7 @@ static int lock(smoe_run *run, smoe_err *err) {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* What exists must be a regular file, as opening a pipe would block, or a folder of the run's own. */
+/* What exists must be a regular file, as opening a pipe would block, or the run's own folder. */
 static int kind_check(const smoe_run *run, const char *name, bool folder, smoe_err *err) {
     place at;
     struct stat there;
