@@ -113,7 +113,6 @@ static void put_text(FILE *out, const sheet *s, const char *text, size_t left, d
 }
 
 static int put_script(FILE *out, const void *context, smoe_err *err) {
-    static const char *const halves[] = {"as in evaluations", "as training augments them"};
     const sheet *s = context;
     (void)err;
     fprintf(out,
@@ -126,8 +125,8 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
             "set bmargin at screen 0\nset tmargin at screen 1\n"
             "set xrange [0:%zu]\nset yrange [0:%zu]\n",
             s->width, s->height, SMOE_PLOT_SCREEN_FONT, s->width, s->height);
-    for (size_t half = 0; half < s->halves; half++)
-        put_text(out, s, halves[half], left_of(half, s), 0.5 * ABOVE);
+    put_text(out, s, "as in evaluations", left_of(0, s), 0.5 * ABOVE);
+    if (s->halves == 2) put_text(out, s, "as training augments them", left_of(1, s), 0.5 * ABOVE);
     for (size_t row = 0; row < s->rows; row++)
         put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
                  (double)top_of(row, s) - 0.5 * ABOVE);

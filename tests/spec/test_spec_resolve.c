@@ -668,7 +668,9 @@ static void profiles_are_whole(void **state) {
         assert_string_equal(paper->key, vmoe->key);
         assert_true(smoe_schema_find(paper->key) >= 0 && *paper->source && *vmoe->source);
         for (size_t k = 0; k < i; k++) assert_string_not_equal(smoe_profiles[k].key, paper->key);
-        char *line = smoe_text_format("\n%-31s %-12s %s\n", paper->key, paper->value, vmoe->value);
+        bool fits = strlen(vmoe->value) <= 21; /* else it has a line of its own */
+        char *line = smoe_text_format(fits ? "\n%-31s %-12s %s\n" : "\n%-31s %s\n%60s\n",
+                                      paper->key, paper->value, vmoe->value);
         if (!strstr(page, line)) fail_msg("smoe-spec.5 lacks the line%s", line);
         free(line);
     }
