@@ -406,6 +406,7 @@ static void test_orientation_is_applied(void **state) {
             for (size_t i = 0; work.width == W && i < SIDE * SIDE * 3;
                  i++) /* sums in other order */
                 assert_in_range(got.pixel[i] + 1 - want.pixel[i], 0, 2);
+            smoe_image_free(&whole);
             free(with);
         }
     data.orientation = SMOE_ORIENTATION_IGNORE;

@@ -1,5 +1,6 @@
 /* The manifest of a sweep: what it preserves, who may join, damage to it, and claims between
  * processes. */
+#include "raw_safetensors.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
 
@@ -98,12 +99,17 @@ static void a_folder_without_a_manifest_is_not_begun(void **state) {
  * join. */
 static void another_checkpoint_is_another_sweep(void **state) {
     sweep_folder *w = *state;
-    static const char *const checkpoint[] = {"r/a", "r/a", "r/b"};
+    static const char *const name[] = {"model-a", "model-a", "model-b"};
     for (int i = 0; i < 3; i++) {
         smoe_sweep sweep = sweep_folder_trials(SMALL);
         smoe_err err = {0};
+        char path[SCRATCH_PATH];
+        size_t size;
+        char *empty = raw_safetensors_file("{}", "", 0, &size);
+        scratch_write(scratch_path(&w->folder, path, name[i]), empty, size);
+        free(empty);
         sweep.run = strdup("r");
-        sweep.checkpoint = strdup(checkpoint[i]);
+        sweep.checkpoint = strdup(path);
         assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), i == 2 ? -1 : 0);
         if (i == 2)
             assert_non_null(strstr(err.text, "is another sweep: its evaluations are different"));
