@@ -6,8 +6,9 @@
 #include "store/run.h"
 #include "store/env.h"
 #include "tensors/npy.h"
+#include "store/records_file.h"
 #include "store/run_files.h"
-#include "base/digest.h"
+#include "store/run_spec.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,10 +29,7 @@ enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24, SHORT = 1 << 24 
 
 struct smoe_run {
     char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
-    int metrics;             /* metrics.jsonl, for appending; holds the lock */
-    smoe_digest *chain;      /* of its first bytes, */
-    off_t chained;           /* so many */
-    uint64_t records;        /* in it */
+    smoe_records_file records;
     FILE *log;
     bool events, resumed; /* train.tensorboard; and its file goes on behind another one, */
     uint64_t from;        /* from this step on */
@@ -148,17 +145,11 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
     return dir_make(run, err);
 }
 
-/* Opens and locks metrics.jsonl: the process with the lock writes the run. The kernel releases the
- * lock when the process ends. */
+/* The process that has the lock of the records writes the run. */
 static int lock(smoe_run *run, smoe_err *err) {
     place at;
-    run->metrics = smoe_file_open(in_run(&at, run, names[RECORDS]),
-                                  O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
-    if (run->metrics < 0) return -1;
-    if (!flock(run->metrics, LOCK_EX | LOCK_NB)) return 0;
-    /* Some shared file systems have no locks; the cells of a sweep have claims of their own. */
-    if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return 0;
-    if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", at.path);
+    int locked = smoe_records_file_open(&run->records, in_run(&at, run, names[RECORDS]), err);
+    if (locked <= 0) return locked;
     char *status = NULL;
     size_t size = 0;
     if (smoe_file_read(in_run(&at, run, "STATUS"), TEXT_MOST, &status, &size, NULL)) status = NULL;
@@ -190,14 +181,10 @@ static int files_check(const smoe_run *run, smoe_err *err) {
     return kind_check(run, SMOE_RUN_EVENTS, true, err);
 }
 
-/* Whether the directory is still the one whose records are locked. A directory that was moved away
- * is not created again, and a new one of the same name is not written to. */
+/* A directory that was moved away is not created again, and a new one of the same name is not
+ * written to. */
 static int still_there(const smoe_run *run, smoe_err *err) {
-    place at;
-    struct stat mine, there;
-    if (!fstat(run->metrics, &mine) && !stat(in_run(&at, run, names[RECORDS]), &there) &&
-        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
-        return 0;
+    if (smoe_records_file_there(&run->records)) return 0;
     return smoe_fail(err, SMOE_RUNTIME,
                      "%s: its metrics.jsonl is no longer the one of this run: the directory was "
                      "moved or removed during the run; nothing more is written here",
@@ -261,15 +248,6 @@ char *smoe_run_previous(const smoe_run *run, const char *key) {
     return copy;
 }
 
-/* Drops every record. */
-static int empty_records(smoe_run *run, smoe_err *err) {
-    place at;
-    run->records = 0;
-    if (!ftruncate(run->metrics, 0)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
-                           in_run(&at, run, "metrics.jsonl"));
-}
-
 /* Writes all files of a new run except STATUS, over those of an older one. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
@@ -277,7 +255,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (smoe_file_sync_folder(run->dir, err)) return -1;
-    if (empty_records(run, err)) return -1;
+    if (smoe_records_file_empty(&run->records, err)) return -1;
     static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         if (smoe_file_remove(in_run(&at, run, old[i]), err)) return -1;
@@ -286,83 +264,6 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
 }
 
 /* ---- resuming -------------------------------------------------------------------------------- */
-
-/* Whether this key may change at a resume: only keys that cannot change the weights of a step
- * may. */
-static bool free_to_differ(const char *key) {
-    static const char *const keys[] = {"name",
-                                       "data.cache_mb",
-                                       "train.steps",
-                                       "train.experts_over",
-                                       "train.log_every",
-                                       "train.eval_every",
-                                       "train.checkpoint_every",
-                                       "train.checkpoint_minutes",
-                                       "train.shard_bytes",
-                                       "train.keep",
-                                       "train.keep_every",
-                                       "train.tensorboard"};
-    if (!strncmp(key, "eval.", 5)) return true;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return true;
-    return false;
-}
-
-/* The data may have been moved: only the last name of its path must agree. */
-static bool same_value(const char *key, const json_t *a, const json_t *b) {
-    if ((strcmp(key, "data.path") && strcmp(key, "data.labels")) || !json_is_string(a) ||
-        !json_is_string(b))
-        return json_equal(a, b);
-    const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
-    return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
-}
-
-static char *value_text(const json_t *value) {
-    return value ? smoe_json_whole(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
-}
-
-/* The spec of a run before, and the one that continues it. */
-typedef struct specs {
-    const smoe_spec *old, *new;
-} specs;
-
-/* One key that differs: refused with a line in err, or noted in the log. Returns whether it was
- * refused. What has no effect in either spec may differ. */
-static bool difference(smoe_run *run, const specs *both, const char *key, const json_t *old,
-                       const json_t *new, smoe_err *err) {
-    if (!smoe_spec_acts(both->old, key) && !smoe_spec_acts(both->new, key)) return false;
-    char *was = value_text(old), *is = value_text(new);
-    bool refused = !free_to_differ(key);
-    if (refused)
-        smoe_fail_more(err, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s", run->dir, key,
-                       was ? was : "?", is ? is : "?");
-    else
-        smoe_run_log(run, "%s was %s, from now on it is %s", key, was ? was : "?", is ? is : "?");
-    free(was);
-    free(is);
-    return refused;
-}
-
-/* Compares two specs key by key; `at` is the dotted name of the objects. Returns how many keys were
- * refused. */
-static size_t spec_differences(smoe_run *run, const specs *both, const char *at, const json_t *old,
-                               const json_t *new, smoe_err *err) {
-    size_t refused = 0;
-    const char *name;
-    json_t *value;
-    for (int side = 0; side < 2; side++)
-        json_object_foreach((json_t *)(side ? new : old), name, value) {
-            const json_t *a = json_object_get(old, name), *b = json_object_get(new, name);
-            if (side && a) continue; /* with the arguments exchanged */
-            char key[256];
-            snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
-            if (json_is_object(a) && json_is_object(b))
-                refused += spec_differences(run, both, key, a, b, err);
-            else if (!a || !b || !same_value(key, a, b))
-                refused += difference(run, both, key, a, b, err);
-        }
-    return refused;
-}
 
 /* The spec with which the run was computed: the one in its latest checkpoint, even if spec.yaml has
  * changed since; spec.yaml if no checkpoint can be read. */
@@ -380,31 +281,16 @@ static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     return status;
 }
 
+static void note_change(void *user, const char *text) {
+    smoe_run_log(user, "%s", text);
+}
+
 /* The run's own spec against the one given. */
 static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     smoe_spec old = {0};
-    smoe_err found = {0};
-    char *was = NULL, *is = NULL;
-    json_t *a = NULL, *b = NULL;
     int status = spec_of_run(run, &old, err);
-    if (status) goto out;
-    was = smoe_spec_json(&old);
-    is = smoe_spec_json(spec);
-    a = was ? json_loads(was, 0, NULL) : NULL;
-    b = is ? json_loads(is, 0, NULL) : NULL;
-    if (!a || !b) {
-        status = out_of_memory(run, err);
-    } else if (spec_differences(run, &(specs){&old, spec}, "", a, b, &found)) {
-        if (err) *err = found;
-        status = -1;
-    } else {
-        status = spec_write(run, spec, err);
-    }
-out:
-    json_decref(a);
-    json_decref(b);
-    free(was);
-    free(is);
+    if (!status) status = smoe_run_spec_check(run->dir, &old, spec, note_change, run, err);
+    if (!status) status = spec_write(run, spec, err);
     smoe_spec_free(&old);
     return status;
 }
@@ -441,7 +327,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     *result = NULL;
     if (!env) env = json_object();
     smoe_run *run = calloc(1, sizeof *run);
-    if (run) run->metrics = -1;
+    if (run) run->records.fd = -1;
     bool fresh, made, locked = false;
     size_t length = strlen(dir);
     while (length > 1 && dir[length - 1] == '/') length--;
@@ -485,8 +371,7 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     smoe_tfevents_close(run->file);
     if (status && !failed) failed = smoe_run_csv(run->dir, err);
     if (status && !failed && !strcmp(status, "done")) failed = smoe_run_manifest(run->dir, err);
-    if (run->metrics >= 0) close(run->metrics);
-    smoe_digest_free(run->chain);
+    smoe_records_file_close(&run->records);
     free(run);
     return failed;
 }
@@ -503,7 +388,7 @@ void smoe_run_log(smoe_run *run, const char *fmt, ...) {
     fflush(run->log);
 }
 
-/* ---- metrics.jsonl --------------------------------------------------------------------------- */
+/* ---- records and events --------------------------------------------------------------------------- */
 
 json_t *smoe_run_number(double x) {
     return isfinite(x) ? json_real(x) : json_null();
@@ -514,49 +399,6 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
     char key[SMOE_METRIC_KEY];
     json_object_set_new(record, smoe_metric_key(key, metric, split, number),
                         smoe_run_number(value));
-}
-
-/* Sets the digest to that of the first `size` bytes of the file, which is read if necessary.
- * Returns 0, or -1 with errno. */
-static int chain_reach(smoe_run *run, off_t size) {
-    char bytes[1 << 14];
-    if (run->chain && run->chained == size) return 0;
-    smoe_digest_free(run->chain);
-    run->chain = smoe_digest_new();
-    run->chained = 0;
-    while (run->chain && run->chained < size) {
-        off_t left = size - run->chained;
-        size_t most = left < (off_t)sizeof bytes ? (size_t)left : sizeof bytes;
-        ssize_t n = pread(run->metrics, bytes, most, run->chained);
-        if (n < 0 && errno == EINTR) continue;
-        if (n == 0) errno = EIO;
-        if (n <= 0) return -1;
-        smoe_digest_add(run->chain, bytes, (size_t)n);
-        run->chained += n;
-    }
-    return run->chain ? 0 : -1;
-}
-
-/* An object as a line, {...,"chain":"0123456789abcdef"} and a newline; NULL with errno. */
-static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_t *size) {
-    char digits[SMOE_DIGEST_DIGITS + 1];
-    /* A record whose members did not fit into memory has no step. */
-    bool whole = json_is_integer(json_object_get(record, "step"));
-    char *text = whole ? smoe_json_dump(record, 0) : NULL;
-    char *line = text ? realloc(text, strlen(text) + SMOE_CHAIN_SIZE + 1) : NULL;
-    if (!line || chain_reach(run, before)) {
-        if (!line) errno = ENOMEM;
-        free(line ? line : text);
-        return NULL;
-    }
-    size_t length = strlen(line) - 1; /* without the brace */
-    smoe_digest_add(run->chain, line, length);
-    smoe_digest_text(run->chain, digits);
-    snprintf(line + length, SMOE_CHAIN_SIZE + 1, SMOE_CHAIN "%s\"}\n", digits);
-    smoe_digest_add(run->chain, line + length, SMOE_CHAIN_SIZE);
-    *size = length + SMOE_CHAIN_SIZE;
-    run->chained = before + (off_t)*size;
-    return line;
 }
 
 bool smoe_run_events(const smoe_run *run) {
@@ -585,70 +427,16 @@ static int put_event(smoe_run *run, const json_t *record, smoe_err *err) {
 }
 
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
-    place at;
-    size_t size = 0;
-    off_t before = lseek(run->metrics, 0, SEEK_END);
-    char *line = before < 0 ? NULL : chain_line(run, record, before, &size);
-    int status = !line || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
-    if (status) {
-        run->chained = -1;
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
-        /* If this fails as well, a partial line is left, which a resume removes. */
-        if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
-    } else {
-        run->records++;
-        status = put_event(run, record, err);
-    }
+    int status = smoe_records_file_append(&run->records, record, err);
+    if (!status) status = put_event(run, record, err);
     json_decref(record);
-    free(line);
     return status;
 }
 
-/* What smoe_run_truncate keeps. */
-typedef struct kept {
-    uint64_t step, last, count;
-    off_t end;
-} kept;
-
-static int keep_record(void *user, const smoe_record *record, smoe_err *err) {
-    kept *k = user;
-    (void)err;
-    if (record->step > k->step) return 1;
-    k->end = record->end;
-    k->last = record->step;
-    k->count++;
-    return 0;
-}
-
-/* Syncs metrics.jsonl. */
-static int sync_records(smoe_run *run, smoe_err *err) {
-    place at;
-    if (!fsync(run->metrics)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write",
-                           in_run(&at, run, "metrics.jsonl"));
-}
-
-int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *checkpoint, smoe_err *err) {
-    place at;
-    uint64_t step = checkpoint->step, recorded = checkpoint->recorded;
-    kept k = {.step = step};
-    if (smoe_records_each(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) {
     run->resumed = true;
-    run->from = step + 1;
-    if (k.last < recorded)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: records are missing: up to the checkpoint of step %" PRIu64
-                         " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
-                         at.path, step, k.last, recorded);
-    if (k.count < checkpoint->records) /* of the last step, as each is tied to those before it */
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: records are missing at the end: up to the checkpoint of step %" PRIu64
-                         " there are %" PRIu64 ", and there were %" PRIu64,
-                         at.path, step, k.count, checkpoint->records);
-    if (ftruncate(run->metrics, k.end))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot truncate", at.path);
-    run->records = k.count;
-    return sync_records(run, err);
+    run->from = at->step + 1;
+    return smoe_records_file_cut(&run->records, at->step, at->recorded, at->records, err);
 }
 
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_err *err) {
@@ -662,16 +450,16 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 
 /* The records of a checkpoint are there when it is. */
 static int records_ready(smoe_run *run, smoe_err *err) {
-    if (still_there(run, err) || sync_records(run, err)) return -1;
+    if (still_there(run, err) || smoe_records_file_sync(&run->records, err)) return -1;
     /* A long run has its table at the end alone. */
-    return lseek(run->metrics, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
+    return lseek(run->records.fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
 }
 
 int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
                         const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     smoe_checkpoint whole = *state;
     if (smoe_comm_agree(to->comm, run ? records_ready(run, err) : 0, NULL, err)) return -1;
-    if (run) whole.records = run->records;
+    if (run) whole.records = run->records.count;
     smoe_comm_broadcast(to->comm, &whole, sizeof whole);
     whole.names = state->names;
     return smoe_checkpoint_write(to, params, spec, &whole, err);
@@ -680,5 +468,5 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
     if (found > 0 && smoe_checkpoints_link(run->dir, state, err)) return -1;
-    return found ? found : empty_records(run, err);
+    return found ? found : smoe_records_file_empty(&run->records, err);
 }

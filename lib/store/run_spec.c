@@ -1,0 +1,106 @@
+/* The spec of a run and the one that continues it, key by key; see run_spec.h. */
+#include "store/run_spec.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether this key may change at a resume: only keys that cannot change the weights of a step
+ * may. */
+static bool free_to_differ(const char *key) {
+    static const char *const keys[] = {"name",
+                                       "data.cache_mb",
+                                       "train.steps",
+                                       "train.experts_over",
+                                       "train.log_every",
+                                       "train.eval_every",
+                                       "train.checkpoint_every",
+                                       "train.checkpoint_minutes",
+                                       "train.shard_bytes",
+                                       "train.keep",
+                                       "train.keep_every",
+                                       "train.tensorboard"};
+    if (!strncmp(key, "eval.", 5)) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+/* The data may have been moved: only the last name of its path must agree. */
+static bool same_value(const char *key, const json_t *a, const json_t *b) {
+    if ((strcmp(key, "data.path") && strcmp(key, "data.labels")) || !json_is_string(a) ||
+        !json_is_string(b))
+        return json_equal(a, b);
+    const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
+    return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
+}
+
+static char *value_text(const json_t *value) {
+    return value ? smoe_json_whole(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
+}
+
+typedef struct comparison {
+    const char *dir;
+    const smoe_spec *old, *now;
+    smoe_run_spec_note *note;
+    void *user;
+    smoe_err refused; /* a line for each key that must not differ */
+} comparison;
+
+/* One key that differs: refused or noted. What has no effect in either spec may differ. */
+static void difference(comparison *c, const char *key, const json_t *old, const json_t *now) {
+    if (!smoe_spec_acts(c->old, key) && !smoe_spec_acts(c->now, key)) return;
+    char *was = value_text(old), *is = value_text(now);
+    char *text = free_to_differ(key) ? smoe_text_format("%s was %s, from now on it is %s", key,
+                                                        was ? was : "?", is ? is : "?")
+                                     : NULL;
+    if (text)
+        c->note(c->user, text);
+    else if (!free_to_differ(key))
+        smoe_fail_more(&c->refused, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s",
+                       c->dir, key, was ? was : "?", is ? is : "?");
+    free(text);
+    free(was);
+    free(is);
+}
+
+/* `at` is the dotted name of the two objects. */
+static void compare(comparison *c, const char *at, const json_t *old, const json_t *now) {
+    const char *name;
+    json_t *value;
+    for (int side = 0; side < 2; side++)
+        json_object_foreach((json_t *)(side ? now : old), name, value) {
+            const json_t *a = json_object_get(old, name), *b = json_object_get(now, name);
+            if (side && a) continue; /* compared from the other side */
+            char key[256];
+            snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
+            if (json_is_object(a) && json_is_object(b))
+                compare(c, key, a, b);
+            else if (!a || !b || !same_value(key, a, b))
+                difference(c, key, a, b);
+        }
+}
+
+static json_t *as_json(const smoe_spec *spec) {
+    char *text = smoe_spec_json(spec);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return json;
+}
+
+int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
+                        smoe_run_spec_note *note, void *user, smoe_err *err) {
+    comparison c = {.dir = dir, .old = old, .now = now, .note = note, .user = user};
+    json_t *a = as_json(old), *b = as_json(now);
+    int status = 0;
+    if (!a || !b) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+    if (!status) compare(&c, "", a, b);
+    if (c.refused.code) {
+        if (err) *err = c.refused;
+        status = -1;
+    }
+    json_decref(a);
+    json_decref(b);
+    return status;
+}
