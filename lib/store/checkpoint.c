@@ -1,25 +1,16 @@
 /*
- * Checkpoints of a run: ckpt/step_XXXXXXXX/{model,state}.safetensors and the links ckpt/latest and
- * ckpt/best.
- *
- * A checkpoint is complete or absent: it is written under a temporary name, synced, renamed into
- * place, and only then linked to; it is renamed away before it is deleted. So a directory called
- * step_* is complete at any moment, and leftovers of a killed process have names that
- * smoe_checkpoints_recover knows.
+ * The files of a checkpoint, written and read; checkpoints.c has their folder.
  *
  * Several processes write the files of a checkpoint, each some of them. The first process makes the
  * folder and renames it, between agreements of all.
  */
 #include "store/checkpoint.h"
-#include "base/file.h"
+#include "store/checkpoints.h"
 #include "store/model_file.h"
-#include "tensors/shards.h"
-#include "tensors/safetensors.h"
 #include "tensors/params_io.h"
+#include "tensors/safetensors.h"
+#include "tensors/shards.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -27,116 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { PATH_ROOM = 4096, NAME_ROOM = 32 };
+enum { NAME_ROOM = 32 };
 
-static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
-static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
 static const char MODEL_CRC[] = "smoe.model_crc32";
 /* The checksum of the moments, which older versions wrote; used for files without a digest. */
 static const char STATE_CRC[] = "smoe.state_crc32";
-static const char AVERAGE_CRC[] = "smoe.ema_crc32", AVERAGE[] = "ema.safetensors";
-static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
-
-typedef struct place {
-    char path[PATH_ROOM];
-} place;
-
-/* "FOLDER/PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. A path that is too long is
- * cut, and then not found. */
-static const char *step_path(place *at, const char *ckpt, const char *prefix, uint64_t step,
-                             const char *file) {
-    int n = snprintf(at->path, sizeof at->path, "%s/%sstep_%08" PRIu64 "%s%s", ckpt, prefix, step,
-                     file ? "/" : "", file ? file : "");
-    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
-    return at->path;
-}
-
-static const char *in_folder(place *at, const char *folder, const char *name) {
-    int n = snprintf(at->path, sizeof at->path, "%s/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
-    return at->path;
-}
-
-/* The step of "step_00001000"; false for any other spelling. */
-static bool step_of(const char *name, uint64_t *step) {
-    char back[NAME_ROOM];
-    if (sscanf(name, "step_%" SCNu64, step) != 1) return false;
-    snprintf(back, sizeof back, "step_%08" PRIu64, *step);
-    return !strcmp(name, back);
-}
-
-bool smoe_checkpoint_named(const char *name) {
-    uint64_t step;
-    return step_of(name, &step);
-}
-
-/* The checkpoints of a folder, newest first. */
-typedef struct steps {
-    uint64_t *step;
-    size_t count;
-} steps;
-
-static int newest_first(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* A folder that does not exist has none. */
-static int steps_list(steps *list, const char *ckpt, smoe_err *err) {
-    *list = (steps){0};
-    DIR *dir = opendir(ckpt);
-    if (!dir && errno == ENOENT) return 0;
-    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
-    size_t room = 0;
-    int status = 0;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        uint64_t step;
-        if (!step_of(entry->d_name, &step)) continue;
-        if (list->count == room) {
-            uint64_t *more = realloc(list->step, (room = 2 * room + 16) * sizeof *more);
-            if (!more) {
-                free(list->step);
-                *list = (steps){0};
-                status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", ckpt);
-                break;
-            }
-            list->step = more;
-        }
-        list->step[list->count++] = step;
-    }
-    closedir(dir);
-    if (list->count) qsort(list->step, list->count, sizeof *list->step, newest_first);
-    return status;
-}
-
-/* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
- */
-static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_err *err) {
-    place at;
-    char target[256];
-    ssize_t n = readlink(in_folder(&at, ckpt, name), target, sizeof target - 1);
-    if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
-    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
-    while (n > 1 && target[n - 1] == '/') n--;
-    target[n] = '\0';
-    if (step_of(target, step)) return 1;
-    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run",
-                     at.path, target);
-}
-
-/* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
- * because a directory of that name is complete. */
-static int latest_step(const char *ckpt, uint64_t *step, smoe_err *err) {
-    int found = link_step(ckpt, "latest", step, err);
-    if (found) return found;
-    steps list;
-    if (steps_list(&list, ckpt, err)) return -1;
-    if (list.count) *step = list.step[0];
-    free(list.step);
-    return list.count > 0;
-}
+static const char AVERAGE_CRC[] = "smoe.ema_crc32";
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -166,7 +54,7 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
 
 /* What a checkpoint is made of, and which of its files are this process's. */
 typedef struct making {
-    const char *folder;
+    const char *dir; /* of the run */
     const smoe_params *params;
     const smoe_spec *spec;
     const smoe_checkpoint *state;
@@ -230,11 +118,6 @@ out:
     return status;
 }
 
-const char *smoe_checkpoint_left(const char *dir) {
-    return smoe_checkpoint_latest(dir) ? "the last checkpoint is unchanged"
-                                       : "the run has no checkpoint yet";
-}
-
 /* Whether all elements of a part of a slab are finite, in parallel pieces. */
 static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
     enum { PIECE = 1 << 18 };
@@ -272,22 +155,26 @@ static int check_finite(const char *dir, const smoe_params *params, uint64_t ste
     return 0;
 }
 
+static const char *new_file(const making *m, smoe_checkpoints_path *at, const char *name) {
+    return smoe_checkpoints_new(at, m->dir, m->state->step, name);
+}
+
 /* Writes weights, or their average, which has a model file of its own that every command can
  * read. */
 static int model_write(making *m, const char *name, const smoe_params *params, smoe_err *err) {
-    place at;
-    return smoe_model_file_write(in_folder(&at, m->folder, name), params, m->spec, m->state->step,
+    smoe_checkpoints_path at;
+    return smoe_model_file_write(new_file(m, &at, name), params, m->spec, m->state->step,
                                  m->state->names, &m->turns, err);
 }
 
 /* This process's files. */
 static int files_write(making *m, smoe_err *err) {
-    place at;
+    smoe_checkpoints_path at;
     smoe_params view = *m->params;
     if (model_write(m, "model.safetensors", m->params, err)) return -1;
     smoe_params_exchange_average(&view);
-    if (m->params->average && model_write(m, AVERAGE, &view, err)) return -1;
-    return state_write(m, in_folder(&at, m->folder, "state.safetensors"), err);
+    if (m->params->average && model_write(m, SMOE_CHECKPOINT_AVERAGE, &view, err)) return -1;
+    return state_write(m, new_file(m, &at, "state.safetensors"), err);
 }
 
 /* After this process has read, or failed: until all others have, too. */
@@ -314,10 +201,11 @@ static int checksums(making *m, smoe_comm *comm, smoe_err *err) {
 
 /* All processes write, unless one of them does not see the folder that the first one has made: then
  * that one alone. */
-static smoe_turns writers_of(const char *folder, smoe_comm *comm) {
+static smoe_turns writers_of(const making *m, smoe_comm *comm) {
+    smoe_checkpoints_path at;
     struct stat here;
     uint64_t number[2] = {0}, first[2];
-    if (!stat(folder, &here)) number[0] = 1, number[1] = here.st_ino;
+    if (!stat(new_file(m, &at, NULL), &here)) number[0] = 1, number[1] = here.st_ino;
     memcpy(first, number, sizeof first);
     smoe_comm_broadcast(comm, first, sizeof first);
     double strangers = memcmp(first, number, sizeof first) != 0;
@@ -326,161 +214,33 @@ static smoe_turns writers_of(const char *folder, smoe_comm *comm) {
                         .own = (size_t)comm->rank};
 }
 
-static int make_folder(const char *ckpt, const char *folder, smoe_err *err) {
-    if (mkdir(ckpt, 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt);
-    if (smoe_file_remove(folder, err)) return -1;
-    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
-    return 0;
-}
-
 /* Writes all files into the temporary folder, which is then ready to be renamed. */
 static int build(making *m, smoe_comm *comm, smoe_err *err) {
     if (checksums(m, comm, err)) return -1;
-    m->turns = writers_of(m->folder, comm);
+    m->turns = writers_of(m, comm);
     return finish_reading(m, comm, files_write(m, err), err);
 }
 
-/* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
-static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
-    place from, to;
-    step_path(&from, ckpt, "", step, NULL);
-    step_path(&to, ckpt, DELETING, step, NULL);
-    if (smoe_file_remove(to.path, err)) return -1;
-    if (rename(from.path, to.path))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from.path);
-    return smoe_file_remove(to.path, err);
-}
-
-/* The finished folder takes its place. An older checkpoint of the same step (a resume does steps
- * again) is exchanged in one operation; if the file system cannot do this, it is renamed to a name
- * that recovery renames back. */
-static int install(const char *ckpt, uint64_t step, smoe_err *err) {
-    place from, to, aside;
-    step_path(&from, ckpt, BUILDING, step, NULL);
-    step_path(&to, ckpt, "", step, NULL);
-    step_path(&aside, ckpt, REPLACED, step, NULL);
-    if (!rename(from.path, to.path)) return smoe_file_sync_folder(ckpt, err);
-    if (errno != ENOTEMPTY && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to.path);
-    bool failed = false;
-    const char *old = from.path;
-    if (renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, RENAME_EXCHANGE)) {
-        failed = rename(to.path, aside.path) || rename(from.path, to.path);
-        old = aside.path;
-    }
-    if (failed) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to.path);
-    return smoe_file_sync_folder(ckpt, err) || smoe_file_remove(old, err) ? -1 : 0;
-}
-
-/*
- * Removes all checkpoints except the newest, those that are linked to, and the multiples of
- * `every`.
- */
-static int retain(const char *ckpt, size_t keep, size_t every, smoe_err *err) {
-    uint64_t latest = 0, best = 0;
-    int has_latest = link_step(ckpt, "latest", &latest, err);
-    int has_best = link_step(ckpt, "best", &best, err);
-    steps list;
-    if (has_latest < 0 || has_best < 0 || steps_list(&list, ckpt, err)) return -1;
-    int status = 0;
-    for (size_t i = keep; !status && i < list.count; i++) {
-        uint64_t step = list.step[i];
-        bool linked = (has_latest && step == latest) || (has_best && step == best);
-        bool milestone = every && step % every == 0;
-        if (!linked && !milestone) status = step_delete(ckpt, step, err);
-    }
-    free(list.step);
-    return status;
-}
-
-int smoe_checkpoints_link(const char *dir, const smoe_checkpoint *state, smoe_err *err) {
-    /* best before latest, so that the best checkpoint that latest refers to exists. */
-    const char *const names[] = {"best", "latest"};
-    const uint64_t wanted[] = {state->best_step, state->step};
-    place ckpt, at;
-    in_folder(&ckpt, dir, "ckpt");
-    for (size_t i = state->best < 0; i < 2; i++) {
-        char target[NAME_ROOM];
-        uint64_t step;
-        int linked = link_step(ckpt.path, names[i], &step, err);
-        if (linked < 0) return -1;
-        if (linked && step == wanted[i]) continue;
-        if (access(step_path(&at, ckpt.path, "", wanted[i], NULL), F_OK)) continue;
-        snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
-        if (smoe_file_link(target, in_folder(&at, ckpt.path, names[i]), err)) return -1;
-    }
-    return smoe_file_sync_folder(ckpt.path, err);
+uint64_t smoe_checkpoint_best(const smoe_checkpoint *state) {
+    return state->best < 0 ? 0 : state->best_step;
 }
 
 int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
                           const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
-    place ckpt, building;
     bool chief = !to->comm->rank;
-    making m = {.folder = building.path, .params = params, .spec = spec, .state = state};
-    in_folder(&ckpt, to->dir, "ckpt");
-    step_path(&building, ckpt.path, BUILDING, state->step, NULL);
+    making m = {.dir = to->dir, .params = params, .spec = spec, .state = state};
     int status = check_finite(to->dir, params, state->step, err);
     if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
-    if (chief) status = make_folder(ckpt.path, building.path, err);
+    if (chief) status = smoe_checkpoints_make(to->dir, state->step, err);
     status = smoe_comm_agree(to->comm, status, NULL, err);
     if (!status) status = build(&m, to->comm, err);
     if (!chief) return smoe_comm_agree(to->comm, status, NULL, err);
-    if (!status &&
-        (smoe_file_sync_folder(building.path, err) || install(ckpt.path, state->step, err)))
-        status = -1;
-    if (status) smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
-    if (!status) status = smoe_checkpoints_link(to->dir, state, err);
-    if (!status) status = retain(ckpt.path, to->keep, spec->train.keep_every, err);
+    if (!status && smoe_checkpoints_install(to->dir, state->step, err)) status = -1;
+    if (status) smoe_checkpoints_discard(to->dir, state->step);
+    if (!status)
+        status = smoe_checkpoints_link(to->dir, state->step, smoe_checkpoint_best(state), err);
+    if (!status) status = smoe_checkpoints_prune(to->dir, to->keep, spec->train.keep_every, err);
     return smoe_comm_agree(to->comm, status, NULL, err);
-}
-
-int smoe_checkpoints_prune(const char *dir, const smoe_spec *spec, smoe_err *err) {
-    place ckpt;
-    return retain(in_folder(&ckpt, dir, "ckpt"), spec->train.keep, spec->train.keep_every, err);
-}
-
-/* Restores or removes checkpoints that were being replaced. */
-static int replaced_recover(const char *ckpt, smoe_err *err) {
-    DIR *dir = opendir(ckpt);
-    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
-    int status = 0;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        place aside, proper;
-        uint64_t step;
-        if (strncmp(entry->d_name, REPLACED, sizeof REPLACED - 1)) continue;
-        if (!step_of(entry->d_name + sizeof REPLACED - 1, &step)) continue;
-        step_path(&aside, ckpt, REPLACED, step, NULL);
-        step_path(&proper, ckpt, "", step, NULL);
-        if (!access(proper.path, F_OK))
-            status = smoe_file_remove(aside.path, err);
-        else if (rename(aside.path, proper.path))
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
-    }
-    closedir(dir);
-    return status;
-}
-
-int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
-    place ckpt;
-    in_folder(&ckpt, dir, "ckpt");
-    if (access(ckpt.path, F_OK)) return 0;
-    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
-}
-
-int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
-    static const char *const links[] = {"latest", "best"};
-    place ckpt, link;
-    steps list;
-    in_folder(&ckpt, dir, "ckpt");
-    if (smoe_checkpoints_recover(dir, err) || steps_list(&list, ckpt.path, err)) return -1;
-    int status = 0;
-    for (size_t i = 0; i < sizeof links / sizeof *links && !status; i++)
-        status = smoe_file_remove(in_folder(&link, ckpt.path, links[i]), err);
-    for (size_t i = 0; i < list.count && !status; i++)
-        status = step_delete(ckpt.path, list.step[i], err);
-    free(list.step);
-    return status;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -578,11 +338,13 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
 }
 
 /* The average of a checkpoint, opened and checked. */
-static int average_open(smoe_safetensors **file, const char *ckpt, uint64_t step,
+static int average_open(smoe_safetensors **file, const char *dir, uint64_t step,
                         const smoe_params *params, const smoe_safetensors *moments, smoe_err *err) {
-    place at;
+    smoe_checkpoints_path at;
     smoe_slab weights = {.prefix = ""};
-    if (smoe_safetensors_open(file, step_path(&at, ckpt, "", step, AVERAGE), err)) return -1;
+    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, SMOE_CHECKPOINT_AVERAGE),
+                              err))
+        return -1;
     if (step_agrees(*file, step, err)) return -1;
     if (smoe_params_load_slabs(params, &weights, 1, *file, SMOE_FIT_EXACT, NULL, err)) return -1;
     return crc_agrees(*file, moments, AVERAGE_CRC, err);
@@ -590,9 +352,9 @@ static int average_open(smoe_safetensors **file, const char *ckpt, uint64_t step
 
 /* Checks one checkpoint against the table and, with `fill`, reads it; nothing is changed before all
  * has been checked. */
-static int step_load(const char *ckpt, uint64_t step, const smoe_params *params, bool fill,
+static int step_load(const char *dir, uint64_t step, const smoe_params *params, bool fill,
                      smoe_checkpoint *state, smoe_err *err) {
-    place at;
+    smoe_checkpoints_path at;
     smoe_safetensors *model = NULL, *moments = NULL, *average = NULL;
     smoe_checkpoint read;
     smoe_slab weights = {.prefix = ""}, averages = weights, slabs[2], checked[2];
@@ -600,9 +362,11 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
     int status = -1;
     for (size_t i = 0; i < count; i++)
         checked[i] = (smoe_slab){.prefix = slabs[i].prefix, .table = slabs[i].table};
-    if (smoe_safetensors_open(&model, step_path(&at, ckpt, "", step, "model.safetensors"), err))
+    if (smoe_safetensors_open(&model, smoe_checkpoints_file(&at, dir, step, "model.safetensors"),
+                              err))
         goto out;
-    if (smoe_safetensors_open(&moments, step_path(&at, ckpt, "", step, "state.safetensors"), err))
+    if (smoe_safetensors_open(&moments, smoe_checkpoints_file(&at, dir, step, "state.safetensors"),
+                              err))
         goto out;
     if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
     if (smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err)) goto out;
@@ -610,7 +374,7 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
         goto out;
     if (crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
         goto out;
-    if (params->average && average_open(&average, ckpt, step, params, moments, err)) goto out;
+    if (params->average && average_open(&average, dir, step, params, moments, err)) goto out;
     status = 0;
     if (!fill) goto out;
     weights.values = params->w;
@@ -630,20 +394,19 @@ out:
 
 /* After a corrupt checkpoint: names the newest older one that is intact, and how to continue from
  * it. */
-static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *params,
-                          smoe_err *err) {
-    steps list;
-    if (steps_list(&list, ckpt, NULL)) return;
+static void suggest_older(const char *dir, uint64_t bad, const smoe_params *params, smoe_err *err) {
+    smoe_checkpoints list;
+    if (smoe_checkpoints_list(&list, dir, NULL)) return;
     for (size_t i = 0; i < list.count; i++) {
-        place whole;
-        if (list.step[i] >= bad || step_load(ckpt, list.step[i], params, false, NULL, NULL))
+        smoe_checkpoints_path whole;
+        if (list.step[i] >= bad || step_load(dir, list.step[i], params, false, NULL, NULL))
             continue;
-        step_path(&whole, ckpt, "", list.step[i], NULL);
+        smoe_checkpoints_file(&whole, dir, list.step[i], NULL);
         smoe_fail_more(
             err, SMOE_DATA,
             "%s: this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
-            " %s/latest",
-            whole.path, list.step[i], ckpt);
+            " %s/ckpt/latest",
+            whole.path, list.step[i], dir);
         break;
     }
     free(list.step);
@@ -651,60 +414,10 @@ static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *par
 
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) {
-    place ckpt;
     uint64_t step = 0;
-    in_folder(&ckpt, dir, "ckpt");
-    int found = latest_step(ckpt.path, &step, err);
+    int found = smoe_checkpoints_newest(dir, &step, err);
     if (found <= 0) return found;
-    if (!step_load(ckpt.path, step, params, true, state, err)) return 1;
-    if (err && err->code == SMOE_DATA) suggest_older(ckpt.path, step, params, err);
+    if (!step_load(dir, step, params, true, state, err)) return 1;
+    if (err && err->code == SMOE_DATA) suggest_older(dir, step, params, err);
     return -1;
-}
-
-/* ---- finding --------------------------------------------------------------------------------- */
-
-uint64_t smoe_checkpoint_latest(const char *dir) {
-    place ckpt;
-    uint64_t step;
-    return latest_step(in_folder(&ckpt, dir, "ckpt"), &step, NULL) > 0 ? step : 0;
-}
-
-/* The step for 500, step_500 or step_00000500, as given by a user. */
-static bool step_meant(const char *which, uint64_t *step) {
-    const char *digits = strncmp(which, "step_", 5) ? which : which + 5;
-    size_t count = strspn(digits, "0123456789");
-    return count && count < 20 && !digits[count] && sscanf(digits, "%" SCNu64, step) == 1;
-}
-
-char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
-    place ckpt, at;
-    uint64_t step = 0;
-    int found;
-    const char *file = "model.safetensors";
-    in_folder(&ckpt, dir, "ckpt");
-    if (!which || !strcmp(which, "latest")) {
-        found = latest_step(ckpt.path, &step, err);
-    } else if (!strcmp(which, "ema")) {
-        file = AVERAGE;
-        found = latest_step(ckpt.path, &step, err);
-        if (found > 0) found = smoe_shards_there(step_path(&at, ckpt.path, "", step, file));
-    } else if (!strcmp(which, "best")) {
-        found = link_step(ckpt.path, "best", &step, err);
-    } else if (step_meant(which, &step)) {
-        found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
-    } else {
-        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest, ema or the number of a step",
-                  which);
-        return NULL;
-    }
-    if (found > 0) {
-        char *path = strdup(step_path(&at, ckpt.path, "", step, file));
-        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-        return path;
-    }
-    if (!found && latest_step(ckpt.path, &step, NULL) > 0)
-        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
-    else if (!found)
-        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint yet", dir);
-    return NULL;
 }

@@ -304,7 +304,7 @@ static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *e
                          "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
                          run->dir, spec->train.steps, done);
     if (spec_check(run, spec, err)) return -1;
-    if (smoe_checkpoints_prune(run->dir, spec, err)) return -1;
+    if (smoe_checkpoints_prune(run->dir, spec->train.keep, spec->train.keep_every, err)) return -1;
     return env_write(run, env, false, err);
 }
 
@@ -467,6 +467,7 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
-    if (found > 0 && smoe_checkpoints_link(run->dir, state, err)) return -1;
+    if (found > 0 && smoe_checkpoints_link(run->dir, state->step, smoe_checkpoint_best(state), err))
+        return -1;
     return found ? found : smoe_records_file_empty(&run->records, err);
 }

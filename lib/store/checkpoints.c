@@ -1,0 +1,314 @@
+/*
+ * The folder of a run's checkpoints, ckpt/step_XXXXXXXX, and its links ckpt/latest and ckpt/best.
+ *
+ * A checkpoint is complete or absent: it is written under a temporary name, synced, renamed into
+ * place, and only then linked to; it is renamed away before it is deleted. So a directory called
+ * step_* is complete at any moment, and leftovers of a killed process have names that
+ * smoe_checkpoints_recover knows.
+ */
+#include "store/checkpoints.h"
+#include "base/file.h"
+#include "tensors/shards.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_ROOM = 32 };
+
+static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
+static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
+static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
+
+/* "FOLDER/PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. A path that is too long is
+ * cut, and then not found. */
+static const char *step_path(smoe_checkpoints_path *at, const char *ckpt, const char *prefix,
+                             uint64_t step, const char *file) {
+    int n = snprintf(at->path, sizeof at->path, "%s/%sstep_%08" PRIu64 "%s%s", ckpt, prefix, step,
+                     file ? "/" : "", file ? file : "");
+    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
+    return at->path;
+}
+
+static const char *in_folder(smoe_checkpoints_path *at, const char *folder, const char *name) {
+    int n = snprintf(at->path, sizeof at->path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
+    return at->path;
+}
+
+const char *smoe_checkpoints_file(smoe_checkpoints_path *at, const char *dir, uint64_t step,
+                                  const char *file) {
+    smoe_checkpoints_path ckpt;
+    return step_path(at, in_folder(&ckpt, dir, "ckpt"), "", step, file);
+}
+
+const char *smoe_checkpoints_new(smoe_checkpoints_path *at, const char *dir, uint64_t step,
+                                 const char *file) {
+    smoe_checkpoints_path ckpt;
+    return step_path(at, in_folder(&ckpt, dir, "ckpt"), BUILDING, step, file);
+}
+
+/* The step of "step_00001000"; false for any other spelling. */
+static bool step_of(const char *name, uint64_t *step) {
+    char back[NAME_ROOM];
+    if (sscanf(name, "step_%" SCNu64, step) != 1) return false;
+    snprintf(back, sizeof back, "step_%08" PRIu64, *step);
+    return !strcmp(name, back);
+}
+
+bool smoe_checkpoint_named(const char *name) {
+    uint64_t step;
+    return step_of(name, &step);
+}
+
+static int newest_first(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) {
+    smoe_checkpoints_path ckpt;
+    *list = (smoe_checkpoints){0};
+    DIR *open = opendir(in_folder(&ckpt, dir, "ckpt"));
+    if (!open && errno == ENOENT) return 0;
+    if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
+    size_t room = 0;
+    int status = 0;
+    for (struct dirent *entry; (entry = readdir(open));) {
+        uint64_t step;
+        if (!step_of(entry->d_name, &step)) continue;
+        if (list->count == room) {
+            uint64_t *more = realloc(list->step, (room = 2 * room + 16) * sizeof *more);
+            if (!more) {
+                free(list->step);
+                *list = (smoe_checkpoints){0};
+                status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", ckpt.path);
+                break;
+            }
+            list->step = more;
+        }
+        list->step[list->count++] = step;
+    }
+    closedir(open);
+    if (list->count) qsort(list->step, list->count, sizeof *list->step, newest_first);
+    return status;
+}
+
+/* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
+ */
+static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_err *err) {
+    smoe_checkpoints_path at;
+    char target[256];
+    ssize_t n = readlink(in_folder(&at, ckpt, name), target, sizeof target - 1);
+    if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
+    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
+    while (n > 1 && target[n - 1] == '/') n--;
+    target[n] = '\0';
+    if (step_of(target, step)) return 1;
+    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run",
+                     at.path, target);
+}
+
+/* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
+ * because a directory of that name is complete. */
+int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
+    smoe_checkpoints_path ckpt;
+    int found = link_step(in_folder(&ckpt, dir, "ckpt"), "latest", step, err);
+    if (found) return found;
+    smoe_checkpoints list;
+    if (smoe_checkpoints_list(&list, dir, err)) return -1;
+    if (list.count) *step = list.step[0];
+    free(list.step);
+    return list.count > 0;
+}
+
+/* ---- changing what is there ------------------------------------------------------------------ */
+
+int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) {
+    smoe_checkpoints_path ckpt, building;
+    in_folder(&ckpt, dir, "ckpt");
+    smoe_checkpoints_new(&building, dir, step, NULL);
+    if (mkdir(ckpt.path, 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
+    if (smoe_file_remove(building.path, err)) return -1;
+    if (!mkdir(building.path, 0777)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", building.path);
+}
+
+void smoe_checkpoints_discard(const char *dir, uint64_t step) {
+    smoe_checkpoints_path building;
+    smoe_file_remove(smoe_checkpoints_new(&building, dir, step, NULL), NULL);
+}
+
+/* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
+static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
+    smoe_checkpoints_path from, to;
+    step_path(&from, ckpt, "", step, NULL);
+    step_path(&to, ckpt, DELETING, step, NULL);
+    if (smoe_file_remove(to.path, err)) return -1;
+    if (rename(from.path, to.path))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from.path);
+    return smoe_file_remove(to.path, err);
+}
+
+/* The finished folder takes its place. An older checkpoint of the same step (a resume does steps
+ * again) is exchanged in one operation; if the file system cannot do this, it is renamed to a name
+ * that recovery renames back. */
+int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
+    smoe_checkpoints_path ckpt, from, to, aside;
+    in_folder(&ckpt, dir, "ckpt");
+    step_path(&from, ckpt.path, BUILDING, step, NULL);
+    step_path(&to, ckpt.path, "", step, NULL);
+    step_path(&aside, ckpt.path, REPLACED, step, NULL);
+    if (smoe_file_sync_folder(from.path, err)) return -1;
+    if (!rename(from.path, to.path)) return smoe_file_sync_folder(ckpt.path, err);
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to.path);
+    bool failed = false;
+    const char *old = from.path;
+    if (renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, RENAME_EXCHANGE)) {
+        failed = rename(to.path, aside.path) || rename(from.path, to.path);
+        old = aside.path;
+    }
+    if (failed) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to.path);
+    return smoe_file_sync_folder(ckpt.path, err) || smoe_file_remove(old, err) ? -1 : 0;
+}
+
+int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err *err) {
+    smoe_checkpoints_path ckpt;
+    in_folder(&ckpt, dir, "ckpt");
+    uint64_t latest = 0, best = 0;
+    int has_latest = link_step(ckpt.path, "latest", &latest, err);
+    int has_best = link_step(ckpt.path, "best", &best, err);
+    smoe_checkpoints list;
+    if (has_latest < 0 || has_best < 0 || smoe_checkpoints_list(&list, dir, err)) return -1;
+    int status = 0;
+    for (size_t i = keep; !status && i < list.count; i++) {
+        uint64_t step = list.step[i];
+        bool linked = (has_latest && step == latest) || (has_best && step == best);
+        bool milestone = every && step % every == 0;
+        if (!linked && !milestone) status = step_delete(ckpt.path, step, err);
+    }
+    free(list.step);
+    return status;
+}
+
+int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_err *err) {
+    /* best before latest, so that the best checkpoint that latest refers to exists. */
+    const char *const names[] = {"best", "latest"};
+    const uint64_t wanted[] = {best, latest};
+    smoe_checkpoints_path ckpt, at;
+    in_folder(&ckpt, dir, "ckpt");
+    for (size_t i = !best; i < 2; i++) {
+        char target[NAME_ROOM];
+        uint64_t step;
+        int linked = link_step(ckpt.path, names[i], &step, err);
+        if (linked < 0) return -1;
+        if (linked && step == wanted[i]) continue;
+        if (access(step_path(&at, ckpt.path, "", wanted[i], NULL), F_OK)) continue;
+        snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
+        if (smoe_file_link(target, in_folder(&at, ckpt.path, names[i]), err)) return -1;
+    }
+    return smoe_file_sync_folder(ckpt.path, err);
+}
+
+/* Restores or removes checkpoints that were being replaced. */
+static int replaced_recover(const char *ckpt, smoe_err *err) {
+    DIR *dir = opendir(ckpt);
+    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
+    int status = 0;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        smoe_checkpoints_path aside, proper;
+        uint64_t step;
+        if (strncmp(entry->d_name, REPLACED, sizeof REPLACED - 1)) continue;
+        if (!step_of(entry->d_name + sizeof REPLACED - 1, &step)) continue;
+        step_path(&aside, ckpt, REPLACED, step, NULL);
+        step_path(&proper, ckpt, "", step, NULL);
+        if (!access(proper.path, F_OK))
+            status = smoe_file_remove(aside.path, err);
+        else if (rename(aside.path, proper.path))
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
+    }
+    closedir(dir);
+    return status;
+}
+
+int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
+    smoe_checkpoints_path ckpt;
+    in_folder(&ckpt, dir, "ckpt");
+    if (access(ckpt.path, F_OK)) return 0;
+    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
+}
+
+int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
+    static const char *const links[] = {"latest", "best"};
+    smoe_checkpoints_path ckpt, link;
+    smoe_checkpoints list;
+    in_folder(&ckpt, dir, "ckpt");
+    if (smoe_checkpoints_recover(dir, err) || smoe_checkpoints_list(&list, dir, err)) return -1;
+    int status = 0;
+    for (size_t i = 0; i < sizeof links / sizeof *links && !status; i++)
+        status = smoe_file_remove(in_folder(&link, ckpt.path, links[i]), err);
+    for (size_t i = 0; i < list.count && !status; i++)
+        status = step_delete(ckpt.path, list.step[i], err);
+    free(list.step);
+    return status;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+uint64_t smoe_checkpoint_latest(const char *dir) {
+    uint64_t step;
+    return smoe_checkpoints_newest(dir, &step, NULL) > 0 ? step : 0;
+}
+
+/* The step for 500, step_500 or step_00000500, as given by a user. */
+static bool step_meant(const char *which, uint64_t *step) {
+    const char *digits = strncmp(which, "step_", 5) ? which : which + 5;
+    size_t count = strspn(digits, "0123456789");
+    return count && count < 20 && !digits[count] && sscanf(digits, "%" SCNu64, step) == 1;
+}
+
+char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
+    smoe_checkpoints_path ckpt, at;
+    uint64_t step = 0;
+    int found;
+    const char *file = "model.safetensors";
+    in_folder(&ckpt, dir, "ckpt");
+    if (!which || !strcmp(which, "latest")) {
+        found = smoe_checkpoints_newest(dir, &step, err);
+    } else if (!strcmp(which, "ema")) {
+        file = SMOE_CHECKPOINT_AVERAGE;
+        found = smoe_checkpoints_newest(dir, &step, err);
+        if (found > 0) found = smoe_shards_there(step_path(&at, ckpt.path, "", step, file));
+    } else if (!strcmp(which, "best")) {
+        found = link_step(ckpt.path, "best", &step, err);
+    } else if (step_meant(which, &step)) {
+        found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
+    } else {
+        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest, ema or the number of a step",
+                  which);
+        return NULL;
+    }
+    if (found > 0) {
+        char *path = strdup(step_path(&at, ckpt.path, "", step, file));
+        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        return path;
+    }
+    if (!found && smoe_checkpoints_newest(dir, &step, NULL) > 0)
+        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
+    else if (!found)
+        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint yet", dir);
+    return NULL;
+}
+
+const char *smoe_checkpoint_left(const char *dir) {
+    return smoe_checkpoint_latest(dir) ? "the last checkpoint is unchanged"
+                                       : "the run has no checkpoint yet";
+}

@@ -1,0 +1,78 @@
+/*
+ * The folder of a run's checkpoints: which there are, which is the latest and the best, and how one
+ * takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is the run
+ * directory.
+ */
+#ifndef SMOE_CHECKPOINTS_H
+#define SMOE_CHECKPOINTS_H
+
+#include "base/base.h"
+
+#define SMOE_CHECKPOINT_AVERAGE "ema.safetensors"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+typedef struct smoe_checkpoints_path {
+    char path[4096];
+} smoe_checkpoints_path;
+
+/* Path of a file of a checkpoint, or of its folder if file is NULL; and the same of the checkpoint
+ * that is being written. A path that is too long becomes empty, and is not found. */
+const char *smoe_checkpoints_file(smoe_checkpoints_path *at, const char *dir, uint64_t step,
+                                  const char *file);
+const char *smoe_checkpoints_new(smoe_checkpoints_path *at, const char *dir, uint64_t step,
+                                 const char *file);
+
+/* Whether a name in ckpt/ is that of a checkpoint. */
+bool smoe_checkpoint_named(const char *name);
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The steps of all checkpoints, newest first; `step` is freed by the caller. */
+typedef struct smoe_checkpoints {
+    uint64_t *step;
+    size_t count;
+} smoe_checkpoints;
+
+int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The checkpoint to continue from. 1: found; 0: there is none yet; -1: failed, SMOE_DATA if the link
+ * names something else. */
+int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Steps done at the latest checkpoint; 0 if none is found. */
+uint64_t smoe_checkpoint_latest(const char *dir);
+
+/* Path of the model of checkpoint `which`: "best", "latest", "ema" (the average of the latest), or
+ * a step as in 500, step_500 and step_00000500; NULL: latest. Fresh; NULL
+ * with err: SMOE_USAGE for another word, SMOE_DATA where there is no such checkpoint. */
+char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The end of a message about a failed run: which checkpoint is left. */
+const char *smoe_checkpoint_left(const char *dir);
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+/* Makes the folder of the checkpoint that is to be written. Then it takes its place, where it
+ * replaces one of the same step, or is removed. */
+int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_checkpoints_discard(const char *dir, uint64_t step);
+
+/* Sets ckpt/latest, and ckpt/best if that checkpoint is there and `best` is not 0; a process may
+ * have been killed before it set them. */
+int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best,
+                          smoe_err *err) SMOE_MUST_CHECK;
+
+/* Deletes all checkpoints except the newest `keep`, those that are linked to, and the multiples of
+ * `every` (0: none). */
+int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every,
+                           smoe_err *err) SMOE_MUST_CHECK;
+
+/* Repairs the checkpoints of a run that was killed at any moment. */
+int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Removes every checkpoint and every leftover of an incomplete one; other files stay. */
+int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
