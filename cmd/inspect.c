@@ -168,6 +168,7 @@ static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smo
                                         .images = x->images,
                                         .random_routers = options->random_routers,
                                         .exchange_experts = options->exchange_experts,
+                                        .comm = options->comm,
                                         .progress = count,
                                         .progress_user = &progress};
         status = smoe_inspect_run(&x->inspection, &subject, err);
@@ -175,7 +176,7 @@ static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smo
     }
     smoe_progress_close(&progress);
     if (!status) status = smoe_inspect_fill(x->inspection, frames, err);
-    if (!status && options->dump_routing)
+    if (!status && options->dump_routing && !options->comm->rank)
         status = smoe_inspect_dump(x->inspection, options->dump_routing, err);
     smoe_loaded_free(l);
     return status;
@@ -266,6 +267,18 @@ static void say_written(const smoe_frame *frames, size_t tables, const smoe_opti
     smoe_heading_files(options, options->out, files, 2, many);
 }
 
+/* What the first process does when all have counted: tables, figures, and what is printed. */
+static int finish(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
+                  smoe_origin *origin, const smoe_options *options, smoe_err *err) {
+    int status = 0;
+    if (options->out) status = write_tables(frames, tables, options->out, err);
+    if (!status && options->out) status = smoe_origin_check(origin, err);
+    if (!status && options->out) status = draw(frames, tables, x, runs, origin, options, err);
+    if (!status) status = smoe_inspect_show(frames, tables, options, err);
+    if (!status && options->out) say_written(frames, tables, options);
+    return status;
+}
+
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
     smoe_frame *frames = NULL;
     smoe_origin origin;
@@ -275,11 +288,8 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     if (!status) status = check_targets(frames, tables, options, err);
     for (size_t i = 0; i < runs && !status; i++)
         status = look(&x[i], frames, &origin, options, err);
-    if (!status && options->out) status = write_tables(frames, tables, options->out, err);
-    if (!status && options->out) status = smoe_origin_check(&origin, err);
-    if (!status && options->out) status = draw(frames, tables, x, runs, &origin, options, err);
-    if (!status) status = smoe_inspect_show(frames, tables, options, err);
-    if (!status && options->out) say_written(frames, tables, options);
+    if (!status && !options->comm->rank)
+        status = finish(frames, tables, x, runs, &origin, options, err);
     smoe_origin_free(&origin);
     smoe_frames_free(frames, tables);
     return status;
@@ -298,9 +308,7 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
     return 0;
 }
 
-/* Of several processes the first does all of it, since all would write the same files. */
-static int inspect_by_one(const smoe_options *options, smoe_err *err) {
-    if (options->comm->rank) return 0;
+static int inspect_together(const smoe_options *options, smoe_err *err) {
     size_t runs = options->args;
     inspected *x = calloc(runs, sizeof *x);
     int status = 0;
@@ -322,5 +330,5 @@ static int inspect_by_one(const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_inspect(const smoe_options *options, smoe_err *err) {
-    return smoe_together(options, "inspect", inspect_by_one, err);
+    return smoe_together(options, "inspect", inspect_together, err);
 }

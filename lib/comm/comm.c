@@ -31,35 +31,79 @@ smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Numbers of a sum and bytes that are joined, of one message. */
-enum { SUM_MOST = 256, JOIN_MOST = 1 << 14 };
+/* Bytes of one message of numbers to be summed, and of other things to be joined. */
+enum { SUM_MOST = 256 * sizeof(double), JOIN_MOST = 1 << 14 };
 
 static bool is_power(int n) {
     return (n & (n - 1)) == 0;
 }
 
-/* Lower plus upper, at each level of the tree: both get the same bits, since a sum of two does not
- * depend on their order. */
-void smoe_comm_sum(smoe_comm *c, double *x, size_t n) {
-    assert(is_power(c->size));
-    double in[SUM_MOST];
+/* x = x and `in`, both of `bytes`. */
+typedef void merge(void *x, const void *in, size_t bytes);
+
+/* At each level of the tree two processes merge what both have, in messages of at most `most`
+ * bytes. Both get the same bits if the order of the two does not matter to the merge. */
+static void merge_levels(smoe_comm *c, void *x, size_t bytes, size_t most, merge *rule) {
+    double in[JOIN_MOST / sizeof(double)]; /* aligned for all kinds of numbers */
+    char *own = x;
+    assert(is_power(c->size) && most <= sizeof in);
     for (int bit = 1; bit < c->size; bit *= 2)
-        for (size_t i = 0; i < n; i += SUM_MOST) {
-            size_t count = n - i < SUM_MOST ? n - i : SUM_MOST, bytes = count * sizeof *x;
-            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, x + i, bytes, in, bytes);
-            for (size_t k = 0; k < count; k++) x[i + k] += in[k];
+        for (size_t i = 0; i < bytes; i += most) {
+            size_t n = bytes - i < most ? bytes - i : most;
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
+            rule(own + i, in, n);
         }
 }
 
+static void add_numbers(void *x, const void *in, size_t bytes) {
+    double *sum = x;
+    const double *term = in;
+    for (size_t i = 0; i < bytes / sizeof *sum; i++) sum[i] += term[i];
+}
+
+static void add_counts(void *x, const void *in, size_t bytes) {
+    uint64_t *sum = x;
+    const uint64_t *term = in;
+    for (size_t i = 0; i < bytes / sizeof *sum; i++) sum[i] += term[i];
+}
+
+static void add_exact(void *x, const void *in, size_t bytes) {
+    smoe_exact *sum = x;
+    const smoe_exact *term = in;
+    for (size_t i = 0; i < bytes / sizeof *sum; i++) smoe_exact_add(&sum[i], term[i]);
+}
+
+static void keep_larger(void *x, const void *in, size_t bytes) {
+    double *own = x;
+    const double *other = in;
+    for (size_t i = 0; i < bytes / sizeof *own; i++)
+        if (other[i] > own[i]) own[i] = other[i];
+}
+
+static void or_bytes(void *x, const void *in, size_t bytes) {
+    unsigned char *own = x;
+    const unsigned char *other = in;
+    for (size_t i = 0; i < bytes; i++) own[i] |= other[i];
+}
+
+void smoe_comm_sum(smoe_comm *c, double *x, size_t n) {
+    merge_levels(c, x, n * sizeof *x, SUM_MOST, add_numbers);
+}
+
+void smoe_comm_sum_counts(smoe_comm *c, uint64_t *x, size_t n) {
+    merge_levels(c, x, n * sizeof *x, JOIN_MOST, add_counts);
+}
+
+void smoe_comm_sum_exact(smoe_comm *c, smoe_exact *x, size_t n) {
+    merge_levels(c, x, n * sizeof *x, JOIN_MOST, add_exact);
+}
+
+void smoe_comm_largest(smoe_comm *c, double *x, size_t n) {
+    merge_levels(c, x, n * sizeof *x, JOIN_MOST, keep_larger);
+}
+
 void smoe_comm_join(smoe_comm *c, void *x, size_t bytes) {
-    unsigned char in[JOIN_MOST], *own = x;
-    assert(is_power(c->size));
-    for (int bit = 1; bit < c->size; bit *= 2)
-        for (size_t i = 0; i < bytes; i += JOIN_MOST) {
-            size_t n = bytes - i < JOIN_MOST ? bytes - i : JOIN_MOST;
-            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
-            for (size_t k = 0; k < n; k++) own[i + k] |= in[k];
-        }
+    merge_levels(c, x, bytes, JOIN_MOST, or_bytes);
 }
 
 /* At each level, starting with neighbours, two processes that have the same units divide them. */
@@ -255,7 +299,7 @@ void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe
 
 void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {
     for (int bit = 1; bit < c->size; bit *= 2)
-        expect(sent, n * sizeof(double), (n + SUM_MOST - 1) / SUM_MOST);
+        expect(sent, n * sizeof(double), (n * sizeof(double) + SUM_MOST - 1) / SUM_MOST);
 }
 
 void smoe_comm_expect_join(const smoe_comm *c, size_t bytes, smoe_sent *sent) {

@@ -13,6 +13,7 @@
 #define SMOE_COMM_H
 
 #include "base/base.h"
+#include "base/exact.h"
 
 /* Kinds of data that are sent, for the counts. */
 typedef enum smoe_traffic {
@@ -81,7 +82,15 @@ static inline bool smoe_comm_divides(const smoe_comm *comm, size_t pieces) {
  * two. */
 void smoe_comm_sum(smoe_comm *comm, double *x, size_t n);
 
-/* For bytes that are zero in all processes except one: all processes get those of that one. */
+/* The same for integers, where no order matters. */
+void smoe_comm_sum_counts(smoe_comm *comm, uint64_t *x, size_t n);
+void smoe_comm_sum_exact(smoe_comm *comm, smoe_exact *x, size_t n);
+
+/* x [n] becomes the largest of all processes. */
+void smoe_comm_largest(smoe_comm *comm, double *x, size_t n);
+
+/* For bytes that are zero in all processes except one, or the same in several: all processes get
+ * those. */
 void smoe_comm_join(smoe_comm *comm, void *x, size_t bytes);
 
 /* The part of n units that belongs to this process: [*first, *end). */

@@ -1,13 +1,14 @@
 /*
  * What the routers of a trained model do with a data set: the analyses of the two papers, each a
  * table (an entry of inspect.def) and, for a few images, everything there is. Accumulated in one
- * pass over the images, in memory that does not grow with their number, in double and in a fixed
- * order: the same bits for any number of threads.
+ * pass over the images, in memory that does not grow with their number. Sums are exact or in a fixed
+ * order: the same bits for any number of threads and processes.
  */
 #ifndef SMOE_INSPECT_H
 #define SMOE_INSPECT_H
 
 #include "base/frame.h"
+#include "comm/comm.h"
 #include "data/dataset.h"
 #include "draw/sample.h"
 #include "spec/spec.h"
@@ -33,6 +34,7 @@ typedef struct smoe_inspect_subject {
         random_routers; /* measure the value of routers: two evaluations more for every MoE layer */
     bool exchange_experts; /* and of experts: four evaluations more for every MoE layer */
     size_t memory;         /* bytes for what is made of the images of a batch at a time; 0: 32 MB */
+    smoe_comm *comm;       /* processes that divide the batches; NULL: one does all */
     void (*progress)(void *user, size_t done, size_t images); /* may be NULL */
     void *progress_user;
 } smoe_inspect_subject;
@@ -46,7 +48,8 @@ int smoe_inspect_run(smoe_inspection **inspection, const smoe_inspect_subject *s
  * are those that are kept; subject->image is not read. */
 int smoe_inspect_some(smoe_inspection **inspection, const smoe_inspect_subject *subject,
                       smoe_err *err) SMOE_MUST_CHECK;
-/* Adds its rows to the frames of smoe_frames_open. */
+/* Adds its rows to the frames of smoe_frames_open. Several processes: all call it, and those of the
+ * first one are complete. */
 int smoe_inspect_fill(smoe_inspection *inspection, smoe_frame *frames,
                       smoe_err *err) SMOE_MUST_CHECK;
 /* The images that were kept; they live as long as `inspection`. */

@@ -20,7 +20,7 @@ typedef struct captions {
     real *text;       /* [D], of length 1 */
     real *unit;       /* [batch,D] */
     size_t *slot;     /* [batch] */
-    double *without;  /* [S] the similarity without the slot */
+    double *without;  /* [S] the similarity without the slot; 0: another process measures it */
     size_t rank[SLOTS];
     char caption[SMOE_CAPTION];
 } captions;
@@ -99,12 +99,13 @@ static void smallest(size_t *rank, size_t of, const double *value, size_t n) {
     }
 }
 
-static int put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
-                    const smoe_sample *sample, size_t place, double whole) {
+static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
+                     const smoe_sample *sample, size_t place, double whole) {
     const float *dispatch = sample->layer[l].dispatch;
     size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
     double *less = calloc(r->T, sizeof *less);
-    if (!less) return -1;
+    frame->failed |= !less;
+    if (!less) return;
     for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
     smallest(token, patches, less, r->T);
     for (size_t k = 0; k < patches; k++)
@@ -118,26 +119,26 @@ static int put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, si
                          {"column", .number = smoe_inspect_token_column(r, token[k])},
                          {"dispatch", .number = -less[token[k]]});
     free(less);
-    return 0;
 }
 
-static int put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
-                     const smoe_sample *sample, smoe_err *err) {
+/* The processes divide the passes; as all must get to the end, lack of memory is only noted. */
+static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
+                      const smoe_sample *sample) {
     size_t block = smoe_model_moe_block(r->subject.model, l);
     size_t slots = r->S < SLOTS ? r->S : SLOTS;
     double whole;
     c->slot[0] = SIZE_MAX;
     compare(c, r, block, 1, &whole);
-    for (size_t from = 0, n; from < r->S; from += n) {
+    memset(c->without, 0, r->S * sizeof *c->without);
+    for (size_t from = 0, n, pass = 0; from < r->S; from += n, pass++) {
         n = r->S - from < c->batch ? r->S - from : c->batch;
+        if (pass % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
         for (size_t b = 0; b < n; b++) c->slot[b] = from + b;
         compare(c, r, block, n, c->without + from);
     }
+    smoe_comm_join(r->comm, c->without, r->S * sizeof *c->without);
     smallest(c->rank, slots, c->without, r->S);
-    for (size_t k = 0; k < slots; k++)
-        if (put_slot(c, r, frame, l, sample, k, whole))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for captions");
-    return 0;
+    for (size_t k = 0; k < slots; k++) put_slot(c, r, frame, l, sample, k, whole);
 }
 
 /* Nothing if images are not compared with captions. */
@@ -147,8 +148,8 @@ int smoe_fill_caption_slots(const smoe_inspection *r, smoe_frame *frame, smoe_er
     int status = captions_open(&c, r, err);
     for (size_t i = 0; i < r->subject.images && !status; i++) {
         status = load(&c, r, r->subject.image[i], err);
-        for (size_t l = 0; l < r->layers && !status; l++)
-            status = put_layer(&c, r, frame, l, &r->sample[i], err);
+        if (smoe_comm_agree(r->comm, status, NULL, err)) status = -1;
+        for (size_t l = 0; l < r->layers && !status; l++) put_layer(&c, r, frame, l, &r->sample[i]);
     }
     captions_free(&c);
     return status;

@@ -103,11 +103,24 @@ static void choices_batch(void *state, const smoe_inspection *r, const smoe_plan
     }
 }
 
+static void choices_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    choices *c = state;
+    smoe_comm_sum_counts(comm, &c->images, 1);
+    smoe_comm_sum_counts(comm, c->processed, r->E + 1);
+    smoe_comm_sum_counts(comm, c->used, r->E + 1);
+    smoe_comm_sum_counts(comm, c->dropped, r->T);
+    smoe_comm_sum_counts(comm, c->placed, r->E);
+    smoe_comm_sum_counts(comm, c->chosen, r->E);
+    smoe_comm_sum_counts(comm, c->lost, r->E);
+    smoe_comm_sum_counts(comm, c->weight, c->best * WEIGHT_BINS);
+}
+
 const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
                                            .size = sizeof(choices),
                                            .open = choices_open,
                                            .image = choices_image,
                                            .batch = choices_batch,
+                                           .sum = choices_sum,
                                            .close = choices_close};
 
 /* ---- tables ---------------------------------------------------------------------------------- */

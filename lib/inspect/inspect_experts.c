@@ -20,11 +20,13 @@ enum { DRAWS = 8 }; /* comparisons with chance */
 
 typedef struct experts {
     /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
-    double *by_class;
-    double *by_position; /* [1 + DRAWS, T, E] over images, by position; then with tokens shuffled */
-    uint64_t *images;    /* [N] of each class */
-    double *image;       /* [E] sums over the tokens of the image at hand */
-    uint32_t *order;     /* [T] */
+    smoe_exact *by_class;
+    smoe_exact
+        *by_position;   /* [1 + DRAWS, T, E] over images, by position; then with tokens shuffled */
+    uint64_t *images;   /* [N] of each class */
+    smoe_exact *weight; /* [T,E] of the image at hand */
+    smoe_exact *image;  /* [E] their sums over tokens */
+    uint32_t *order;    /* [T] */
     uint64_t all;
 } experts;
 
@@ -33,9 +35,10 @@ static int experts_open(void *state, const smoe_inspection *r, smoe_err *err) {
     x->by_class = calloc((1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
     x->by_position = calloc((1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
     x->images = calloc(r->N, sizeof *x->images);
+    x->weight = calloc(r->T * r->E, sizeof *x->weight);
     x->image = calloc(r->E, sizeof *x->image);
     x->order = calloc(r->T, sizeof *x->order);
-    if (x->by_class && x->by_position && x->images && x->image && x->order) return 0;
+    if (x->by_class && x->by_position && x->images && x->weight && x->image && x->order) return 0;
     return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes and %zu experts", r->N,
                      r->E);
 }
@@ -45,12 +48,13 @@ static void experts_close(void *state) {
     free(x->by_class);
     free(x->by_position);
     free(x->images);
+    free(x->weight);
     free(x->image);
     free(x->order);
 }
 
-static void add(double *to, const double *from, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] += from[i];
+static void add(smoe_exact *to, const smoe_exact *from, size_t n) {
+    for (size_t i = 0; i < n; i++) smoe_exact_add(&to[i], from[i]);
 }
 
 static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size_t image) {
@@ -60,10 +64,11 @@ static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size
 static void experts_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     experts *x = state;
     size_t T = r->T, E = r->E;
-    for (size_t e = 0; e < E; e++) x->image[e] = 0;
-    for (size_t t = 0; t < T; t++) add(x->image, view->weight + t * E, E);
+    for (size_t e = 0; e < E; e++) x->image[e] = (smoe_exact){0};
+    for (size_t i = 0; i < T * E; i++) x->weight[i] = smoe_exact_of(view->weight[i]);
+    for (size_t t = 0; t < T; t++) add(x->image, x->weight + t * E, E);
     add(x->by_class + view->label * E, x->image, E);
-    add(x->by_position, view->weight, T * E);
+    add(x->by_position, x->weight, T * E);
     for (size_t draw = 1; draw <= DRAWS; draw++) {
         smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, draw, view->image);
         size_t other = smoe_rng_below(&rng, r->images);
@@ -72,14 +77,25 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
         rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
         smoe_rng_permutation(&rng, x->order, T);
         for (size_t t = 0; t < T; t++)
-            add(x->by_position + (draw * T + x->order[t]) * E, view->weight + t * E, E);
+            add(x->by_position + (draw * T + x->order[t]) * E, x->weight + t * E, E);
     }
     x->images[view->label]++;
     x->all++;
 }
 
-const smoe_counter smoe_counter_experts = {
-    .size = sizeof(experts), .open = experts_open, .image = experts_image, .close = experts_close};
+static void experts_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    experts *x = state;
+    smoe_comm_sum_exact(comm, x->by_class, (1 + DRAWS) * r->N * r->E);
+    smoe_comm_sum_exact(comm, x->by_position, (1 + DRAWS) * r->T * r->E);
+    smoe_comm_sum_counts(comm, x->images, r->N);
+    smoe_comm_sum_counts(comm, &x->all, 1);
+}
+
+const smoe_counter smoe_counter_experts = {.size = sizeof(experts),
+                                           .open = experts_open,
+                                           .image = experts_image,
+                                           .sum = experts_sum,
+                                           .close = experts_close};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -138,7 +154,8 @@ static void order(table *t, ranked *list) {
 }
 
 /* From sums [rows,E] and the tokens behind each row. False: out of memory. Free in any case. */
-static bool table_make(table *t, const double *sums, const double *tokens, size_t rows, size_t E) {
+static bool table_make(table *t, const smoe_exact *sums, const double *tokens, size_t rows,
+                       size_t E) {
     ranked *list = calloc(rows + E, sizeof *list);
     double all = 0;
     *t = (table){.rows = rows,
@@ -151,8 +168,9 @@ static bool table_make(table *t, const double *sums, const double *tokens, size_
     for (size_t i = 0; made && i < rows; i++) {
         all += tokens[i];
         for (size_t e = 0; e < E; e++) {
-            t->weight[i * E + e] = sums[i * E + e] / tokens[i];
-            t->mean[e] += sums[i * E + e];
+            double sum = smoe_exact_value(sums[i * E + e]);
+            t->weight[i * E + e] = sum / tokens[i];
+            t->mean[e] += sum;
         }
     }
     for (size_t e = 0; made && e < E; e++) t->mean[e] /= all;
@@ -169,7 +187,7 @@ static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     *t = (table){0};
     for (size_t i = 0; tokens && i < rows; i++)
         tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
-    const double *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
+    const smoe_exact *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
     bool made = tokens && table_make(t, sums, tokens, rows, r->E);
     free(tokens);
     return made;
@@ -258,23 +276,27 @@ static double information(const double *mass, size_t rows, size_t E, double *row
 }
 
 static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
-                             const char *about, const double *mass, size_t rows) {
+                             const char *about, const smoe_exact *sums, size_t rows) {
+    size_t n = rows * r->E;
     double *row = calloc(rows, sizeof *row), *expert = calloc(r->E, sizeof *expert);
-    double by_chance[DRAWS], own, other;
-    if (!row || !expert) {
+    double *mass = calloc(n, sizeof *mass), bits[1 + DRAWS], own = 0, of_experts;
+    if (!row || !expert || !mass) {
         frame->failed = true;
         goto out;
     }
-    double bits = information(mass, rows, r->E, row, expert, &own);
-    for (size_t i = 0; i < DRAWS; i++)
-        by_chance[i] = information(mass + (i + 1) * rows * r->E, rows, r->E, row, expert, &other);
-    smoe_stats chances = smoe_stats_of(by_chance, DRAWS);
-    smoe_inspect_put(r, frame, l, {"about", .text = about}, {"bits", .number = bits},
+    for (size_t draw = 0; draw <= DRAWS; draw++) {
+        for (size_t i = 0; i < n; i++) mass[i] = smoe_exact_value(sums[draw * n + i]);
+        bits[draw] = information(mass, rows, r->E, row, expert, &of_experts);
+        if (!draw) own = of_experts;
+    }
+    smoe_stats chances = smoe_stats_of(bits + 1, DRAWS);
+    smoe_inspect_put(r, frame, l, {"about", .text = about}, {"bits", .number = bits[0]},
                      {"by_chance", .number = chances.mean}, {"chance_sd", .number = chances.sd},
                      {"expert_entropy", .number = own});
 out:
     free(row);
     free(expert);
+    free(mass);
 }
 
 void smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, size_t l) {

@@ -33,10 +33,12 @@ void smoe_frames_free(smoe_frame *frames, size_t count) {
     free(frames);
 }
 
+/* Tables of a layer need no other process: the first one makes them. Those of a run may be made of
+ * further passes, which the processes divide. */
 int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
     for (size_t i = 0; i < ENTRIES; i++) {
         if ((entries[i].needs & r->has) != entries[i].needs) continue;
-        for (size_t l = 0; entries[i].of_layer && l < r->layers; l++)
+        for (size_t l = 0; entries[i].of_layer && !r->comm->rank && l < r->layers; l++)
             entries[i].of_layer(r, &frames[i], l);
         if (entries[i].of_run && entries[i].of_run(r, &frames[i], err)) return -1;
         if (smoe_frame_check(&frames[i], err)) return -1;

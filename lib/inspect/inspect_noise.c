@@ -97,10 +97,19 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
     }
 }
 
+static void changes_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    (void)r;
+    changes *c = state;
+    smoe_comm_sum_counts(comm, &c->tokens, 1);
+    smoe_comm_sum_counts(comm, c->changed, LEVELS * c->best);
+    smoe_comm_sum_counts(comm, c->lost, LEVELS * c->best);
+}
+
 const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .size = sizeof(changes),
                                            .open = changes_open,
                                            .image = changes_image,
+                                           .sum = changes_sum,
                                            .close = changes_close};
 
 void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {

@@ -109,9 +109,10 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
                      smoe_err *err) {
     (void)classes;
     smoe_inspection *r = user;
-    if (smoe_samples_predict(r, batch, logits, err)) return -1;
-    r->seen += batch->images;
-    if (r->subject.progress) r->subject.progress(r->subject.progress_user, r->seen, r->images);
+    smoe_samples_predict(r, batch, logits);
+    r->seen += (size_t)r->comm->size * r->subject.batch;
+    size_t done = r->seen < r->images ? r->seen : r->images;
+    if (r->subject.progress) r->subject.progress(r->subject.progress_user, done, r->images);
     return r->seen < r->enough ? 0 : smoe_fail(err, SMOE_STOPPED, "enough images");
 }
 
@@ -224,6 +225,9 @@ static int open_all(smoe_inspection **out, const smoe_inspect_subject *s, smoe_e
                            .images = smoe_dataset_images(s->set),
                            .enough = SIZE_MAX};
     r->first_patch = r->T - r->side * r->side;
+    r->alone = smoe_comm_alone;
+    r->comm = s->comm ? s->comm : &r->alone;
+    r->seen = (size_t)r->comm->rank * s->batch;
     return open_order(r, err) || open_views(r, err) || open_counters(r, err) ? -1 : 0;
 }
 
@@ -231,15 +235,23 @@ static int pass(smoe_inspection *r, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     if (smoe_samples_open(r, err)) return -1;
     smoe_model_watch(s->model, watch, r);
-    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, pass_over, r, &r->eval, err);
+    int status = smoe_evaluate_each(s->model, s->spec, s->set, s->batch, r->comm, NULL, pass_over,
+                                    r, &r->eval, err);
     smoe_model_watch(s->model, NULL, NULL);
     return status;
 }
 
+/* Adds what the processes have counted; each gets all of it. */
+static void sum_counters(smoe_inspection *r) {
+    for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++)
+        if (r->state[i]) counters[i / r->layers]->sum(r->state[i], r, r->comm);
+}
+
 int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
     *out = NULL;
-    if (check(s, err) || open_all(out, s, err)) return -1;
-    return pass(*out, err);
+    if (check(s, err) || open_all(out, s, err) || pass(*out, err)) return -1;
+    sum_counters(*out);
+    return smoe_samples_close(*out, err);
 }
 
 int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
@@ -254,8 +266,8 @@ int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe
     if (!r->kept) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the images that are kept");
     for (size_t i = 0; i < own.images; i++) r->kept[i] = r->order[i];
     r->subject.image = r->kept;
-    if (!pass(r, err)) return 0;
-    return r->seen >= r->enough && err->code == SMOE_STOPPED ? 0 : -1;
+    if (pass(r, err) && (r->seen < r->enough || err->code != SMOE_STOPPED)) return -1;
+    return smoe_samples_close(r, err);
 }
 
 void smoe_inspect_free(smoe_inspection *r) {
@@ -268,6 +280,7 @@ void smoe_inspect_free(smoe_inspection *r) {
     free(r->state);
     free(r->order);
     free(r->kept);
+    free(r->predicted);
     free_views(r);
     smoe_samples_free(r->sample, r->subject.images);
     free(r);

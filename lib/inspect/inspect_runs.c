@@ -35,21 +35,22 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
 
 /* ---- means of a layer ------------------------------------------------------------------------ */
 
+/* Sums of a number of each plan, weighted by its tokens. */
 typedef struct means {
-    smoe_plan_stats sum; /* each weighted by the tokens it stands for */
-    double tokens;
+    smoe_exact dispatch_max, combine_max, tokens_per_slot, slots_per_token, dropped;
+    uint64_t tokens;
 } means;
 
 static void add_plan(means *m, const smoe_plan *plan) {
     smoe_plan_stats stats;
     double tokens = (double)plan->tokens;
     smoe_plan_measure(plan, &stats);
-    m->sum.dispatch_max += tokens * stats.dispatch_max;
-    m->sum.combine_max += tokens * stats.combine_max;
-    m->sum.tokens_per_slot += tokens * stats.tokens_per_slot;
-    m->sum.slots_per_token += tokens * stats.slots_per_token;
-    m->sum.dropped += tokens * stats.dropped;
-    m->tokens += tokens;
+    smoe_exact_add(&m->dispatch_max, smoe_exact_of(tokens * stats.dispatch_max));
+    smoe_exact_add(&m->combine_max, smoe_exact_of(tokens * stats.combine_max));
+    smoe_exact_add(&m->tokens_per_slot, smoe_exact_of(tokens * stats.tokens_per_slot));
+    smoe_exact_add(&m->slots_per_token, smoe_exact_of(tokens * stats.slots_per_token));
+    smoe_exact_add(&m->dropped, smoe_exact_of(tokens * stats.dropped));
+    m->tokens += plan->tokens;
 }
 
 /* Dense plans image by image, so that it does not matter how images are batched. */
@@ -71,19 +72,33 @@ static void means_batch(void *state, const smoe_inspection *r, const smoe_plan *
     if (plan->sparse) add_plan(state, plan);
 }
 
+static void means_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    (void)r;
+    means *m = state;
+    smoe_comm_sum_exact(comm, &m->dispatch_max, 1);
+    smoe_comm_sum_exact(comm, &m->combine_max, 1);
+    smoe_comm_sum_exact(comm, &m->tokens_per_slot, 1);
+    smoe_comm_sum_exact(comm, &m->slots_per_token, 1);
+    smoe_comm_sum_exact(comm, &m->dropped, 1);
+    smoe_comm_sum_counts(comm, &m->tokens, 1);
+}
+
 const smoe_counter smoe_counter_means = {
-    .size = sizeof(means), .image = means_image, .batch = means_batch};
+    .size = sizeof(means), .image = means_image, .batch = means_batch, .sum = means_sum};
+
+static double mean(const means *m, smoe_exact sum) {
+    return smoe_exact_value(sum) / (double)m->tokens;
+}
 
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
-    const smoe_plan_stats *sum = &m->sum;
     smoe_inspect_put(
         r, frame, l,
-        {smoe_metric_name(SMOE_METRIC_DISPATCH_MAX), .number = sum->dispatch_max / m->tokens},
-        {smoe_metric_name(SMOE_METRIC_COMBINE_MAX), .number = sum->combine_max / m->tokens},
-        {smoe_metric_name(SMOE_METRIC_TOKENS_PER_SLOT), .number = sum->tokens_per_slot / m->tokens},
-        {smoe_metric_name(SMOE_METRIC_SLOTS_PER_TOKEN), .number = sum->slots_per_token / m->tokens},
-        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = sum->dropped / m->tokens});
+        {smoe_metric_name(SMOE_METRIC_DISPATCH_MAX), .number = mean(m, m->dispatch_max)},
+        {smoe_metric_name(SMOE_METRIC_COMBINE_MAX), .number = mean(m, m->combine_max)},
+        {smoe_metric_name(SMOE_METRIC_TOKENS_PER_SLOT), .number = mean(m, m->tokens_per_slot)},
+        {smoe_metric_name(SMOE_METRIC_SLOTS_PER_TOKEN), .number = mean(m, m->slots_per_token)},
+        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = mean(m, m->dropped)});
 }
 
 /* ---- over training --------------------------------------------------------------------------- */

@@ -79,7 +79,9 @@ out:
 
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) {
     r->sample = calloc(r->subject.images + 1, sizeof *r->sample);
-    if (!r->sample) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the chosen images");
+    r->predicted = calloc(r->subject.images + 1, sizeof *r->predicted);
+    if (!r->sample || !r->predicted)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the chosen images");
     for (size_t i = 0; i < r->subject.images; i++)
         if (open_sample(&r->sample[i], r, r->subject.image[i], err)) return -1;
     return 0;
@@ -108,20 +110,42 @@ size_t smoe_samples_best(const real *logit, size_t N) {
     return best;
 }
 
-static int predict(const smoe_inspection *r, smoe_sample *s, const real *logit, smoe_err *err) {
+static smoe_predicted predict(const smoe_inspection *r, const real *logit) {
+    size_t top = smoe_samples_best(logit, r->N);
     const smoe_task *task = smoe_task_of(r->subject.spec->train.loss);
-    size_t best = smoe_samples_best(logit, r->N);
-    s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
-    s->probability = task->probability(logit, r->N, best);
-    return s->prediction ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
+    return (smoe_predicted){top, task->probability(logit, r->N, top)};
 }
 
-int smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits,
-                         smoe_err *err) {
+void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits) {
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t b = 0; b < batch->images; b++)
-            if (r->sample[i].image == batch->index[b] &&
-                predict(r, &r->sample[i], logits + b * r->N, err))
-                return -1;
+            if (r->sample[i].image == batch->index[b])
+                r->predicted[i] = predict(r, logits + b * r->N);
+}
+
+/* Each image was evaluated by one process; with the others all of this is zero. */
+static void join(const smoe_inspection *r, smoe_sample_layer *layer) {
+    size_t pairs = r->T * r->E;
+    if (layer->dispatch) {
+        smoe_comm_join(r->comm, layer->dispatch, r->T * r->S * sizeof *layer->dispatch);
+        smoe_comm_join(r->comm, layer->combine, r->T * r->S * sizeof *layer->combine);
+    }
+    if (layer->gate) smoe_comm_join(r->comm, layer->gate, pairs * sizeof *layer->gate);
+    if (!layer->place) return;
+    smoe_comm_join(r->comm, layer->place, pairs * sizeof *layer->place);
+    smoe_comm_join(r->comm, &layer->places, sizeof layer->places);
+}
+
+int smoe_samples_close(smoe_inspection *r, smoe_err *err) {
+    smoe_comm_join(r->comm, r->predicted, r->subject.images * sizeof *r->predicted);
+    for (size_t i = 0; i < r->subject.images; i++)
+        for (size_t l = 0; l < r->layers; l++) join(r, &r->sample[i].layer[l]);
+    for (size_t i = 0; i < r->subject.images; i++) {
+        const char *name = smoe_dataset_class_name(r->subject.set, r->predicted[i].top);
+        r->sample[i].prediction = strdup(name);
+        r->sample[i].probability = r->predicted[i].probability;
+        if (!r->sample[i].prediction)
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
+    }
     return 0;
 }

@@ -18,7 +18,8 @@ enum { SUM_BINS = 2001, BINS_A_MEAN = 100 }; /* bin i: within half a bin of i/10
 typedef struct token_sums {
     uint64_t *count; /* [SUM_BINS] the last one without an end */
     uint64_t tokens, light, heavy, up_to_quarter, above_2;
-    double total, largest;
+    smoe_exact total;
+    double largest;
 } token_sums;
 
 static int sums_open(void *state, const smoe_inspection *r, smoe_err *err) {
@@ -41,7 +42,7 @@ static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect
         double bin = rint(sum / mean * BINS_A_MEAN);
         s->count[bin < SUM_BINS - 1 ? (size_t)bin : SUM_BINS - 1]++;
         s->tokens++;
-        s->total += sum;
+        smoe_exact_add(&s->total, smoe_exact_of(sum));
         s->light += sum < mean / 4;
         s->heavy += sum > 2 * mean;
         s->up_to_quarter += sum <= 0.25 * (1 + ROUNDING);
@@ -50,10 +51,26 @@ static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect
     }
 }
 
+static void sums_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    (void)r;
+    token_sums *s = state;
+    uint64_t counts[] = {s->tokens, s->light, s->heavy, s->up_to_quarter, s->above_2};
+    smoe_comm_sum_counts(comm, s->count, SUM_BINS);
+    smoe_comm_sum_counts(comm, counts, sizeof counts / sizeof *counts);
+    smoe_comm_sum_exact(comm, &s->total, 1);
+    smoe_comm_largest(comm, &s->largest, 1);
+    s->tokens = counts[0];
+    s->light = counts[1];
+    s->heavy = counts[2];
+    s->up_to_quarter = counts[3];
+    s->above_2 = counts[4];
+}
+
 const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
                                               .size = sizeof(token_sums),
                                               .open = sums_open,
                                               .image = sums_image,
+                                              .sum = sums_sum,
                                               .close = sums_close};
 
 void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
@@ -72,7 +89,7 @@ void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, s
 void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
     double tokens = (double)s->tokens;
-    smoe_inspect_put(r, frame, l, {"mean", .number = s->total / tokens},
+    smoe_inspect_put(r, frame, l, {"mean", .number = smoe_exact_value(s->total) / tokens},
                      {"light", .number = (double)s->light / tokens},
                      {"heavy", .number = (double)s->heavy / tokens},
                      {"largest", .number = s->largest},
@@ -101,9 +118,9 @@ enum { PERCENTILES = sizeof percentiles / sizeof *percentiles };
 typedef struct cumulative {
     size_t n, ranks, lists_an_image;
     uint64_t lists, images;
-    double *total;    /* [ranks] */
-    uint64_t *count;  /* [ranks, STEPS + 1] */
-    uint64_t *needed; /* [lists_an_image, FRACTIONS] summed over images */
+    smoe_exact *total; /* [ranks] */
+    uint64_t *count;   /* [ranks, STEPS + 1] */
+    uint64_t *needed;  /* [lists_an_image, FRACTIONS] summed over images */
 } cumulative;
 
 /* All ranks of a list of n, or RANKS of them evenly from the first to the last; counted from 0. */
@@ -129,11 +146,21 @@ static void cumulative_close(void *state) {
     free(c->needed);
 }
 
+static void cumulative_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
+    (void)r;
+    cumulative *c = state;
+    smoe_comm_sum_counts(comm, &c->lists, 1);
+    smoe_comm_sum_counts(comm, &c->images, 1);
+    smoe_comm_sum_exact(comm, c->total, c->ranks);
+    smoe_comm_sum_counts(comm, c->count, c->ranks * (STEPS + 1));
+    smoe_comm_sum_counts(comm, c->needed, c->lists_an_image * FRACTIONS);
+}
+
 static void cumulative_image(cumulative *c, const double *sums) {
     for (size_t i = 0; i < c->lists_an_image; i++, sums += c->n) {
         for (size_t k = 0; k < c->ranks; k++) {
             double sum = sums[rank_at(c, k)], step = rint(sum * STEPS);
-            c->total[k] += sum;
+            smoe_exact_add(&c->total[k], smoe_exact_of(sum));
             c->count[k * (STEPS + 1) + (step < STEPS ? (size_t)step : STEPS)]++;
         }
         size_t rank = 0;
@@ -163,7 +190,7 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
             {"run", .text = r->subject.run},
             {"block", .number = smoe_inspect_block(r, l)},
             {"rank", .number = (double)rank_at(c, k) + 1},
-            {"mean", .number = c->total[k] / (double)c->lists}};
+            {"mean", .number = smoe_exact_value(c->total[k]) / (double)c->lists}};
         for (size_t p = 0; p < PERCENTILES; p++)
             cell[4 + p] = (smoe_frame_cell){percentiles[p].column,
                                             .number = percentile(c, k, percentiles[p].permille)};
@@ -190,11 +217,13 @@ const smoe_counter smoe_counter_dispatch_sums = {.needs = SMOE_INSPECT_DENSE,
                                                  .size = sizeof(cumulative),
                                                  .open = dispatch_open,
                                                  .image = dispatch_image,
+                                                 .sum = cumulative_sum,
                                                  .close = cumulative_close};
 const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
                                                 .size = sizeof(cumulative),
                                                 .open = combine_open,
                                                 .image = combine_image,
+                                                .sum = cumulative_sum,
                                                 .close = cumulative_close};
 
 void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {

@@ -18,7 +18,8 @@
 static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_model_randomise(s->model, random);
-    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, NULL, NULL, eval, err);
+    int status = smoe_evaluate_each(s->model, s->spec, s->set, s->batch, r->comm, NULL, NULL, NULL,
+                                    eval, err);
     smoe_model_randomise(s->model, s->spec->model.moe.is_random);
     return status;
 }
@@ -136,15 +137,24 @@ static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, sm
     return 0;
 }
 
-static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
-    for (size_t from = 0, to; from < c->targets; from = to) {
+/* Passes of this process; with those of the other processes all targets have met theirs. */
+static int meet_some(const smoe_inspection *r, company *c, smoe_err *err) {
+    size_t rank = (size_t)r->comm->rank, size = (size_t)r->comm->size;
+    for (size_t from = 0, to, pass = 0; from < c->targets; from = to, pass++) {
         to = from + 1;
         if (c->target[from].size == c->group)
             while (to < c->targets && c->target[to].size == c->group &&
                    (to + 1 - from) * c->group <= r->subject.batch)
                 to++;
-        if (meet(r, c, from, to, err)) return -1;
+        if (pass % size == rank && meet(r, c, from, to, err)) return -1;
     }
+    return 0;
+}
+
+static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
+    int status = meet_some(r, c, err);
+    if (smoe_comm_agree(r->comm, status, NULL, err)) return -1;
+    smoe_comm_join(r->comm, c->target, sizeof c->target);
     return 0;
 }
 

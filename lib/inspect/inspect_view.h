@@ -44,6 +44,8 @@ typedef struct smoe_counter {
     /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
+    /* Adds what other processes have counted. */
+    void (*sum)(void *state, const smoe_inspection *r, smoe_comm *comm);
     void (*close)(void *state); /* may be NULL */
 } smoe_counter;
 
@@ -62,20 +64,28 @@ typedef enum smoe_counter_id {
     SMOE_COUNTERS
 } smoe_counter_id;
 
+/* What a model says of an image: zeros until its batch has been evaluated. */
+typedef struct smoe_predicted {
+    size_t top;
+    double probability;
+} smoe_predicted;
+
 struct smoe_inspection {
     smoe_inspect_subject subject;
-    unsigned has; /* SMOE_INSPECT_* of its routers */
+    smoe_comm *comm, alone; /* that of the subject, or `alone` */
+    unsigned has;           /* SMOE_INSPECT_* of its routers */
     size_t layers, T, E, P, S, N, side, first_patch;
     size_t images;           /* of the split */
     uint32_t *order;         /* [images] which image stands at each place of the evaluation */
     size_t enough;           /* places after which the pass ends; SIZE_MAX: all */
     size_t *kept;            /* of smoe_inspect_some: subject.image */
-    size_t seen;             /* places of the passes that are over */
+    size_t seen;             /* the place of the first image of the batch of this process */
     smoe_eval eval;          /* of the whole split */
     void **state;            /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
     smoe_inspect_view *view; /* [views] images at once */
     size_t views;
-    smoe_sample *sample; /* [subject.images] */
+    smoe_sample *sample;       /* [subject.images] */
+    smoe_predicted *predicted; /* [subject.images] */
 };
 
 /* The state of a counter in layer l. */
@@ -92,12 +102,13 @@ size_t smoe_inspect_best(const smoe_inspection *r);
 double smoe_inspect_token_row(const smoe_inspection *r, size_t token);
 double smoe_inspect_token_column(const smoe_inspection *r, size_t token);
 
-/* The images kept whole (inspect_sample.c): the layer of those among n places from r->seen on; and,
- * after a pass, what came out for them. */
+/* The images kept whole (inspect_sample.c): the layer of those among n places from r->seen on; what
+ * came out for those of a batch; and, after the pass, what other processes have of them, and names
+ * of classes. */
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
-int smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits,
-                         smoe_err *err) SMOE_MUST_CHECK;
+void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits);
+int smoe_samples_close(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 /* The class of the largest logit, the first of equal ones. */
 size_t smoe_samples_best(const real *logit, size_t N);
 void smoe_samples_free(smoe_sample *sample, size_t count);

@@ -40,8 +40,8 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
 
 /* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
  * top class is one of its labels, and its loss, in data-set order; NULL: nothing. With several
- * processes (comm; NULL: one) each evaluates its share of the batches, and all get the result; then
- * without a sink. */
+ * processes (comm; NULL: one) each evaluates its share of the batches, batch i of R processes in
+ * process i mod R, whose sink receives it, and all get the result. */
 int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                        size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
                        void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;

@@ -46,24 +46,11 @@ void smoe_routing_free(smoe_routing *r) {
     *r = (smoe_routing){0};
 }
 
-/* Exact: counts are far below 2^53. */
-static void sum_counts(smoe_comm *comm, size_t *count, size_t n) {
-    enum { MOST = 64 };
-    double x[MOST];
-    for (size_t i = 0; i < n; i += MOST) {
-        size_t some = n - i < MOST ? n - i : MOST;
-        for (size_t k = 0; k < some; k++) x[k] = (double)count[i + k];
-        smoe_comm_sum(comm, x, some);
-        for (size_t k = 0; k < some; k++) count[i + k] = (size_t)x[k];
-    }
-}
-
 void smoe_routing_sum(smoe_routing *r, smoe_comm *comm) {
-    if (comm->size == 1) return;
-    sum_counts(comm, r->tokens, r->layers);
-    sum_counts(comm, r->dropped, r->layers);
-    sum_counts(comm, r->chosen, r->layers * r->E);
-    sum_counts(comm, r->lost, r->layers * r->E);
+    smoe_comm_sum_counts(comm, r->tokens, r->layers);
+    smoe_comm_sum_counts(comm, r->dropped, r->layers);
+    smoe_comm_sum_counts(comm, r->chosen, r->layers * r->E);
+    smoe_comm_sum_counts(comm, r->lost, r->layers * r->E);
 }
 
 static double share(const smoe_routing *r, size_t layer) {

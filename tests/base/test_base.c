@@ -2,6 +2,7 @@
  * laws; the parameter table, arenas, errors, text. */
 #include "base/bf16.h"
 #include "base/clock.h"
+#include "base/exact.h"
 #include "base/param.h"
 #include "base/rng.h"
 #include "base/team.h"
@@ -390,6 +391,35 @@ static void text(void **state) {
     assert_string_equal(smoe_text_si(buf, sizeof buf, 999.9996e3, "B"), "1 MB");
 }
 
+/* ---- exact sums ------------------------------------------------------------------------------ */
+
+static smoe_exact exact_sum(const double *x, size_t n, size_t first) {
+    smoe_exact sum = {0};
+    for (size_t i = 0; i < n; i++) smoe_exact_add(&sum, smoe_exact_of(x[(first + i) % n]));
+    return sum;
+}
+
+static void exact_sums(void **state) {
+    (void)state;
+    /* Doubles lose the 1 and 2^-60 beside 2^40; here they stay, in every order. */
+    const double x[] = {0x1p39, 0x1p-60, -0x1p39, 1, -0x1p-62, 0.375};
+    enum { N = sizeof x / sizeof *x };
+    for (size_t first = 0; first < N; first++) {
+        smoe_exact sum = exact_sum(x, N, first);
+        assert_int_equal(sum.high, 1);
+        assert_int_equal(sum.low, (UINT64_C(3) << 61) + (1 << 4) - (1 << 2));
+    }
+    /* the values of single terms, negative and tiny ones too */
+    const double exact[] = {0, 1, -1, 0.1, -0.1, 0x1p-64, -0x1p-64, 123456.789, -0x1.8p-40, 0x1p40};
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        assert_true(fabs(smoe_exact_value(smoe_exact_of(exact[i])) - exact[i]) <= 0x1p-64);
+    assert_true(smoe_exact_value(smoe_exact_of(0x1p-70)) == 0);
+    assert_true(smoe_exact_value(smoe_exact_of(-0x1p-70)) == 0);
+    assert_true(smoe_exact_value(smoe_exact_of(1e300)) == SMOE_EXACT_MOST);
+    assert_true(smoe_exact_value(smoe_exact_of(-INFINITY)) == -SMOE_EXACT_MOST);
+    assert_true(smoe_exact_value(smoe_exact_of(NAN)) == SMOE_EXACT_MOST);
+}
+
 /* ---- clock, threads -------------------------------------------------------------------------- */
 
 static void clocks_and_threads(void **state) {
@@ -468,6 +498,7 @@ int main(void) {
         cmocka_unit_test(errors_that_do_not_fit),
         cmocka_unit_test(bf16),
         cmocka_unit_test(text),
+        cmocka_unit_test(exact_sums),
         cmocka_unit_test(clocks_and_threads),
         cmocka_unit_test(where_time_goes),
     };

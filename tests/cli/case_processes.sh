@@ -29,10 +29,6 @@ smoe $eval --json --logits logits1.npy --labels labels1.npy >eval1 || fail "no e
 status 0 $several 2 smoe $eval --json --logits logits2.npy --labels labels2.npy >eval2
 for f in logits labels; do cmp ${f}1.npy ${f}2.npy || fail "other $f"; done
 cmp eval1 eval2 || fail "of two processes: $(cat eval2)"
-# One of the processes inspects; the others write nothing.
-status 0 smoe inspect one -q -o seen1 >/dev/null
-status 0 $several 2 smoe inspect one -q -o seen2 >/dev/null
-for f in seen1/*.csv; do cmp "$f" "seen2/${f#*/}" || fail "inspected by two processes: $f"; done
 # Adafactor, whose step cannot be divided among processes, and the average of the weights.
 other="train.optimizer.name=adafactor train.ema=0.9"
 status 0 smoe train tiny.yaml -q -j1 -o ada1 $keys $other >/dev/null

@@ -46,6 +46,36 @@ static void sums_follow_the_tree(void **state) {
     for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums, NULL));
 }
 
+/* Integers, in more messages than one; 128 bits with a carry from the lower half. */
+static bool sums_integers(smoe_comm *c, void *user) {
+    enum { N = 3000 };
+    static uint64_t count[N];
+    static smoe_exact exact[N];
+    double large[2] = {c->rank == c->size - 1 ? 7 : 0.5, -1 - c->rank};
+    uint64_t R = (uint64_t)c->size, rank = (uint64_t)c->rank;
+    bool good = true;
+    (void)user;
+    for (size_t k = 0; k < N; k++) {
+        count[k] = k * R + rank;
+        exact[k] = (smoe_exact){UINT64_MAX - rank, k};
+    }
+    smoe_comm_sum_counts(c, count, N);
+    smoe_comm_sum_exact(c, exact, N);
+    smoe_comm_largest(c, large, 2);
+    for (size_t k = 0; k < N; k++) {
+        uint64_t ranks = R * (R - 1) / 2; /* 0 + 1 .. + R - 1 */
+        good = good && count[k] == k * R * R + ranks;
+        /* the low halves, 2^64 - 1 - rank each, are R 2^64 - R - ranks together */
+        good = good && exact[k].high == k * R + R - 1 && exact[k].low == -(R + ranks);
+    }
+    return good && large[0] == 7 && large[1] == -1;
+}
+
+static void integers_are_summed(void **state) {
+    (void)state;
+    for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums_integers, NULL));
+}
+
 /* Sums are scattered, then gathered: every process has everything. Some sizes leave some
  * processes with nothing, and some last units are short. */
 static bool scatters(smoe_comm *c, void *user) {
@@ -165,6 +195,7 @@ static void who_has_something_else_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_follow_the_tree),
+        cmocka_unit_test(integers_are_summed),
         cmocka_unit_test(what_is_scattered_and_gathered_is_the_sum),
         cmocka_unit_test(parts_are_joined_to_the_bit),
         cmocka_unit_test(ranges_are_a_partition),
