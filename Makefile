@@ -143,7 +143,7 @@ $(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
 	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
 
 # Loaded only where a tokenizer is such a model. `make SENTENCEPIECE=` builds without.
-$(OBJ)/smoe_sentencepiece.so: lib/text/pieces.cc lib/text/pieces.h $(OBJ)/flags
+$(OBJ)/smoe_sentencepiece.so: lib/text/sentencepiece.cc lib/text/sentencepiece.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
 	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
 

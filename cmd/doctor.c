@@ -8,7 +8,7 @@
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "store/env.h"
-#include "text/pieces.h"
+#include "text/sentencepiece.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -212,7 +212,7 @@ static void look_at_modules(findings *f) {
         bool global;
     } modules[] = {
         {"MPI", "mpi", SMOE_COMM_ENTRY, "libopenmpi-dev", true},
-        {"SentencePiece", "sentencepiece", SMOE_PIECES_ENTRY, "libsentencepiece-dev", false},
+        {"SentencePiece", "sentencepiece", SMOE_SENTENCEPIECE_ENTRY, "libsentencepiece-dev", false},
     };
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
         void (*function)(void);

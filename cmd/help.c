@@ -306,7 +306,7 @@ static void bash_function(FILE *out) {
     for (size_t i = 0; i < smoe_command_count; i++) {
         fprintf(out, "        %s) words='", smoe_commands[i].name);
         option_words(&smoe_commands[i], out);
-        if (smoe_commands[i].run == cmd_help) help_words(out);
+        if (!strcmp(smoe_commands[i].name, "help")) help_words(out);
         fputs("' ;;\n", out);
     }
     fputs("        esac\n"

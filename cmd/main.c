@@ -116,6 +116,16 @@ static int check_environment(smoe_err *err) {
     return 0;
 }
 
+/* The functions of the entries of smoe_commands, in the same order. The table itself has no
+ * functions, since commands such as help read it. */
+static smoe_command_run *const runs[] = {
+#define COMMAND(name, ...) cmd_##name,
+#define COMMAND_AS(id, ...) cmd_##id,
+#include "commands.def"
+#undef COMMAND
+#undef COMMAND_AS
+};
+
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     smoe_options options = {0};
     char **words =
@@ -133,7 +143,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         status = set_threads(&options, err);
         if (!status) status = check_environment(err);
         if (!status) status = check_arguments(&options, command, err);
-        if (!status) status = command->run(&options, err);
+        if (!status) status = runs[command - smoe_commands](&options, err);
     }
     smoe_options_free(&options);
     free(words);

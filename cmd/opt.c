@@ -1,6 +1,5 @@
 /* The option and command tables, and the parser that uses them; see opt.h. help.c prints them. */
 #include "opt.h"
-#include "cmd.h"
 #include "spec/spec.h"
 
 #include <ctype.h>
@@ -21,7 +20,7 @@ const size_t smoe_option_count = sizeof smoe_option_table / sizeof *smoe_option_
 const smoe_command smoe_commands[] = {
 #define COMMAND(id, ...) COMMAND_AS(id, #id, __VA_ARGS__)
 #define COMMAND_AS(id, name, arguments, fewest, most, summary, examples) \
-    {name, arguments, fewest, most, summary, examples, cmd_##id},
+    {name, arguments, fewest, most, summary, examples},
 #include "commands.def"
 #undef COMMAND
 #undef COMMAND_AS
@@ -88,7 +87,7 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
 /* help and version use neither a spec nor a model, so most options would have no meaning for
  * them. */
 static bool speaks_of_itself(const smoe_command *command) {
-    return command->run == cmd_help || command->run == cmd_version;
+    return !strcmp(command->name, "help") || !strcmp(command->name, "version");
 }
 
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {

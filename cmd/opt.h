@@ -52,7 +52,6 @@ typedef struct smoe_command {
     const char *name, *arguments;
     size_t fewest, most;
     const char *summary, *examples;
-    smoe_command_run *run;
 } smoe_command;
 
 extern const smoe_option smoe_option_table[];

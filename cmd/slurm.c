@@ -1,10 +1,9 @@
 /* smoe sweep --slurm; see slurm.h. */
 #include "slurm.h"
-#include "trials.h"
+#include "trial_cost.h"
 #include "cmd.h"
 #include "base/file.h"
 #include "base/threads.h"
-#include "bench/cost.h"
 
 #include <limits.h>
 #include <math.h>
@@ -26,7 +25,7 @@ static int bytes_of(double *bytes, const smoe_trial *trial, const smoe_options *
     smoe_spec spec = {0};
     smoe_cost cost = {0};
     size_t classes;
-    int status = smoe_trials_cost(&spec, &classes, &cost, trial, options, err);
+    int status = smoe_trial_cost(&spec, &classes, &cost, trial, options, err);
     *bytes = smoe_cost_bytes(&cost);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);

@@ -7,7 +7,6 @@
 
 #include "opt.h"
 #include "table.h"
-#include "bench/cost.h"
 #include "sweep/results.h"
 #include "sweep/sweep.h"
 
@@ -61,10 +60,6 @@ void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep);
 /* The state of each trial: --status. */
 int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
-
-/* The spec of a trial, its classes and its cost; the caller frees both, also on failure. */
-int smoe_trials_cost(smoe_spec *spec, size_t *classes, smoe_cost *cost, const smoe_trial *trial,
-                     const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The cost of each trial, with a short measurement of its step: --dry-run. */
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,

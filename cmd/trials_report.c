@@ -2,6 +2,7 @@
 #include "trials.h"
 #include "cmd.h"
 #include "table.h"
+#include "trial_cost.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
@@ -61,7 +62,6 @@ static json_t *results_json(const smoe_results *r) {
     return value;
 }
 
-/* "experts", or "at capacity" of evaluations. */
 /* One row per group: its settings, its results, and how many of its cells are done. */
 static int print_groups(const smoe_results *r, const smoe_options *options, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
@@ -259,21 +259,12 @@ int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options, smo
 
 /* ---- the estimate ---------------------------------------------------------------------------- */
 
-int smoe_trials_cost(smoe_spec *spec, size_t *classes, smoe_cost *cost, const smoe_trial *trial,
-                     const smoe_options *options, smoe_err *err) {
-    size_t given = options->classes ? (size_t)options->classes : 0;
-    if (smoe_spec_parse(spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err) ||
-        smoe_cmd_classes(spec, given, true, classes, err))
-        return -1;
-    return smoe_cost_estimate(cost, spec, *classes, NULL, err);
-}
-
 static int estimate_trial(smoe_estimate *e, smoe_estimator *by, const smoe_trial *trial,
                           const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     smoe_cost cost = {0};
     size_t classes;
-    int status = smoe_trials_cost(&spec, &classes, &cost, trial, options, err);
+    int status = smoe_trial_cost(&spec, &classes, &cost, trial, options, err);
     if (!status) status = smoe_estimate_make(e, by, &spec, classes, &cost, err);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);

@@ -52,22 +52,23 @@ grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.
 verdict "layers of the model in base/ and math/"
 
 # The same within a room: a file and its header count as one, and no chain of includes leads back to its start.
-rooms=$(ls lib/*/*.c | sed 's,/[^/]*$,,; s,^lib/,,' | sort -u)
+rooms=$(ls lib/*/*.c cmd/*.c | sed 's,/[^/]*$,,' | sort -u)
 for room in $rooms; do
-    awk -v room="$room/" '
+    awk -v room="${room#lib/}/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
         /^#include "/ {
             there = $2; gsub(/"/, "", there)
-            if (index(there, room) == 1 && there !~ /\.def$/ && stem(there) != stem(FILENAME))
+            inside = index(there, room) == 1 || there !~ /\//
+            if (inside && there !~ /\.def$/ && stem(there) != stem(FILENAME))
                 print stem(FILENAME), stem(there)
-        }' lib/$room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+        }' $room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,$room: ,"
 done >"$out"
 verdict "files that include each other in a circle"
 
 # And of calls and tables, as the linker sees them: the objects of the files that are there, those of a kernel as one.
 if [ -f build/release/libsmoe.a ]; then
     for room in $rooms; do
-        nm -A $(ls lib/$room/*.c | sed 's,^,build/release/,; s,c$,*o,') 2>/dev/null | awk '
+        nm -A $(ls $room/*.c | sed 's,^,build/release/,; s,c$,*o,') 2>/dev/null | awk '
             {
                 file = $0
                 sub(/:.*/, "", file); gsub(/.*\/|\..*/, "", file)
@@ -80,7 +81,7 @@ if [ -f build/release/libsmoe.a ]; then
                     split(use, word)
                     if (word[2] in home && home[word[2]] != word[1]) print word[1], home[word[2]]
                 }
-            }' | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+            }' | tsort 2>&1 >/dev/null | sed "s,^,$room: ,"
     done >"$out"
     verdict "files that call each other in a circle"
 else

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
-#include "draw/png.h"
+#include "draw/encode_png.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static int paint(const sheet *s, const char *path, smoe_err *err) {
     if (!status) memset(out.pixel, 255, out.width * out.height * 3);
     for (size_t row = 0; row < s->rows && !status; row++)
         status = paint_row(&out, s, row, &picture, &work, err);
-    if (!status) status = smoe_png_write(&out, path, err);
+    if (!status) status = smoe_encode_png_write(&out, path, err);
     smoe_image_free(&out);
     smoe_image_free(&picture);
     smoe_image_free(&work);

@@ -3,7 +3,7 @@
 #include "draw/overlay.h"
 #include "base/file.h"
 #include "draw/overlay_figure.h"
-#include "draw/png.h"
+#include "draw/encode_png.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -237,7 +237,7 @@ static int write_sheet(const sheet *sh, size_t scale, size_t gap, size_t above, 
                        smoe_err *err) {
     smoe_image out;
     int status = paint_sheet(&out, sh, scale, gap, above, err);
-    if (!status) status = smoe_png_write(&out, path, err);
+    if (!status) status = smoe_encode_png_write(&out, path, err);
     smoe_image_free(&out);
     return status;
 }
@@ -424,7 +424,7 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
         fill_sheet(&sh, l, &w, chosen, choose(&w, chosen), "", &tiles);
         status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
     }
-    if (!status) status = smoe_png_encode(&out, png, size, err);
+    if (!status) status = smoe_encode_png(&out, png, size, err);
     *width = out.width;
     *height = out.height;
     smoe_frame_free(&tiles);

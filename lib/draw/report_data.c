@@ -17,7 +17,7 @@
 #include "draw/figures.h"
 #include "draw/script.h"
 #include "draw/overlay.h"
-#include "draw/png.h"
+#include "draw/encode_png.h"
 #include "draw/report.h"
 #include "draw/words.h"
 
@@ -164,7 +164,7 @@ static int put_picture(FILE *out, const smoe_sample *s, smoe_err *err) {
     uint8_t *bytes = NULL;
     size_t size;
     int status = smoe_overlay_picture(s, &image, err);
-    if (!status) status = smoe_png_encode(&image, &bytes, &size, err);
+    if (!status) status = smoe_encode_png(&image, &bytes, &size, err);
     if (!status) {
         fputs(",\"png\":\"", out);
         put_base64(out, bytes, size);

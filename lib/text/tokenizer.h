@@ -56,7 +56,7 @@ int smoe_tokenizer_open_bytes(smoe_tokenizer **tokenizer, smoe_err *err) SMOE_MU
 /* From files, which messages name by path. */
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path,
                             smoe_err *err) SMOE_MUST_CHECK;
-int smoe_tokenizer_open_pieces(smoe_tokenizer **tokenizer, const char *path,
-                               smoe_err *err) SMOE_MUST_CHECK;
+int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *path,
+                                      smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -3,7 +3,7 @@
 #include "approx.h"
 #include "data/decode.h"
 #include "draw/overlay.h"
-#include "draw/png.h"
+#include "draw/encode_png.h"
 #include "sample_tables.h"
 #include "scratch.h"
 
@@ -37,7 +37,7 @@ static void test_png(void **state) {
         smoe_err err = {0};
         assert_int_equal(smoe_image_shape(&in, 7, 5, channels, &err), 0);
         for (size_t i = 0; i < 35 * channels; i++) in.pixel[i] = (uint8_t)(i * 37);
-        assert_int_equal(smoe_png_write(&in, scratch_path(&s, path, "a.png"), &err), 0);
+        assert_int_equal(smoe_encode_png_write(&in, scratch_path(&s, path, "a.png"), &err), 0);
         read_png(&out, path, channels);
         assert_int_equal(out.width, 7);
         assert_int_equal(out.height, 5);
@@ -47,7 +47,7 @@ static void test_png(void **state) {
     }
     smoe_err err = {0};
     smoe_image one = {.width = 1, .height = 1, .channels = 1, .pixel = (uint8_t[]){9}};
-    assert_int_equal(smoe_png_write(&one, "/nowhere/a.png", &err), -1);
+    assert_int_equal(smoe_encode_png_write(&one, "/nowhere/a.png", &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "/nowhere/a.png"));
     scratch_remove(&s);

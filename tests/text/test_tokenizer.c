@@ -171,7 +171,7 @@ static void wrong_merges(void **state) {
  * circle", with the rule "identity" for characters and at most 60 pieces; the ids are those of
  * its Python package. */
 static void sentence_pieces(void **state) {
-    smoe_spec spec = {.text = {.tokenizer = (char *)"tests/text/pieces/tiny.model"}};
+    smoe_spec spec = {.text = {.tokenizer = (char *)"tests/text/sentencepiece/tiny.model"}};
     smoe_err err = {0};
     smoe_tokenizer *t;
     if (smoe_tokenizer_open(&t, &spec, &err)) {
@@ -185,14 +185,14 @@ static void sentence_pieces(void **state) {
     IDS(t, "zebra", 1, 41, 0, 40, 31, 37, 38, 2);
     IDS(t, "", 1, 2);
     smoe_tokenizer_free(t);
-    t = opened("tests/text/pieces/nobos.model");
+    t = opened("tests/text/sentencepiece/nobos.model");
     IDS(t, "a red circle above", 9, 38, 4, 54, 35, 9, 36, 37, 1);
     IDS(t, "", 1);
     uint32_t ids[4];
     assert_int_equal(smoe_tokenizer_encode(t, ids, 4, "a red circle above"), 4);
     assert_int_equal(ids[3], 1);
     smoe_tokenizer_free(t);
-    spec.text.tokenizer = (char *)"tests/text/pieces/noeos.model";
+    spec.text.tokenizer = (char *)"tests/text/sentencepiece/noeos.model";
     assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
     assert_non_null(strstr(err.text, "no end token"));
     char path[SCRATCH_PATH];

@@ -1,14 +1,14 @@
 /* Pictures as PNG files: grey or RGB, 8 bits per channel. */
-#ifndef SMOE_PNG_H
-#define SMOE_PNG_H
+#ifndef SMOE_ENCODE_PNG_H
+#define SMOE_ENCODE_PNG_H
 
 #include "data/image.h"
 
 /* The bytes of a PNG file in fresh memory. Fails with SMOE_RUNTIME. */
-int smoe_png_encode(const smoe_image *image, uint8_t **bytes, size_t *size,
+int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* Writes the file at path, completely or not at all. */
-int smoe_png_write(const smoe_image *image, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

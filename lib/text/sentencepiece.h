@@ -1,9 +1,9 @@
 /*
  * What the module smoe_sentencepiece.so offers: SentencePiece models, which are read by a library
- * in C++. One file in C++ (pieces.cc) behind functions of C.
+ * in C++. One file in C++ (sentencepiece.cc) behind functions of C.
  */
-#ifndef SMOE_PIECES_H
-#define SMOE_PIECES_H
+#ifndef SMOE_SENTENCEPIECE_H
+#define SMOE_SENTENCEPIECE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-typedef struct smoe_pieces {
+typedef struct smoe_sentencepiece {
     void *model;
     size_t vocabulary;
     int start, end; /* ids; negative where the model has none */
@@ -21,11 +21,12 @@ typedef struct smoe_pieces {
     int (*encode)(void *model, uint32_t *ids, size_t room, size_t *count, const char *text,
                   size_t n);
     void (*free)(void *model);
-} smoe_pieces;
+} smoe_sentencepiece;
 
 /* Opens a model file; -1 with what is wrong in problem [size]. */
-typedef int smoe_pieces_open(smoe_pieces *pieces, const char *path, char *problem, size_t size);
-#define SMOE_PIECES_ENTRY "smoe_pieces_open_model"
+typedef int smoe_sentencepiece_open(smoe_sentencepiece *pieces, const char *path, char *problem,
+                                    size_t size);
+#define SMOE_SENTENCEPIECE_ENTRY "smoe_sentencepiece_open_model"
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,12 @@
 /* PNG files through libpng's simplified interface. */
-#include "draw/png.h"
+#include "draw/encode_png.h"
 #include "base/file.h"
 
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>
 
-int smoe_png_encode(const smoe_image *image, uint8_t **bytes, size_t *size, smoe_err *err) {
+int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe_err *err) {
     png_image png;
     memset(&png, 0, sizeof png);
     png.version = PNG_IMAGE_VERSION;
@@ -26,10 +26,10 @@ int smoe_png_encode(const smoe_image *image, uint8_t **bytes, size_t *size, smoe
     return 0;
 }
 
-int smoe_png_write(const smoe_image *image, const char *path, smoe_err *err) {
+int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) {
     uint8_t *bytes;
     size_t size;
-    if (smoe_png_encode(image, &bytes, &size, err)) return smoe_fail_prefix(err, "%s", path);
+    if (smoe_encode_png(image, &bytes, &size, err)) return smoe_fail_prefix(err, "%s", path);
     int status = smoe_file_write(path, bytes, size, err);
     free(bytes);
     return status;

@@ -1,6 +1,6 @@
-/* Texts to pieces by a SentencePiece model, in a module of its own; see pieces.h. */
+/* Texts to pieces by a SentencePiece model, in a module of its own; see sentencepiece.h. */
 #include "base/module.h"
-#include "text/pieces.h"
+#include "text/sentencepiece.h"
 #include "text/tokenizer.h"
 
 #include <errno.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct pieces_tokenizer {
+typedef struct sentencepiece_tokenizer {
     smoe_tokenizer base;
-    smoe_pieces pieces;
-} pieces_tokenizer;
+    smoe_sentencepiece pieces;
+} sentencepiece_tokenizer;
 
 static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
-    const smoe_pieces *p = &((const pieces_tokenizer *)t)->pieces;
+    const smoe_sentencepiece *p = &((const sentencepiece_tokenizer *)t)->pieces;
     size_t count;
     if (p->encode(p->model, ids->id + ids->count, ids->room - ids->count, &count, text,
                   strnlen(text, SMOE_CAPTION - 1)))
@@ -23,8 +23,8 @@ static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *te
     return true;
 }
 
-static void pieces_free(smoe_tokenizer *t) {
-    const smoe_pieces *p = &((pieces_tokenizer *)t)->pieces;
+static void sentencepiece_free(smoe_tokenizer *t) {
+    const smoe_sentencepiece *p = &((sentencepiece_tokenizer *)t)->pieces;
     p->free(p->model);
 }
 
@@ -37,13 +37,13 @@ static int check_file(const char *path, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "%s: %s", path, file && !code ? "empty" : strerror(code));
 }
 
-int smoe_tokenizer_open_pieces(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
-    static const smoe_tokenizer_type type = {.encode = encode, .free = pieces_free};
+int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
+    static const smoe_tokenizer_type type = {.encode = encode, .free = sentencepiece_free};
     char problem[256] = "";
     void (*entry)(void);
     errno = 0;
     if (check_file(path, err)) return -1;
-    switch (smoe_module_load("sentencepiece", SMOE_PIECES_ENTRY, false, &entry, err)) {
+    switch (smoe_module_load("sentencepiece", SMOE_SENTENCEPIECE_ENTRY, false, &entry, err)) {
     case SMOE_MODULE_BROKEN: return -1;
     case SMOE_MODULE_MISSING:
         return smoe_fail(err, SMOE_USAGE,
@@ -52,13 +52,13 @@ int smoe_tokenizer_open_pieces(smoe_tokenizer **tokenizer, const char *path, smo
                          path);
     case SMOE_MODULE_HERE: break;
     }
-    pieces_tokenizer *t = calloc(1, sizeof *t);
+    sentencepiece_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for a tokenizer", path);
-    if (((smoe_pieces_open *)entry)(&t->pieces, path, problem, sizeof problem)) {
+    if (((smoe_sentencepiece_open *)entry)(&t->pieces, path, problem, sizeof problem)) {
         free(t);
         return smoe_fail(err, SMOE_DATA, "%s: not a SentencePiece model: %s", path, problem);
     }
-    const smoe_pieces *p = &t->pieces;
+    const smoe_sentencepiece *p = &t->pieces;
     t->base = (smoe_tokenizer){.type = &type,
                                .vocabulary = p->vocabulary,
                                .start = p->start < 0 ? SMOE_NO_TOKEN : (uint32_t)p->start,

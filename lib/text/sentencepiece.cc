@@ -1,5 +1,5 @@
-/* SentencePiece models; see pieces.h. The library is in C++ and has no other interface. */
-#include "text/pieces.h"
+/* SentencePiece models; see sentencepiece.h. The library is in C++ and has no other interface. */
+#include "text/sentencepiece.h"
 
 #include <cstdio>
 #include <exception>
@@ -31,7 +31,7 @@ void close_model(void *model) {
 
 } // namespace
 
-extern "C" int smoe_pieces_open_model(smoe_pieces *pieces, const char *path, char *problem,
+extern "C" int smoe_sentencepiece_open_model(smoe_sentencepiece *pieces, const char *path, char *problem,
                                       size_t size) {
     try {
         auto model = std::make_unique<SentencePieceProcessor>();
@@ -40,7 +40,7 @@ extern "C" int smoe_pieces_open_model(smoe_pieces *pieces, const char *path, cha
             std::snprintf(problem, size, "%s", status.message());
             return -1;
         }
-        *pieces = smoe_pieces{nullptr,         static_cast<size_t>(model->GetPieceSize()),
+        *pieces = smoe_sentencepiece{nullptr,         static_cast<size_t>(model->GetPieceSize()),
                               model->bos_id(), model->eos_id(),
                               encode,          close_model};
         pieces->model = model.release();
