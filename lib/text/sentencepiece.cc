@@ -31,8 +31,8 @@ void close_model(void *model) {
 
 } // namespace
 
-extern "C" int smoe_sentencepiece_open_model(smoe_sentencepiece *pieces, const char *path, char *problem,
-                                      size_t size) {
+extern "C" int smoe_sentencepiece_open_model(smoe_sentencepiece *pieces, const char *path,
+                                             char *problem, size_t size) {
     try {
         auto model = std::make_unique<SentencePieceProcessor>();
         const auto status = model->Load(path);
