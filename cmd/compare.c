@@ -221,9 +221,7 @@ static char *sentence(void (*put)(FILE *, const comparison *), const comparison 
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     put(out, c);
-    if (!fclose(out)) return text;
-    free(text);
-    return NULL;
+    return smoe_file_text(out, &text);
 }
 
 static int write_page(const comparison *c, size_t pairs, const side *sides, const smoe_frame *seeds,

@@ -1,6 +1,7 @@
 /* The provenance of a page; see origin.h. */
 #include "origin.h"
 #include "store/env.h"
+#include "base/file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,7 @@ static char *command_of(const json_t *env) {
     if (!out) return NULL;
     json_array_foreach(json_object_get(env, "argv"), i, word)
         fprintf(out, "%s%s", i ? " " : "", json_string_value(word) ? json_string_value(word) : "");
-    if (!fclose(out)) return line;
-    free(line);
-    return NULL;
+    return smoe_file_text(out, &line);
 }
 
 static const char *text_of(const json_t *env, const char *name) {
@@ -59,7 +58,7 @@ static char *yaml_of(const smoe_spec *spec) {
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     int status = smoe_spec_write_yaml(spec, out, false);
-    if (!fclose(out) && !status) return text;
+    if (smoe_file_text(out, &text) && !status) return text;
     free(text);
     return NULL;
 }

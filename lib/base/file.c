@@ -367,3 +367,12 @@ int smoe_file_sweep(const char *folder, smoe_err *err) {
 int smoe_file_sweep_dead(const char *folder, smoe_err *err) {
     return sweep(folder, true, err);
 }
+
+char *smoe_file_text(FILE *out, char **text) {
+    /* A write that finds no memory is not reported by fclose, should a later one find some. */
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (bad) free(*text);
+    if (bad) *text = NULL;
+    return *text;
+}

@@ -1,6 +1,7 @@
 /* JSON as text; see json.h. */
 #include "base/json.h"
 #include "base/base.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -85,10 +86,7 @@ char *smoe_json_dump(const json_t *value, int indent) {
     void *locale = smoe_locale_enter();
     put_json(out, value, indent, 0);
     smoe_locale_leave(locale);
-    /* A write that finds no memory is not reported by fclose, should a later one find some. */
-    bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
-    if (!bad && text && strlen(text) == size) return text;
+    if (smoe_file_text(out, &text) && strlen(text) == size) return text;
     free(text);
     return NULL;
 }

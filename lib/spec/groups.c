@@ -1,5 +1,6 @@
 /* train.optimizer.groups: a list of mappings, read, written and looked up; see schema.h. */
 #include "spec/events.h"
+#include "base/file.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -170,11 +171,7 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
         fputs(g->frozen ? ", frozen: true}" : "}", out);
     }
     putc(']', out);
-    bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
-    if (!bad) return text;
-    free(text);
-    return NULL;
+    return smoe_file_text(out, &text);
 }
 
 json_t *smoe_groups_json(const smoe_groups *groups) {

@@ -1,5 +1,6 @@
 /* eval.zeroshot: a list of templates, each with a place {} for the name of a class. */
 #include "spec/events.h"
+#include "base/file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,11 +57,7 @@ char *smoe_prompts_yaml(const smoe_prompts *prompts) {
         smoe_value_put_quoted(out, prompts->text[i]);
     }
     fputs(prompts->count ? "]" : "[]", out);
-    bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
-    if (!bad) return text;
-    free(text);
-    return NULL;
+    return smoe_file_text(out, &text);
 }
 
 json_t *smoe_prompts_json(const smoe_prompts *prompts) {

@@ -1,6 +1,7 @@
 /* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
  * dimension is the classes, the positions, the experts and the slots. */
 #include "tensors/init_map.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -288,7 +289,6 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
     smoe_init_source *source = calloc(params->count + 1, sizeof *source);
     char *text = NULL;
     FILE *out = name && source ? open_memstream(&text, &size) : NULL;
-    bool failed = !out;
     if (out) {
         for (size_t i = 0; i < params->count; i++) {
             source[i] = smoe_init_map_source(&from, &params->param[i], params->param[i].name);
@@ -300,11 +300,9 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
         params_put(out, "; copied into each expert: ", params, source, SMOE_WAY_COPIED, name);
         params_put(out, "; initialised: ", params, source, SMOE_WAY_FRESH, name);
         unused_put(out, &from, source, name);
-        failed = fclose(out);
+        smoe_file_text(out, &text);
     }
     free(name);
     free(source);
-    if (!failed) return text;
-    free(text);
-    return NULL;
+    return text;
 }

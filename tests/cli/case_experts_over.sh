@@ -1,10 +1,7 @@
 # Experts divided over processes (train.experts_over): every router gives the bits of one process with all experts, and
 # checkpoints do not depend on where an expert was.
 . "$ROOT/tests/cli/lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun"
-[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: only for tests.
-several="mpirun --oversubscribe --allow-run-as-root -n"
+needs_mpi
 # Tensors of more than one unit of the norm, with units divided among several processes; clipping, so that the norm matters;
 # evaluation batches of which the processes have different numbers.
 base="train.pieces=4 data.test_size=60 train.steps=6 train.eval_every=3 train.checkpoint_every=0 model.width=64 model.mlp=256
@@ -14,7 +11,7 @@ train.optimizer.clip=0.01 eval.batch_size=7"
 same_bits() {
     rm -rf one four
     status 0 smoe train tiny.yaml -q -j1 -o one $base "$@" >/dev/null
-    status 0 $several 4 smoe train tiny.yaml -q -j1 -o four $base "$@" train.experts_over=all >/dev/null
+    status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o four $base "$@" train.experts_over=all >/dev/null
     same_run one four
 }
 
@@ -26,7 +23,7 @@ for router in $routers; do
     case $router in # two processes with two threads each, for one router of each family
     soft | tokens-choice | experts-choice)
         rm -rf two
-        status 0 $several 2 smoe train tiny.yaml -q -j2 -o two $base model.moe.router="$router" model.moe.experts=6 model.moe.expert_dropout=0.1 \
+        status 0 $several -n 2 smoe train tiny.yaml -q -j2 -o two $base model.moe.router="$router" model.moe.experts=6 model.moe.expert_dropout=0.1 \
             train.experts_over=2 >/dev/null
         same_run one two
         ;;
@@ -39,7 +36,7 @@ same_bits model.moe.experts=8 train.optimizer.name=adafactor train.ema=0.9 eval.
 cmp one/ckpt/latest/ema.safetensors four/ckpt/latest/ema.safetensors || fail "another average"
 rm -rf one
 status 0 smoe train tiny.yaml -q -j1 -o one $base train.shard_bytes=200000 'train.optimizer.groups=[{match: "*experts.fc1*", frozen: true}]' >/dev/null
-status 0 $several 4 smoe train tiny.yaml -q -j1 -o frozen $base train.experts_over=2 train.shard_bytes=200000 'train.optimizer.groups=[{match: "*experts.fc1*", frozen: true}]' >/dev/null
+status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o frozen $base train.experts_over=2 train.shard_bytes=200000 'train.optimizer.groups=[{match: "*experts.fc1*", frozen: true}]' >/dev/null
 for f in one/ckpt/latest/*; do cmp "$f" "frozen/ckpt/latest/${f##*/}" || fail "another $f"; done
 [ "$(ls one/ckpt/latest | wc -l)" -gt 4 ] || fail "one file only: $(ls one/ckpt/latest)"
 
@@ -47,17 +44,17 @@ for f in one/ckpt/latest/*; do cmp "$f" "frozen/ckpt/latest/${f##*/}" || fail "a
 status 0 smoe train tiny.yaml -q -j1 -o dense train.steps=2 model.width=64 model.mlp=256 model.moe.layers=none >/dev/null
 up="--init dense --upcycle --upcycle-noise 0.1 $base train.steps=2"
 status 0 smoe train tiny.yaml -q -j1 -o copied1 $up >/dev/null
-status 0 $several 2 smoe train tiny.yaml -q -j1 -o copied2 $up train.experts_over=2 >/dev/null
+status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o copied2 $up train.experts_over=2 >/dev/null
 same_run copied1 copied2
 
 # Resumed with other numbers of processes, with experts divided or not: the same run.
 keys="$base train.checkpoint_every=2 train.eval_every=2 train.pieces=8 train.schedule.name=constant"
 status 0 smoe train tiny.yaml -q -j2 -o whole $keys train.steps=12 >/dev/null
-status 0 $several 4 smoe train tiny.yaml -q -j1 -o parts $keys train.steps=2 train.experts_over=4 >/dev/null
-status 0 $several 2 smoe train --resume parts -q -j2 train.steps=4 >/dev/null
+status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o parts $keys train.steps=2 train.experts_over=4 >/dev/null
+status 0 $several -n 2 smoe train --resume parts -q -j2 train.steps=4 >/dev/null
 status 0 smoe train --resume parts -q -j1 train.steps=6 >/dev/null
-status 0 $several 4 smoe train --resume parts -q -j1 train.steps=8 train.experts_over=1 >/dev/null
-status 0 $several 8 smoe train --resume parts -q -j1 train.steps=12 train.experts_over=2 >/dev/null
+status 0 $several -n 4 smoe train --resume parts -q -j1 train.steps=8 train.experts_over=1 >/dev/null
+status 0 $several -n 8 smoe train --resume parts -q -j1 train.steps=12 train.experts_over=2 >/dev/null
 same_run whole parts
 status 0 smoe verify parts -q >/dev/null
 
@@ -65,7 +62,7 @@ status 0 smoe verify parts -q >/dev/null
 quiet="train.pieces=4 train.log_every=6 train.steps=6 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
 for over in 2 4; do
     rm -rf counted
-    status 0 $several 4 smoe train tiny.yaml -q -j1 -o counted $quiet train.experts_over=$over >/dev/null
+    status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o counted $quiet train.experts_over=$over >/dev/null
     smoe cost tiny.yaml --json --processes 4 $quiet train.experts_over=$over | tr -d ' \n' >costs
     for kind in weights gradients; do
         # process 0 does not always send most

@@ -1,9 +1,6 @@
 # Several processes divide the images that they inspect: the same files as one process writes, byte for byte.
 . "$ROOT/tests/cli/lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun"
-[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: only for tests.
-several="mpirun --oversubscribe --allow-run-as-root -n"
+needs_mpi
 
 # Nine batches, the last one short: two processes do not have equally many, and of eight one gets two.
 keys="eval.batch_size=7"
@@ -13,7 +10,7 @@ for router in soft tokens-choice; do
     status 0 smoe train tiny.yaml -q -j1 -o $router $own data.test_size=60 train.steps=6 >/dev/null
     further="--random-routers --exchange-experts"
     status 0 smoe inspect $router -q -j1 -o one -f $further --dump-routing one.npy $keys >out1
-    status 0 $several 2 smoe inspect $router -q -j1 -o two -f $further --dump-routing two.npy $keys >out2
+    status 0 $several -n 2 smoe inspect $router -q -j1 -o two -f $further --dump-routing two.npy $keys >out2
     same_page one two || fail "$router: other reports"
     rm one/report.html two/report.html
     diff -r one two >/dev/null || fail "$router: other files: $(diff -rq one two)"
@@ -22,7 +19,7 @@ for router in soft tokens-choice; do
     [ "$(sed -e 's/two/one/g' -e "s/$(printf '\033')\[[01]m//g" out2 | tr -d '\r')" = "$(cat out1)" ] || fail "$router: of two processes: $(cat out2)"
     status 0 smoe inspect $router -q -j2 --json $keys >one.json
     for n in 4 8; do
-        status 0 $several $n smoe inspect $router -q -j1 --json $keys >several.json
+        status 0 $several -n $n smoe inspect $router -q -j1 --json $keys >several.json
         cmp one.json several.json || fail "$router: other numbers of $n processes"
     done
 done
@@ -37,12 +34,12 @@ for part in here there; do
 done
 status 0 smoe train tiny.yaml -q -j1 -o photos data.source=image-folder data.limit=0 data.holdout=0.5 data.path=here train.steps=1 >/dev/null
 for class in ape bee; do for i in 0 1 2 3 4 5 6 7 8 9; do echo damaged >there/$class/$i.png; done; done
-$several 1 smoe inspect photos -q -j1 -o bad eval.batch_size=4 data.path=here : -n 1 smoe inspect photos -q -j1 -o bad eval.batch_size=4 data.path=there 2>err
+$several -n 1 smoe inspect photos -q -j1 -o bad eval.batch_size=4 data.path=here : -n 1 smoe inspect photos -q -j1 -o bad eval.batch_size=4 data.path=there 2>err
 got=$?
 [ $got -eq 3 ] || fail "status $got with damaged data: $(cat err)"
 [ "$(grep -c 'smoe inspect: process 1 of 2 on .*there/' err)" -eq 1 ] && ! grep -q 'process 0 of 2' err || fail "with damaged data: $(cat err)"
 [ ! -e bad ] || fail "a failed inspection wrote files"
-$several 2 smoe inspect soft -q --images 60 2>err
+$several -n 2 smoe inspect soft -q --images 60 2>err
 got=$?
 [ $got -eq 2 ] || fail "status $got for an image that is not there: $(cat err)"
 [ "$(grep -c 'no image 60' err)" -eq 1 ] || fail "not one message: $(cat err)"

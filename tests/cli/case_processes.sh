@@ -1,23 +1,20 @@
 # Several processes train together under mpirun: the same bits as one process, and any number may resume; a failure of one
 # ends all.
 . "$ROOT/tests/cli/lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun"
-[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: only for tests.
-several="mpirun --oversubscribe --allow-run-as-root -n"
+needs_mpi
 # one_of PID: a process of the mpirun PID
 . "$ROOT/tests/support/children.sh"
 one_of() { children_of "$1" | tail -n 1; } # of the processes that mpirun has started
 keys="train.pieces=4 data.test_size=60 model.dropout=0.1 data.augment.mixup=0.5"
 status 0 smoe train tiny.yaml -q -j1 -o one $keys >one.out
-status 0 $several 2 smoe train tiny.yaml -q -j1 -o two $keys >two.out
+status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o two $keys >two.out
 same_run one two
 sed s/one/two/ one.out | cmp - two.out || fail "of two processes: $(cat two.out)"
 [ "$(grep -c resumed two/log.txt)" -eq 0 ] && [ "$(cut -c1-4 two/STATUS)" = "done" ] || fail "STATUS is $(cat two/STATUS)"
 cmp one/outcomes.npy two/outcomes.npy || fail "other outcomes"
 # The bytes sent are those that smoe cost states: 24 steps, of which only the last is logged.
 quiet="train.pieces=4 train.log_every=24 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
-status 0 $several 2 smoe train tiny.yaml -q -j1 -o counted $quiet >/dev/null
+status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o counted $quiet >/dev/null
 smoe cost tiny.yaml --json --processes 2 $quiet | tr -d ' \n' |
     sed 's/.*"sent_per_step":{"gradients":{"bytes":\([0-9]*\),"messages":\([0-9]*\)}.*/\1 \2/' >costs
 read -r bytes messages <costs
@@ -26,13 +23,13 @@ grep -q "gradients: $((24 * bytes)) bytes in $((24 * messages)) messages," count
 # Evaluation: the same numbers and files, with logits; batches of 7 leave a short one.
 eval="eval one -q eval.batch_size=7 eval.fewshot.shots=[1]"
 smoe $eval --json --logits logits1.npy --labels labels1.npy >eval1 || fail "no evaluation"
-status 0 $several 2 smoe $eval --json --logits logits2.npy --labels labels2.npy >eval2
+status 0 $several -n 2 smoe $eval --json --logits logits2.npy --labels labels2.npy >eval2
 for f in logits labels; do cmp ${f}1.npy ${f}2.npy || fail "other $f"; done
 cmp eval1 eval2 || fail "of two processes: $(cat eval2)"
 # Adafactor, whose step cannot be divided among processes, and the average of the weights.
 other="train.optimizer.name=adafactor train.ema=0.9"
 status 0 smoe train tiny.yaml -q -j1 -o ada1 $keys $other >/dev/null
-status 0 $several 2 smoe train tiny.yaml -q -j1 -o ada2 $keys $other >/dev/null
+status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o ada2 $keys $other >/dev/null
 same_run ada1 ada2
 cmp ada1/ckpt/latest/ema.safetensors ada2/ckpt/latest/ema.safetensors || fail "another average"
 # Moments of another run, as Adam and as Adafactor has them, also with experts divided over the processes.
@@ -42,7 +39,7 @@ for from in one ada1; do
     status 0 smoe train tiny.yaml -q -j1 -o carried1 $moments >/dev/null
     grep -q '^[^ ]* moments of 33 of 33 tensors start from' carried1/log.txt || fail "$(cat carried1/log.txt)"
     for over in 1 2; do
-        status 0 $several 2 smoe train tiny.yaml -q -j1 -o carried2 $moments train.experts_over=$over >/dev/null
+        status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o carried2 $moments train.experts_over=$over >/dev/null
         same_run carried1 carried2
         rm -r carried2
     done
@@ -50,14 +47,14 @@ for from in one ada1; do
 done
 keys="$keys model.moe.router=tokens-choice model.moe.capacity=0.5"
 status 0 smoe train tiny.yaml -q -j2 -o choice1 $keys >/dev/null
-status 0 $several 4 smoe train tiny.yaml -q -j1 -o choice4 $keys >/dev/null
+status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o choice4 $keys >/dev/null
 same_run choice1 choice4
 
 # SIGTERM to one process: all write a checkpoint and exit with status 75; one process continues, then two. The run must not
 # end before the signal, even on a fast machine, so its last step is set only when the last signal has been sent.
 keys="train.pieces=2 train.checkpoint_every=10 train.eval_every=0 train.schedule.name=constant"
 endless="train.steps=1000000"
-$several 2 smoe train tiny.yaml -q -j1 -o parts $keys $endless >/dev/null 2>err &
+$several -n 2 smoe train tiny.yaml -q -j1 -o parts $keys $endless >/dev/null 2>err &
 wait_for parts/metrics.jsonl 15
 kill -TERM "$(one_of $!)"
 wait $!
@@ -73,14 +70,14 @@ kill -KILL $!
 wait $!
 # SIGKILL to one process ends both.
 lines=$(more)
-$several 2 smoe train --resume parts -q -j1 >/dev/null 2>err &
+$several -n 2 smoe train --resume parts -q -j1 >/dev/null 2>err &
 wait_for parts/metrics.jsonl "$lines"
 kill -KILL "$(one_of $!)"
 wait $!
 [ $? -ne 0 ] || fail "status 0 after SIGKILL of one"
 grep -q 'rank 1' err || fail "who was killed is not said: $(cat err)"
 steps=$(more)
-status 0 $several 2 smoe train --resume parts -q -j1 "train.steps=$steps" >/dev/null
+status 0 $several -n 2 smoe train --resume parts -q -j1 "train.steps=$steps" >/dev/null
 status 0 smoe train tiny.yaml -q -j1 -o whole $keys "train.steps=$steps" >/dev/null
 same_run whole parts
 
@@ -90,16 +87,16 @@ refused() { # refused STATUS PATTERN: of the last command, whose messages are in
     [ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q "$2" err || fail "not \"$2\": $(cat err)"
     [ ! -e bad ] || fail "a run directory was made"
 }
-$several 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 seed=1 2>err
+$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 seed=1 2>err
 got=$?
 refused 2 'process 1 of 2 on .*: another spec than process 0 has'
-$several 2 smoe train tiny.yaml -q -o bad 2>err
+$several -n 2 smoe train tiny.yaml -q -o bad 2>err
 got=$?
 refused 2 'train.pieces: 1 piece cannot be shared by 2 processes'
-$several 3 smoe train tiny.yaml -q -o bad train.pieces=4 2>err
+$several -n 3 smoe train tiny.yaml -q -o bad train.pieces=4 2>err
 got=$?
 refused 2 '3 processes: their number must be a power of two'
-$several 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad 2>err
+$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad 2>err
 got=$?
 refused 2 'process 1 of 2 on .*nowhere.yaml'
 # an srun that does not connect its processes (needs --mpi=pmix)

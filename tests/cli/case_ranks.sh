@@ -1,10 +1,7 @@
 # An event in one process ends or saves the run in all, with experts divided over them: a signal, a full disk, damaged data,
 # a kill. There is one message, which names the process if only one has failed, and the last checkpoint is complete.
 . "$ROOT/tests/cli/lib.sh"
-command -v mpirun >/dev/null || skip "no mpirun"
-[ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
-# More processes than cores, and by root in a container: only for tests.
-several="mpirun --oversubscribe --allow-run-as-root"
+needs_mpi
 . "$ROOT/tests/support/children.sh"
 one_of() { children_of "$1" | tail -n 1; } # of the processes that mpirun has started
 await() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 1200 ] || fail "never: $1"; sleep 0.05; done; }

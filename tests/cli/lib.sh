@@ -12,6 +12,14 @@ skip() {
     exit 77
 }
 
+# Skips if there is no MPI. Otherwise "$several -n 2 COMMAND" starts two processes. More processes than cores, and by root in
+# a container, are allowed for tests.
+needs_mpi() {
+    command -v mpirun >/dev/null || skip "no mpirun"
+    [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ] || skip "built without MPI"
+    several="mpirun --oversubscribe --allow-run-as-root"
+}
+
 # status WANTED COMMAND ...: runs the command and fails unless it has that exit status
 status() {
     wanted=$1

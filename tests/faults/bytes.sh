@@ -2,13 +2,7 @@
 # Corrupted bytes: in every kind of file that smoe reads back, one bit is changed at N places over the file. Every command
 # that reads the file must refuse it (exit 3, or 5 for a sweep whose cell fails). Usage: bytes.sh SMOE [N]
 smoe=$(realpath "$1") places=${2:-20}
-here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-cp "$here/../cli/tiny.yaml" .
-export OMP_WAIT_POLICY=passive
-failed=0
+. "$(dirname "$0")/work.sh"
 
 flip() {
     byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')

@@ -4,13 +4,8 @@
 # Usage: random.sh SMOE [N]: N of each; full disks need permission to mount. The moments depend on N and on how long an undisturbed run
 # takes here.
 smoe=$(realpath "$1") most=${2:-100}
-here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d) || exit 1
+. "$(dirname "$0")/work.sh"
 trap 'umount "$work/disk" 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-cp "$here/../cli/tiny.yaml" .
-export OMP_WAIT_POLICY=passive
-failed=0
 # A constant rate: more steps do not change the first ones.
 train="train $work/tiny.yaml train.steps=60 train.schedule.name=constant -q -j1"
 sweep="sweep tiny.yaml train.steps=6 model.moe.experts=2,4 -q -j1"

@@ -6,13 +6,7 @@
 # SMOE FAULTS.so [STRIDE [KINDS [NAMES]]]; a stride of 7 tries the numbers 1, 8, 15 ... KINDS: some of disk, read, kill, memory.
 smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory}
 names=${5:-train eval inspect convert soup repair sweep force}
-here=$(realpath "$(dirname "$0")")
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-cp "$here/../cli/tiny.yaml" .
-export OMP_WAIT_POLICY=passive
-failed=0
+. "$(dirname "$0")/work.sh"
 
 # faulty KIND N COMMAND ...: its exit status; its output is in out and err
 faulty() {
