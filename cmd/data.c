@@ -1,6 +1,7 @@
 /* smoe data: what the program sees in a data set: images by class and split, what is damaged, sizes
  * and modes, statistics of pixels, a contact sheet, and near duplicates between splits. */
 #include "cmd.h"
+#include "heading.h"
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
@@ -368,7 +369,8 @@ static void print_others(const data_job *job) {
     const smoe_others *others = smoe_dataset_others(job->split[0].set);
     char text[256];
     if (others->files)
-        printf("others  %s\n", smoe_dataset_others_text(job->split[0].set, text, sizeof text));
+        smoe_cmd_print(stdout, "others  %s\n",
+                       smoe_dataset_others_text(job->split[0].set, text, sizeof text));
 }
 
 static void print_left_out(const data_job *job, const smoe_frame *frame) {
@@ -397,10 +399,13 @@ static int print(const data_job *job, const smoe_options *options, const smoe_fr
 
 static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
                        smoe_err *err) {
+    static const char *const files[] = {"contact.png", "contact.svg",         "contact-images.png",
+                                        "classes.csv", "near_duplicates.csv", "left_out.csv"};
     bool drawn = false;
     for (size_t i = 0; i < 4; i++) {
-        char *path = smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact",
-                                      i < 3 ? ".csv" : ".png");
+        char *path =
+            smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact-images",
+                             i < 3 ? ".csv" : ".png");
         int status = path ? smoe_file_make_parents(path, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = smoe_cmd_target(path, options, err);
@@ -409,17 +414,13 @@ static int write_files(const data_job *job, const smoe_options *options, const s
         if (status) return -1;
     }
     if (smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err)) return -1;
-    if (!options->quiet) {
-        fflush(stdout);
-        if (!drawn)
-            fprintf(stderr,
-                    "gnuplot is not installed, or failed; %s/contact.gp is the script of the "
-                    "sheet with names\n",
-                    options->out);
-        fprintf(stderr,
-                "files   %s/: %scontact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
-                options->out, drawn ? "contact.svg, " : "");
-    }
+    fflush(stdout);
+    if (!options->quiet && !drawn)
+        smoe_cmd_print(stderr,
+                       "gnuplot is not installed, or failed; %s/contact.gp is the script of the "
+                       "sheet with names\n",
+                       options->out);
+    smoe_heading_files(options, options->out, files, sizeof files / sizeof *files, NULL);
     return 0;
 }
 

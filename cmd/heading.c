@@ -1,6 +1,7 @@
 /* The first lines of a long command; see heading.h. */
 #include "heading.h"
 #include "cmd.h"
+#include "table.h"
 #include "base/file.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
@@ -17,35 +18,64 @@ void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_datas
     heading->endless |= smoe_dataset_endless(set);
 }
 
+/* A line of a heading is put together in memory, so that it can be broken between words. */
+typedef struct heading_line {
+    char *text;
+    size_t size;
+    FILE *into;
+} heading_line;
+
+static FILE *open_line(heading_line *line) {
+    *line = (heading_line){0};
+    return line->into = open_memstream(&line->text, &line->size);
+}
+
+/* name NULL: there is nothing to print. */
+static void end_line(heading_line *line, FILE *out, const char *name) {
+    enum { NAME = 12 }; /* columns before the text */
+    if (fclose(line->into) == 0 && name) {
+        fprintf(out, "%-*s", NAME, name);
+        smoe_table_wrap(out, line->text, NAME);
+    }
+    free(line->text);
+}
+
 void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *spec) {
     const smoe_data_spec *data = &spec->data;
     bool trains = heading->split[0] && !strcmp(heading->split[0], "train");
-    smoe_cmd_print(out, "data        %s%s%s", smoe_sources[data->source].name,
-                   data->path ? " " : "", data->path ? data->path : "");
+    heading_line line;
+    FILE *to = open_line(&line);
+    if (!to) return;
+    smoe_cmd_print(to, "%s%s%s", smoe_sources[data->source].name, data->path ? " " : "",
+                   data->path ? data->path : "");
     for (size_t i = 0; i < 2 && heading->split[i]; i++)
         if (!i && trains && heading->endless)
-            fprintf(out, ", train without end (%zu images per epoch)", heading->images[0]);
+            fprintf(to, ", train without end (%zu images per epoch)", heading->images[0]);
         else
-            fprintf(out, ", %s %zu%s", heading->split[i], heading->images[i], i ? "" : " images");
-    fprintf(out, "; %zu classes", heading->classes);
+            fprintf(to, ", %s %zu%s", heading->split[i], heading->images[i], i ? "" : " images");
+    fprintf(to, "; %zu classes", heading->classes);
     if (trains) {
         double images = (double)(heading->images[0] ? heading->images[0] : 1);
-        fprintf(out, "; %.3g epochs",
+        fprintf(to, "; %.3g epochs",
                 (double)spec->train.steps * (double)spec->train.batch_size / images);
     }
-    fputc('\n', out);
+    end_line(&line, out, "data");
 }
 
 void smoe_heading_model(FILE *out, const smoe_spec *spec, smoe_model *model) {
     const smoe_moe_spec *moe = &spec->model.moe;
     char count[48];
+    heading_line line;
+    FILE *to = open_line(&line);
+    if (!to) return;
     smoe_text_si(count, sizeof count, (double)smoe_model_params(model)->total, "");
     if (moe->layer_count)
-        fprintf(out, "model       %s, %zu experts in %zu of %zu blocks; ", moe->router,
-                moe->experts, moe->layer_count, spec->model.depth);
+        fprintf(to, "%s, %zu experts in %zu of %zu blocks; ", moe->router, moe->experts,
+                moe->layer_count, spec->model.depth);
     else
-        fprintf(out, "model       dense, %zu blocks; ", spec->model.depth);
-    fprintf(out, "width %zu; %s parameters\n", spec->model.width, count);
+        fprintf(to, "dense, %zu blocks; ", spec->model.depth);
+    fprintf(to, "width %zu; %s parameters", spec->model.width, count);
+    end_line(&line, out, "model");
 }
 
 /* The tensors that a group is the first to match. */
@@ -86,16 +116,19 @@ void smoe_heading_optimizer(FILE *out, const smoe_spec *spec, smoe_model *model)
     size_t frozen = 0;
     for (size_t i = 0; i < params->count; i++)
         frozen += params->param[i].frozen && !params->param[i].state;
-    put_value(out, spec, "optimizer   ", "train.optimizer.name");
+    heading_line line;
+    FILE *to = open_line(&line);
+    if (!to) return;
+    put_value(to, spec, "", "train.optimizer.name");
     if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
-        fprintf(out, ", momentum %g", train->optimizer.momentum);
-    fprintf(out, "; rate %g", train->optimizer.lr);
-    put_value(out, spec, ", ", "train.schedule.name");
+        fprintf(to, ", momentum %g", train->optimizer.momentum);
+    fprintf(to, "; rate %g", train->optimizer.lr);
+    put_value(to, spec, ", ", "train.schedule.name");
     if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
-        fprintf(out, ", %zu steps of warm-up", train->schedule.warmup.steps);
-    if (frozen) fprintf(out, "; %zu of %zu tensors frozen", frozen, params->count);
-    if (train->ema > 0) fprintf(out, "; moving average with decay %g", train->ema);
-    fputc('\n', out);
+        fprintf(to, ", %zu steps of warm-up", train->schedule.warmup.steps);
+    if (frozen) fprintf(to, "; %zu of %zu tensors frozen", frozen, params->count);
+    if (train->ema > 0) fprintf(to, "; moving average with decay %g", train->ema);
+    end_line(&line, out, "optimizer");
     for (size_t k = 0; k < groups->count; k++)
         put_group(out, &groups->group[k], tensors_of(groups, k, params));
 }
@@ -128,14 +161,14 @@ void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options)
 
 void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
                         size_t count, const char *more) {
-    const char *before = "files       ";
-    if (options->quiet || options->json) return;
+    heading_line line;
+    size_t named = 0;
+    if (options->quiet || options->json || !open_line(&line)) return;
     for (size_t i = 0; i < count; i++) {
         if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
-        smoe_cmd_print(stderr, "%s%s%s%s", before, folder && *before == 'f' ? folder : "",
-                       folder && *before == 'f' ? "/: " : "", file[i]);
-        before = ", ";
+        if (!named && folder) smoe_cmd_print(line.into, "%s/: ", folder);
+        smoe_cmd_print(line.into, "%s%s", named++ ? ", " : "", file[i]);
     }
-    if (*before == 'f') return;
-    fprintf(stderr, "%s%s\n", more ? ", and " : "", more ? more : "");
+    if (named && more) fprintf(line.into, ", and %s", more);
+    end_line(&line, stderr, named ? "files" : NULL);
 }

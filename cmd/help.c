@@ -26,28 +26,6 @@ static const char *help_of(const smoe_option *entry, const smoe_command *command
     return entry->help;
 }
 
-/* Text that begins at column `at` and goes on there, broken between words where the terminal
- * ends. */
-static void wrap(FILE *out, const char *text, size_t at) {
-    enum { LEAST = 20 }; /* columns that are worth breaking for */
-    size_t columns = smoe_table_room(out), used = at;
-    bool breaks = columns >= at + LEAST, first = true;
-    for (; *text; first = false) {
-        size_t length = strcspn(text, " ");
-        if (!first && breaks && used + 1 + length > columns) {
-            fprintf(out, "\n%*s", (int)at, "");
-            used = at;
-        } else if (!first) {
-            fputc(' ', out);
-            used++;
-        }
-        fprintf(out, "%.*s", (int)length, text);
-        used += length;
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 static void list_options(const smoe_command *command, FILE *out) {
     fputs("\nOptions:\n", out);
     char left[80], text[400];
@@ -63,7 +41,7 @@ static void list_options(const smoe_command *command, FILE *out) {
         fprintf(out, "  %-*s  ", width, left);
         snprintf(text, sizeof text, "%s%s%s%s", help_of(entry, command), entry->preset ? " [" : "",
                  entry->preset ? entry->preset : "", entry->preset ? "]" : "");
-        wrap(out, text, (size_t)width + 4);
+        smoe_table_wrap(out, text, (size_t)width + 4);
     }
 }
 
@@ -80,7 +58,7 @@ static void list_commands(FILE *out) {
         if (strlen(smoe_commands[i].name) > width) width = strlen(smoe_commands[i].name);
     for (size_t i = 0; i < smoe_command_count; i++) {
         fprintf(out, "  %-*s  ", (int)width, smoe_commands[i].name);
-        wrap(out, smoe_commands[i].summary, width + 4);
+        smoe_table_wrap(out, smoe_commands[i].summary, width + 4);
     }
 }
 
@@ -109,10 +87,10 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
         fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
     if (!strstr(command->arguments, "key=")) return;
     fputc('\n', out);
-    wrap(out,
-         "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
-         "train.steps=500 model.moe.experts=32",
-         0);
+    smoe_table_wrap(out,
+                    "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
+                    "train.steps=500 model.moe.experts=32",
+                    0);
 }
 
 /* ---- keys, routers and profiles -------------------------------------------------------------- */
@@ -131,11 +109,11 @@ static void key_lines(void *user, const char *key, const char *type, const char 
     query->found++;
     if (key[length]) {
         printf("%-34s ", key);
-        wrap(stdout, help, 35);
+        smoe_table_wrap(stdout, help, 35);
         return;
     }
     printf("%s\n  ", key);
-    wrap(stdout, help, 2);
+    smoe_table_wrap(stdout, help, 2);
     printf("  type     %s\n  default  %s\n  write    %s=%s\n", type, preset, key,
            strcmp(preset, "variant's") ? preset : "N");
 }
@@ -147,7 +125,7 @@ static void list_routers(void) {
     printf("\nRouters (smoe-routers(7)):\n");
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         printf("  %-*s  ", (int)width, smoe_routers[i].name);
-        wrap(stdout, smoe_routers[i].summary, width + 4);
+        smoe_table_wrap(stdout, smoe_routers[i].summary, width + 4);
     }
 }
 
@@ -155,9 +133,9 @@ static bool help_router(const char *name) {
     const smoe_router_entry *router = smoe_router_find(name);
     if (!router) return false;
     printf("%s\n  ", router->name);
-    wrap(stdout, router->summary, 2);
+    smoe_table_wrap(stdout, router->summary, 2);
     printf("  write    model.moe.router=%s\n  keys     ", router->name);
-    wrap(stdout, router->keys, 11);
+    smoe_table_wrap(stdout, router->keys, 11);
     puts("  page     man smoe-routers");
     return true;
 }
@@ -170,7 +148,7 @@ static bool help_profiles(const char *name) {
         const smoe_profile_entry *entry = &smoe_profiles[i];
         if (!i || strcmp(entry->key, entry[-1].key)) printf("\n%s\n", entry->key);
         printf("  %-6s %-12s  ", entry->profile, entry->value);
-        wrap(stdout, entry->source, 23);
+        smoe_table_wrap(stdout, entry->source, 23);
     }
     return true;
 }

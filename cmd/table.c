@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -36,6 +37,26 @@ size_t smoe_table_room(FILE *out) {
     struct winsize size;
     int fd = fileno(out);
     return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+void smoe_table_wrap(FILE *out, const char *text, size_t at) {
+    enum { LEAST = 20 }; /* columns that are worth breaking for */
+    size_t columns = smoe_table_room(out), used = at;
+    bool breaks = columns >= at + LEAST, first = true;
+    for (; *text; first = false) {
+        size_t length = strcspn(text, " ");
+        if (!first && breaks && used + 1 + length > columns) {
+            fprintf(out, "\n%*s", (int)at, "");
+            used = at;
+        } else if (!first) {
+            fputc(' ', out);
+            used++;
+        }
+        fprintf(out, "%.*s", (int)length, text);
+        used += length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
 }
 
 /* The first column, and those from `from` to below `to`. */

@@ -20,6 +20,10 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) SMOE_PRINTF(2, 3);
 /* The columns of a terminal; 0: it is none, and lines may have any length. */
 size_t smoe_table_room(FILE *out);
 
+/* Text that begins at column `at` and goes on there, broken between words where the terminal ends;
+ * and the end of the line. */
+void smoe_table_wrap(FILE *out, const char *text, size_t at);
+
 /* The first column to the left, the others to the right, two spaces between; the heading in bold
  * where `bold` is set. On a terminal that is narrower, columns that have no room follow below,
  * after the first column once more. */

@@ -5,6 +5,7 @@
  */
 #include "data/dataset.h"
 #include "data/decode.h"
+#include "data/decode_foreign.h"
 #include "base/file.h"
 #include "spec/spec.h"
 #include "spec/tasks.h"
@@ -159,13 +160,24 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     return status;
 }
 
+/* A line for a shell; a path with a quote would need others, and is left without. */
+static void say_how_to_convert(const char *path, smoe_err *err) {
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path));
+    if (!strchr(path, '\''))
+        smoe_fail_more(err, SMOE_DATA, "ImageMagick makes a PNG of it: convert '%s[0]' '%.*s.png'",
+                       path, stem, path);
+}
+
 int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, smoe_err *err) {
     char *bytes;
     size_t size;
     if (smoe_file_read(path, SMOE_MOST_IMAGE_BYTES, &bytes, &size, err)) return -1;
     int status = smoe_pixels_decode(pixels, model, bytes, size, err);
+    if (status) smoe_fail_prefix(err, "%s", path);
+    if (status && smoe_decode_foreign((const uint8_t *)bytes, size)) say_how_to_convert(path, err);
     free(bytes);
-    return status ? smoe_fail_prefix(err, "%s", path) : 0;
+    return status;
 }
 
 /* ---- using a model --------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Image files in memory to pixels, see decode.h. */
 #include "data/decode.h"
+#include "data/decode_foreign.h"
 #include "data/decode_png.h"
 #include "data/decode_webp.h"
 
@@ -130,12 +131,18 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     return failed ? -1 : 0;
 }
 
+static int refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
+    const char *format = smoe_decode_foreign(bytes, size);
+    if (format)
+        return smoe_fail(err, SMOE_DATA, "%s image, and only JPEG, PNG and WebP are read", format);
+    return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
+}
+
 int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) {
     *header = (smoe_image_header){.kind = kind_in(bytes, size), .orientation = 1};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
-    if (header->kind == SMOE_IMAGE_NONE)
-        return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
+    if (header->kind == SMOE_IMAGE_NONE) return refuse(bytes, size, err);
     uint8_t *own = NULL;
     int status = -1;
     if (header->kind == SMOE_IMAGE_PNG)

@@ -116,7 +116,7 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     const sheet *s = context;
     (void)err;
     fprintf(out,
-            "# Draws contact.svg from contact.png: gnuplot contact.gp\n"
+            "# Draws contact.svg and contact.png from contact-images.png: gnuplot contact.gp\n"
             "set terminal svg size %zu,%zu font 'sans,%d' noenhanced standalone background "
             "'#ffffff'\n"
             "set output 'contact.svg'\n"
@@ -130,16 +130,24 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     for (size_t row = 0; row < s->rows; row++)
         put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
                  (double)top_of(row, s) - 0.5 * ABOVE);
-    fputs("plot 'contact.png' binary filetype=png origin=(0.5,0.5) with rgbimage\n", out);
+    fprintf(out,
+            "plot 'contact-images.png' binary filetype=png origin=(0.5,0.5) with rgbimage\n"
+            "set terminal pngcairo size %zu,%zu font 'sans,%d' fontscale 1 noenhanced\n"
+            "set output 'contact.png'\nreplot\n",
+            s->width, s->height, SMOE_PLOT_SCREEN_FONT);
     return 0;
 }
 
 int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
                        bool *drawn, smoe_err *err) {
     sheet s = lay_out(set, spec);
-    char *path = smoe_text_format("%s/contact.png", folder);
-    int status = path ? paint(&s, path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char *images = smoe_text_format("%s/contact-images.png", folder);
+    char *named = smoe_text_format("%s/contact.png", folder);
+    int status =
+        images && named ? paint(&s, images, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_file_remove(named, err); /* of an earlier sheet */
     if (!status) status = smoe_gnuplot_draw(folder, "contact", put_script, &s, false, drawn, err);
-    free(path);
+    free(images);
+    free(named);
     return status;
 }

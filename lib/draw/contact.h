@@ -7,8 +7,8 @@
 
 #include "data/dataset.h"
 
-/* FOLDER/contact.png, and by gnuplot (smoe_gnuplot_draw) contact.svg with the names of the classes.
- */
+/* FOLDER/contact-images.png, and from it by gnuplot (smoe_gnuplot_draw) contact.png and contact.svg
+ * with the names of the classes. */
 int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
                        bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -16,14 +16,16 @@ status 0 smoe data photos.tar.gz --json >json
 grep -q '"source": "image-folder"' json && grep -q '"seconds_per_image": [0-9]' json || fail "$(cat json)"
 status 0 smoe data photos -q -o seen data.augment.flip=true >/dev/null
 [ "$(head -n 2 seen/classes.csv)" = "$(printf 'class,name,train,test\n0,ape,3,1')" ] || fail "$(cat seen/classes.csv)"
-head -c 4 seen/contact.png | grep -q PNG || fail "no contact sheet"
+sides() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print 256 * $3 + $4, 256 * $7 + $8 }'; }
+head -c 4 seen/contact-images.png | grep -q PNG || fail "no contact sheet"
 if command -v gnuplot >/dev/null; then
+    [ "$(sides seen/contact.png)" = "542 188" ] || fail "with names it has another size: $(sides seen/contact.png)"
+    cmp -s seen/contact.png seen/contact-images.png && fail "no names in contact.png"
     grep -q '>ape<' seen/contact.svg && grep -q '>as training augments them<' seen/contact.svg || fail "no names: $(grep '<text' -A 3 seen/contact.svg)"
 fi
-sides() { od -An -j 16 -N 8 -t u1 "$1" | awk '{ print 256 * $3 + $4, 256 * $7 + $8 }'; }
-[ "$(sides seen/contact.png)" = "542 188" ] || fail "two halves of four images of 64 pixels, two classes: $(sides seen/contact.png)"
+[ "$(sides seen/contact-images.png)" = "542 188" ] || fail "two halves of four images of 64 pixels, two classes: $(sides seen/contact-images.png)"
 status 0 smoe data photos -q -o plain >/dev/null
-[ "$(sides plain/contact.png)" = "266 188" ] || fail "without augmentation one half: $(sides plain/contact.png)"
+[ "$(sides plain/contact-images.png)" = "266 188" ] || fail "without augmentation one half: $(sides plain/contact-images.png)"
 [ "$(wc -l <seen/near_duplicates.csv)" -eq 3 ] || fail "$(cat seen/near_duplicates.csv)"
 status 2 smoe data photos -q -o seen >/dev/null 2>err
 grep -q 'exists already; --force' err || fail "$(cat err)"

@@ -26,3 +26,16 @@ grep -q '^smoe predict: nothing.png: ' err || fail "$(cat err)"
 head -c 40 "$picture" >half.png
 status 3 smoe predict alone.safetensors half.png 2>err
 grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"
+# Formats that are not read are named, with a line that converts them.
+mkdir "my photos"
+foreign() { # BYTES NAME FORMAT LINE
+    printf "$1" >"$2"
+    status 3 smoe predict alone.safetensors "$2" 2>err
+    [ "$(cat err)" = "smoe predict: $2: $3 image, and only JPEG, PNG and WebP are read
+$4" ] || fail "of $2: $(cat err)"
+}
+foreign '\0\0\0\030ftypheic' "my photos/a.b.heic" HEIC "smoe predict: ImageMagick makes a PNG of it: convert 'my photos/a.b.heic[0]' 'my photos/a.b.png'"
+foreign '\0\0\0\034ftypavif' a.avif AVIF "smoe predict: ImageMagick makes a PNG of it: convert 'a.avif[0]' 'a.png'"
+foreign 'II*\0' a.tiff TIFF "smoe predict: ImageMagick makes a PNG of it: convert 'a.tiff[0]' 'a.png'"
+foreign 'GIF89a' "my photos/gif" GIF "smoe predict: ImageMagick makes a PNG of it: convert 'my photos/gif[0]' 'my photos/gif.png'"
+foreign 'BM' a.bmp BMP "smoe predict: ImageMagick makes a PNG of it: convert 'a.bmp[0]' 'a.png'"

@@ -25,6 +25,10 @@ TERM=xterm script -qec "stty cols 50; smoe cost tiny.yaml tiny.yaml --color neve
 tr -d '\r' <screen >lines
 awk 'length($0) > 50 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "a table does not wrap"
 [ "$(grep -c '^tiny.yaml  ' lines)" -eq 4 ] && grep -q '^spec .* memory$' lines || fail "$(cat lines)"
+# and the first and last lines of long commands
+TERM=xterm script -qec "stty cols 40; smoe inspect plain -o seen --no-progress" /dev/null >screen </dev/null
+tr -d '\r' <screen | grep -A 1 -E '^(data|model|files) ' >lines
+grep -q '^            [a-z0-9]' lines && awk 'length($0) > 40 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "$(cat lines)"
 TERM=dumb script -qec "smoe train tiny.yaml train.steps=300 -o tty3" /dev/null >screen </dev/null
 tr -d '\n' <screen | grep -q "$(printf '\033')" && fail "escapes on a dumb terminal"
 exit 0
