@@ -1,12 +1,10 @@
 /*
- * What the noise of the gate changes: compares the best experts of each token with the noise of
- * training added to its scores, and without it (V-MoE section 2.3). The weights of the gate are a
- * softmax of the scores, so their logarithms are the scores up to a constant, which does not affect
- * the order. Everything is a count, hence exact.
+ * What the noise of the gate changes: compares the best experts of each token, or of each image
+ * where images choose, with the noise of training added to the scores, and without it (V-MoE
+ * section 2.3). Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */
@@ -14,10 +12,9 @@ static const double levels[] = {0.5, 1, 2, 4};
 enum { LEVELS = sizeof levels / sizeof *levels };
 
 typedef struct changes {
-    uint64_t tokens;
-    uint64_t
-        *changed;   /* [LEVELS, best] tokens of whose best 1, 2 ... experts a level changes any */
-    uint64_t *lost; /* [LEVELS, best] how many of these experts it replaces, over all tokens */
+    uint64_t choosers; /* tokens or images */
+    uint64_t *changed; /* [LEVELS, best] those of whose best 1, 2 ... experts a level changes any */
+    uint64_t *lost;    /* [LEVELS, best] how many of these experts it replaces, over all of them */
     double *score, *noisy, *normal; /* [E] */
     size_t *order, *other;          /* [E] experts by score, and by noisy score */
     size_t best, layer;
@@ -78,14 +75,14 @@ static void compare(changes *c, size_t level) {
 
 static void changes_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     changes *c = state;
-    if (!view->gate) return;
-    for (size_t t = 0; t < r->T; t++) {
-        const real *gate = view->gate + t * r->E;
+    if (!view->scores) return;
+    for (size_t t = 0; t < r->T; t += view->unit) {
+        const real *scores = view->scores + t / view->unit * r->E;
         /* The same normal numbers at each level, so that levels are compared on the same draws. */
         smoe_rng rng = smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, SMOE_DRAWS_NOISE,
                                    (uint64_t)view->layer, view->image * r->T + t);
         smoe_rng_normals(&rng, c->normal, r->E);
-        for (size_t e = 0; e < r->E; e++) c->score[e] = log((double)gate[e]);
+        for (size_t e = 0; e < r->E; e++) c->score[e] = (double)scores[e];
         best_experts(c->order, c->score, r->E, c->best);
         for (size_t level = 0; level < LEVELS; level++) {
             for (size_t e = 0; e < r->E; e++)
@@ -93,14 +90,14 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
             best_experts(c->other, c->noisy, r->E, c->best);
             compare(c, level);
         }
-        c->tokens++;
+        c->choosers++;
     }
 }
 
 static void changes_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
     (void)r;
     changes *c = state;
-    smoe_comm_sum_counts(comm, &c->tokens, 1);
+    smoe_comm_sum_counts(comm, &c->choosers, 1);
     smoe_comm_sum_counts(comm, c->changed, LEVELS * c->best);
     smoe_comm_sum_counts(comm, c->lost, LEVELS * c->best);
 }
@@ -114,11 +111,11 @@ const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
 
 void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const changes *c = smoe_inspect_state(r, SMOE_COUNT_CHANGES, l);
-    for (size_t i = 0; c->tokens && i < LEVELS * c->best; i++) {
+    for (size_t i = 0; c->choosers && i < LEVELS * c->best; i++) {
         size_t k = i % c->best + 1;
         smoe_inspect_put(
             r, frame, l, {"noise", .number = levels[i / c->best]}, {"choices", .number = (double)k},
-            {"tokens_changed", .number = (double)c->changed[i] / (double)c->tokens},
-            {"choices_changed", .number = (double)c->lost[i] / (double)(k * c->tokens)});
+            {"tokens_changed", .number = (double)c->changed[i] / (double)c->choosers},
+            {"choices_changed", .number = (double)c->lost[i] / (double)(k * c->choosers)});
     }
 }

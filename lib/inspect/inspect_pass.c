@@ -76,6 +76,8 @@ static void see(const smoe_inspection *r, const smoe_plan *plan, size_t l, size_
     view->image = r->order[r->seen + b];
     view->label = smoe_dataset_label(r->subject.set, view->image);
     view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
+    view->unit = plan->unit;
+    view->scores = plan->scores ? plan->scores + b * (r->T / plan->unit) * r->E : NULL;
     if (plan->sparse)
         see_sparse(r, plan, b, view);
     else
@@ -118,14 +120,12 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Whether the order of a token's gate weights is that of scores to which noise is added. */
+/* Whether choices follow scores to which noise is added in training. With biases they follow the
+ * weights of the gate and the biases, whose order is another. */
 static bool shows_scores(const smoe_router *router) {
     const smoe_router_entry *entry = smoe_router_find(router->spec->router);
-    bool choice = smoe_router_heeds(entry, "gate"),
-         whole = choice && entry->family == SMOE_FAMILY_IMAGES_CHOICE;
-    if (!router->plan.gate || whole || !smoe_router_heeds(entry, "noise")) return false;
-    return !choice ||
-           (router->spec->gate == SMOE_GATE_SOFTMAX && router->spec->balance != SMOE_BALANCE_BIAS);
+    bool biased = smoe_router_heeds(entry, "balance") && router->spec->balance == SMOE_BALANCE_BIAS;
+    return router->plan.scores && smoe_router_heeds(entry, "noise") && !biased;
 }
 
 static unsigned what_routers_have(const smoe_model *model) {

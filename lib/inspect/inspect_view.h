@@ -17,7 +17,7 @@ enum {
     SMOE_INSPECT_SPARSE = 2, /* placements */
     SMOE_INSPECT_GATE = 4,   /* weights of experts by which choices are made */
     SMOE_INSPECT_PHI = 8,    /* slot vectors */
-    SMOE_INSPECT_SCORES = 16 /* these weights are a softmax of the token's scores, which choose */
+    SMOE_INSPECT_SCORES = 16 /* scores whose order is that of the choices, with noise in training */
 };
 
 /* The users of random numbers, which key the streams of SMOE_RNG_ANALYSIS. */
@@ -32,8 +32,10 @@ typedef struct smoe_inspect_view {
     double *comb_sums;       /* [T,S] dense: of a token's */
     smoe_sample_place *place; /* [places] sparse, by token */
     size_t places;
-    const real *gate; /* [T,E] or NULL */
-    real *work;       /* [max(T,S)] */
+    const real *gate;   /* [T,E] or NULL */
+    const real *scores; /* [T / unit,E] or NULL */
+    size_t unit;        /* tokens with scores in common */
+    real *work;         /* [max(T,S)] */
 } smoe_inspect_view;
 
 /* Something that is counted over the images, separately for each layer. */

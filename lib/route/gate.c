@@ -25,6 +25,8 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->noisy = noise ? smoe_arena_take(keep, n, sizeof(real)) : gate->z;
     gate->g = smoe_arena_take(keep, n, sizeof(real));
     r->plan.gate = gate->g;
+    r->plan.scores = gate->z;
+    r->plan.unit = gate->unit;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
     bool z_loss =
         r->spec->z_weight > 0 && smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");

@@ -57,6 +57,8 @@ typedef struct smoe_plan {
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
     const real *gate;      /* [tokens,E] weights that choices follow; NULL: not a choice router */
+    const real *scores;    /* [tokens / unit,E] the scores they come from, at evaluation */
+    size_t unit;           /* tokens that have scores in common: 1, or those of an image */
     smoe_plan_losses losses;
 } smoe_plan;
 

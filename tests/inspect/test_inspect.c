@@ -491,33 +491,74 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
     }
 }
 
+/* The difference of the scores of two experts, from what the gate makes of them. */
+static double gap_of(const float gate[2], bool sigmoid) {
+    double a = (double)gate[0], b = (double)gate[1];
+    return sigmoid ? fabs(log(a / (1 - a)) - log(b / (1 - b))) : fabs(log(a / b));
+}
+
 /* With two experts whose scores differ by `gap`, the best is replaced if the difference of two
  * normal numbers exceeds it: with probability erfc(gap / (2 deviation)) / 2. A count over n
- * tokens is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the sum of these. */
+ * choices, of tokens or of images, is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the
+ * sum of these. */
 static void noise_changes_what_the_gap_says(void **state) {
     (void)state;
-    inspect_fixture x;
-    inspect_fixture_make(&x, "model.moe.router=tokens-choice model.moe.experts=2", 128, 16);
-    const smoe_frame *frame = inspect_fixture_frame(&x, "noise_decisions");
-    assert_int_equal(frame->rows, x.L * 4 * 2); /* levels of noise, numbers of choices */
-    double n = (double)(x.images * x.T), changed = 0;
-    for (size_t r = 0; r < frame->rows; r++) {
-        double said = inspect_fixture_number(frame, r, "tokens_changed"), expected = 0;
-        assert_true(said == inspect_fixture_number(frame, r, "choices_changed"));
-        size_t l = inspect_fixture_number(frame, r, "block") == (double)x.sample->layer[1].block;
-        double deviation = inspect_fixture_number(frame, r, "noise") / 2;
-        bool first = inspect_fixture_number(frame, r, "choices") == 1;
-        for (size_t i = 0; first && i < x.images * x.T; i++) {
-            const float *gate = inspect_fixture_layer(&x, i / x.T, l)->gate + i % x.T * 2;
-            double gap = fabs(log((double)gate[0] / (double)gate[1]));
-            expected += erfc(gap / (2 * deviation)) / 2;
+    static const struct {
+        const char *keys;
+        bool sigmoid, whole;
+    } kind[] = {
+        {"model.moe.router=tokens-choice model.moe.experts=2", false, false},
+        {"model.moe.router=tokens-choice model.moe.experts=2 model.moe.gate=sigmoid", true, false},
+        {"model.moe.router=images-choice model.moe.experts=2", false, true}};
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
+        inspect_fixture x;
+        inspect_fixture_make(&x, kind[i].keys, 128, 16);
+        const smoe_frame *frame = inspect_fixture_frame(&x, "noise_decisions");
+        assert_int_equal(frame->rows, x.L * 4 * 2); /* levels of noise, numbers of choices */
+        size_t unit = kind[i].whole ? x.T : 1, n = x.images * x.T / unit;
+        double changed = 0;
+        for (size_t r = 0; r < frame->rows; r++) {
+            double said = inspect_fixture_number(frame, r, "tokens_changed"), expected = 0;
+            assert_true(said == inspect_fixture_number(frame, r, "choices_changed"));
+            assert_close(said * (double)n, rint(said * (double)n), 1e-9);
+            size_t l =
+                inspect_fixture_number(frame, r, "block") == (double)x.sample->layer[1].block;
+            double deviation = inspect_fixture_number(frame, r, "noise") / 2;
+            bool first = inspect_fixture_number(frame, r, "choices") == 1;
+            for (size_t t = 0; first && t < x.images * x.T; t += unit) {
+                const float *gate = inspect_fixture_layer(&x, t / x.T, l)->gate + t % x.T * 2;
+                expected += erfc(gap_of(gate, kind[i].sigmoid) / (2 * deviation)) / 2;
+            }
+            /* both experts are always chosen */
+            assert_close(said, expected / (double)n, first ? 2.5 / sqrt((double)n) : 0);
+            changed += said;
         }
-        /* both experts are always chosen */
-        assert_close(said, expected / n, first ? 2.5 / sqrt(n) : 0);
+        assert_true(changed > 0.01);
+        inspect_fixture_free(&x);
+    }
+}
+
+/* Weights that are renormalised follow the same scores; in the first layer these are the same. */
+static void noise_does_not_depend_on_weights(void **state) {
+    (void)state;
+    const char *const keys = "model.moe.router=tokens-choice model.moe.k=2";
+    const char *const other = "model.moe.router=tokens-choice model.moe.k=2 "
+                              "model.moe.renormalize=true";
+    inspect_fixture a, b;
+    inspect_fixture_make(&a, keys, IMAGES, 8);
+    inspect_fixture_make(&b, other, IMAGES, 8);
+    const smoe_frame *one = inspect_fixture_frame(&a, "noise_decisions");
+    const smoe_frame *two = inspect_fixture_frame(&b, "noise_decisions");
+    double changed = 0;
+    assert_int_equal(one->rows, two->rows);
+    for (size_t r = 0; r < one->rows / a.L; r++) {
+        double said = inspect_fixture_number(one, r, "tokens_changed");
+        assert_true(said == inspect_fixture_number(two, r, "tokens_changed"));
         changed += said;
     }
-    assert_true(changed > 0.01);
-    inspect_fixture_free(&x);
+    assert_true(changed > 0);
+    inspect_fixture_free(&a);
+    inspect_fixture_free(&b);
 }
 
 /* The first images of the evaluation's order by themselves have the routing that they have in a
@@ -573,6 +614,7 @@ int main(void) {
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
         cmocka_unit_test(noise_changes_what_the_gap_says),
+        cmocka_unit_test(noise_does_not_depend_on_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
