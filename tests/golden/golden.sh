@@ -71,6 +71,13 @@ line tokens-choice-bias model.moe.router=tokens-choice model.moe.balance=bias mo
 line experts-choice-renormalized model.moe.router=experts-choice model.moe.renormalize=true model.moe.capacity=1.5
 line soft-temperatures-entmax model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2
 line tokens-choice-z model.moe.router=tokens-choice model.moe.z_weight=0.01 model.moe.gate=sigmoid
+line tokens-choice-unbalanced model.moe.router=tokens-choice model.moe.balance=none
+line tokens-choice-renormalized model.moe.router=tokens-choice model.moe.renormalize=true model.moe.k=2
+line images-choice-sigmoid model.moe.router=images-choice model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2
+line images-choice-bias model.moe.router=images-choice model.moe.balance=bias
+line images-choice-unbalanced model.moe.router=images-choice model.moe.balance=none
+line remoe-unbalanced model.moe.router=remoe model.moe.balance=none
+line experts-choice-z model.moe.router=experts-choice model.moe.z_weight=0.01
 # Matrix units have instruction sets of their own, which differ from v4 only in products of BF16.
 sets='amx v4-bf16 v4 v3 base'
 for precision in bf16 bf16x3; do
