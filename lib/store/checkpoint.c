@@ -362,6 +362,7 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
     int status = -1;
     for (size_t i = 0; i < count; i++)
         checked[i] = (smoe_slab){.prefix = slabs[i].prefix, .table = slabs[i].table};
+    if (smoe_checkpoints_own(dir, step, err)) goto out;
     if (smoe_safetensors_open(&model, smoe_checkpoints_file(&at, dir, step, "model.safetensors"),
                               err))
         goto out;

@@ -128,6 +128,26 @@ int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
     return list.count > 0;
 }
 
+static bool is_link(int folder, const char *name) {
+    struct stat there;
+    return !fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) && S_ISLNK(there.st_mode);
+}
+
+int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
+    static const char text[] =
+        "%s%s%s: a symbolic link; within a run only ckpt/latest and ckpt/best may be links";
+    smoe_checkpoints_path at;
+    smoe_checkpoints_file(&at, dir, step, NULL);
+    if (is_link(AT_FDCWD, at.path)) return smoe_fail(err, SMOE_DATA, text, at.path, "", "");
+    DIR *folder = opendir(at.path);
+    int status = 0;
+    for (struct dirent *entry; folder && !status && (entry = readdir(folder));)
+        if (is_link(dirfd(folder), entry->d_name))
+            status = smoe_fail(err, SMOE_DATA, text, at.path, "/", entry->d_name);
+    if (folder) closedir(folder);
+    return status;
+}
+
 /* ---- changing what is there ------------------------------------------------------------------ */
 
 int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) {
@@ -296,6 +316,7 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
                   which);
         return NULL;
     }
+    if (found > 0 && smoe_checkpoints_own(dir, step, err)) return NULL;
     if (found > 0) {
         char *path = strdup(step_path(&at, ckpt.path, "", step, file));
         if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);

@@ -40,6 +40,11 @@ int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err
  * names something else. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Fails with SMOE_DATA if a symbolic link is in the place of the checkpoint or of one of its files:
+ * it would lead out of the run, to bytes that others may change. What is not there is left to those
+ * that need it. */
+int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Steps done at the latest checkpoint; 0 if none is found. */
 uint64_t smoe_checkpoint_latest(const char *dir);
 

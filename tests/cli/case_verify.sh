@@ -87,6 +87,16 @@ cp -r lost linked && mkdir theirs && ln -s ../theirs linked/tb
 status 3 smoe train --resume linked -q train.steps=16 train.tensorboard=true 2>err
 grep -q 'linked/tb: a symbolic link' err && [ -z "$(ls theirs)" ] || fail "events were written through a link: $(cat err)"
 rm -r linked theirs
+# Nor is a checkpoint of another run read through one.
+step=ckpt/step_00000008
+for name in $step $step/model.safetensors $step/state.safetensors; do
+    cp -r lost linked && mv linked/$name theirs && ln -s "$PWD/theirs" linked/$name
+    for command in "eval linked" "eval linked --which 8" "train --resume linked train.steps=16" "verify linked"; do
+        status 3 smoe $command -q >out 2>&1
+        grep -q "linked/$name: a symbolic link" out || fail "$command read $name: $(cat out)"
+    done
+    rm -r linked theirs
+done
 
 # Sweeps, archives, JSON.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
