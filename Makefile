@@ -9,8 +9,8 @@ PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
 SUB         = --no-print-directory $(PARALLEL)
 VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include/smoe/smoe.h)
 
-# ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
-# pkg-config is asked once, on first use: it may have been installed by this very make.
+# ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before them, so the user's take precedence.
+# pkg-config runs once, when its output is first used: this make may have to install it before.
 once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash libmd libmicrohttpd
 # libunistring has no .pc file.
@@ -22,24 +22,24 @@ BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(M
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
-# Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
+# Contracting a*b + c would make results depend on the processor; each kernel has its own flags.
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-# Only a BLIS without threads of its own can stand beside an OpenMP runtime that is watched.
+# The thread sanitizer can follow an OpenMP runtime only if BLIS has no threads.
 BLIS_LIBS   = $(if $(filter tsan,$(FLAVOUR)),-L$(SERIAL_BLIS) -Wl$(comma)-rpath$(comma)$(SERIAL_BLIS)) -lblis
 SERIAL_BLIS ?= /usr/lib/$(MACHINE)-linux-gnu/blis-serial
 comma      := ,
 ALL_LDLIBS  = $(PKG_LIBS) -lunistring $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
-# Open MPI moves data between processes, where it is installed.
+# Open MPI moves data between processes, if it is installed.
 MPI        ?= $(shell pkg-config --exists ompi-c 2>/dev/null && echo yes)
-# SentencePiece reads such models of tokenizers, where it and a compiler of C++ are installed.
+# SentencePiece reads its models of tokenizers, if it and a C++ compiler are installed.
 SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
 MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
-# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
-# debugger. cov: counts which lines run, for `make coverage`. guided and tsan: by clang, for `make fuzz-guided` and `make threads`.
-# shared: what the shared library is made of, position-independent; the program has the objects of release.
+# ---- flavours: each has its own tree of objects. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
+# debugger. cov: counts which lines run, for `make coverage`. guided and tsan: built by clang, for `make fuzz-guided` and `make threads`.
+# shared: position-independent objects for the shared library; the program uses those of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
@@ -51,22 +51,22 @@ FLAVOUR_CFLAGS_guided := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sa
 FLAVOUR_CFLAGS_tsan  := -O1 -fsanitize=thread -fno-omit-frame-pointer
 FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
-# ---- what is printed while building: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
+# ---- output of a build: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
 silent      = $(findstring s,$(firstword -$(MAKEFLAGS)))
 say         = $(if $(filter 1,$(V)),,@$(if $(silent),,echo '$1 $2';))
 flavoured   = $(if $(filter-out release,$(FLAVOUR)), [$(FLAVOUR)])
 
-# ---- what is there. lib/math/kern_*.c is compiled once an instruction set; math/isa.c chooses at run time.
+# ---- sources. lib/math/kern_*.c is compiled once per instruction set; math/isa.c chooses at run time.
 MACHINE    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ISAS       := $(if $(filter x86_64,$(MACHINE)),v4 v3) base
 ISA_FLAGS_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 ISA_FLAGS_v3 := -march=x86-64-v3
-# Matrix units: kern_matrix.c alone is compiled for them.
+# Only kern_matrix.c is compiled for matrix units.
 UNITS      := $(if $(filter x86_64,$(MACHINE)),amx bf16)
 ISA_FLAGS_bf16 := $(ISA_FLAGS_v4) -mavx512bf16
 ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -mamx-tile -mamx-bf16
 KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
-# The link between processes is a module of its own, made where Open MPI is installed.
+# The link between processes is a separate module, which is built if Open MPI is installed.
 MPI_SRC    := lib/comm/link_mpi.c
 LIB_SRC    := $(filter-out $(KERN_SRC) $(MPI_SRC),$(sort $(wildcard lib/*/*.c)))
 CMD_SRC    := $(sort $(wildcard cmd/*.c))
@@ -90,26 +90,26 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(
 # ---- building
 all: missing build/smoe
 
-# Looked at every time: another flavour may have been built since.
+# Made every time, since another flavour may have been built in the meantime.
 build/smoe: $(OBJ)/smoe $(MODULES) always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
 EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
-# Rewritten only when compiler or flags change: then everything is built anew.
+# Rewritten only if compiler or flags change; then everything is rebuilt.
 $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
 $(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
-# The page of the report goes into the library as it is.
+# The HTML of the report is embedded in the library, unchanged.
 $(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/*.html lib/draw/*.css lib/draw/*.js)
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
-# clang needs many minutes for wide kernels with its sanitizers: those of base alone have them, for SMOE_ISA=base.
+# With sanitizers, clang takes many minutes for wide kernels: only those of base have them, for SMOE_ISA=base.
 bare        = $(if $(and $(filter-out base,$2),$(filter guided tsan,$(FLAVOUR))),$(filter-out $(FLAVOUR_CFLAGS),$1),$1)
 
 define isa_rule
@@ -128,7 +128,7 @@ $(OBJ)/lib%.a:
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
 
-# Programs ask for the number in SONAME: it changes with whatever breaks one that is built.
+# Programs load the library by the number in SONAME. It must change if a change of the library breaks programs built before.
 SONAME      = libsmoe.so.$(firstword $(subst ., ,$(VERSION)))
 SHARED      = libsmoe.so.$(VERSION)
 shared:
@@ -137,12 +137,12 @@ shared:
 build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
 	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
 
-# One process never loads it. `make MPI=` builds without.
+# A single process never loads it. `make MPI=` builds without it.
 $(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(STRICT) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -fPIC -fvisibility=hidden \
 	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
 
-# Loaded only where a tokenizer is such a model. `make SENTENCEPIECE=` builds without.
+# Loaded only for tokenizers of this kind. `make SENTENCEPIECE=` builds without it.
 $(OBJ)/smoe_sentencepiece.so: lib/text/sentencepiece.cc lib/text/sentencepiece.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
 	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
@@ -153,7 +153,7 @@ $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 $(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) -lcmocka $(ALL_LDLIBS)
 
-# libFuzzer has a main of its own.
+# libFuzzer has its own main.
 $(FUZZERS): %: %.o $(if $(filter guided,$(FLAVOUR)),,$(OBJ)/tests/fuzz/driver.o) $(OBJ)/libsmoe.a
 	$(LINK) $(if $(filter guided,$(FLAVOUR)),-fsanitize=fuzzer) $(ALL_LDLIBS)
 
@@ -164,7 +164,7 @@ tests: $(TESTS) $(TOOLS)
 gradients: $(GRADIENTS)
 fuzzers: $(FUZZERS)
 
-# ---- Debian packages: packages.txt names them, one rule installs them
+# ---- Debian packages: packages.txt lists them, one rule installs them
 names_in    = $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' $1)
 PACKAGES   := $(call names_in,packages.txt)
 find_missing = command -v dpkg-query >/dev/null || exit 0; \
@@ -185,7 +185,7 @@ deps:
 	$$as env DEBIAN_FRONTEND=noninteractive apt-get update -q && \
 	$$as env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
 
-# ---- the two commands of the README. Whatever needs packages runs in a second make, after deps.
+# ---- the two commands of the README. What needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
 quickstart: deps
 	@$(MAKE) $(SUB) all
@@ -199,12 +199,12 @@ quickstart: deps
 	    'build/smoe train experiments/quickstart.yaml seed=1' 'another run, in runs/' \
 	    'build/smoe help' 'everything else'
 
-# ---- testing. tests/run.sh runs programs and scripts side by side and sums up.
+# ---- testing. tests/run.sh runs programs and scripts in parallel and prints totals.
 SCRIPTS    := tests/cli/cases.txt $(sort $(wildcard tests/cli/case_*.sh)) tests/lint.sh tests/portable.sh
 PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%)
 PROGRAMS_f64     = $(GRADIENTS)
 PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
-# All that `make check` runs. T=test_plan runs what is called so, in every flavour; FLAVOUR=debug the tests of one flavour.
+# Everything that `make check` runs. T=test_plan runs the test of that name in every flavour; FLAVOUR=debug runs the tests of one flavour.
 CHECKED     = $(call named,$(PROGRAMS) $(if $(filter release,$(FLAVOUR)),$(SCRIPTS)))
 named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))),$p)),$1)
 
@@ -215,7 +215,7 @@ check: deps
 	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
 	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
 
-# After every edit: the tests of this flavour and a few cases of the command line.
+# To run after every edit: the tests of this flavour and a few cases of the command line.
 QUICK_CASES := config convert eval specs threads twice
 check-quick:
 	@$(MAKE) $(SUB) all tests
@@ -230,17 +230,17 @@ coverage: deps
 	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe tests/run.sh \
 	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
-# Processes killed at random moments: too long for every day.
+# Processes are killed at random moments. Too slow for `make check`.
 check-processes: all
 	@KILLS=$(or $(KILLS),100) tests/processes.sh
 
-# Under a real Slurm of two nodes that are namespaces of this machine; as root.
+# A real Slurm with two nodes, which are namespaces of this machine; as root.
 check-slurm: PACKAGES += slurm-wlm iproute2
 check-slurm: deps
 	@$(MAKE) $(SUB) all
 	@tests/cluster/slurm.sh
 
-# Step times over links of known rates against smoe cost; as root, on an idle machine.
+# Step times over links of known rates, compared with smoe cost; as root, on an idle machine.
 check-links: PACKAGES += iproute2
 check-links: deps
 	@$(MAKE) $(SUB) all
@@ -252,7 +252,7 @@ check-stale: deps
 	@$(MAKE) $(SUB) all
 	@tests/cluster/stale.sh
 
-# The bits that training comes to, against the table in the tree: after any change that should not move them.
+# Compares the bits of trained models with the table in the tree. To run after any change that should not change them.
 golden: all tests
 	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
 
@@ -264,19 +264,19 @@ PORTABLE    = STRICT='$(STRICT)' KERNEL='$(KERNEL)'
 portable: all
 	@$(LINT) $(PORTABLE) tests/portable.sh
 
-# Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
+# Every fuzz target in turn, for FUZZ_SECONDS each; a failure is printed with the command that repeats it.
 FUZZ_SECONDS ?= 300
 fuzz: deps
 	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
-# The same parsers with coverage feedback: clang's libFuzzer. Executions add up in tests/fuzz/totals.txt; T=fuzz_spec runs one.
+# The same parsers with coverage feedback, by clang's libFuzzer. tests/fuzz/totals.txt counts all executions; T=fuzz_spec runs one target.
 fuzz-guided: PACKAGES += clang
 fuzz-guided: deps
 	@$(MAKE) $(SUB) FLAVOUR=guided CC='$(CLANG)' fuzzers
 	@tests/fuzz/guided.sh $(FUZZ_SECONDS) $(call named,$(FUZZ_SRC:%.c=build/guided/%))
 
-# Data races, by clang's thread sanitizer, an OpenMP runtime that tells it of barriers, and a BLIS without threads.
+# Data races: clang's thread sanitizer, an OpenMP runtime that reports barriers to it, and a BLIS without threads.
 CLANG      ?= clang
 ARCHER     ?= $(firstword $(wildcard /usr/lib/llvm-*/lib/libarcher.so))
 threads: PACKAGES += clang libomp-dev libblis-serial-dev
@@ -284,11 +284,11 @@ threads: deps
 	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe
 	@tests/threads.sh build/tsan/smoe $(ARCHER)
 
-# Every N-th allocation, change and reading of a file fails in each command, the process is killed before every N-th change, and
-# power is cut after it; FAULT_STRIDE=7 tries a seventh of them.
+# In each command, every N-th allocation, change of a file and reading of a file fails; the process is killed before every N-th
+# change, and a power cut after it is simulated. FAULT_STRIDE=7 tries one of every seven.
 FAULT_STRIDE ?= 1
 faults: PACKAGES += strace python3
-# In memory, where the system has such a place: most of the time goes to synced files.
+# In a file system in memory, if there is one: otherwise most of the time is spent on syncing files.
 faults: export TMPDIR := $(firstword $(wildcard /dev/shm) /tmp)
 faults: deps
 	@$(MAKE) $(SUB) all
@@ -299,7 +299,7 @@ faults: deps
 	@tests/faults/bytes.sh build/smoe
 	@tests/faults/random.sh build/smoe $(or $(KILLS),100)
 
-# One after the other, for each needs the whole machine; the table is begun anew.
+# One after the other, since each needs the whole machine; a new table is started.
 BENCHED    := runs/bench.md
 bench: deps
 	@$(MAKE) $(SUB) all
@@ -332,7 +332,7 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
-# What the README speaks of, for those who have no tree.
+# The files that the README refers to, for users without a clone.
 SHARE   := README.md NEWS.md LICENSE examples experiments
 HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
@@ -394,8 +394,9 @@ help:
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-# ---- the evidence of experiments/PLAN.md, primary contrasts first, exploratory sweeps after them: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
-# The cells of NAME:START start from those of the sweep START.
+# ---- the experiments of experiments/PLAN.md: first those with primary contrasts, then exploratory sweeps. They take hours, and
+# continue when started again. The bits are the same on any processor with AVX2. The cells of NAME:START start from those of the
+# sweep START.
 EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training routers-since why-scale why-phi why-frozen \
             pareto placement topk-order k-training k-inference router-noise group-transfer reduced-compute experts-choice-capacity \
             k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \

@@ -141,7 +141,8 @@ static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
     }
 }
 
-/* Rows of `bytes` each of group k, near ones in the order of the plan, between here and `other`. */
+/* Exchanges rows of group k, of `bytes` each, with process `other`: sends it those in `near`, which
+ * has the rows of this process's plan in their order, and receives those in `far`. */
 static void rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void *far, size_t bytes,
                      bool idle) {
     size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);

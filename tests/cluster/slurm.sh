@@ -61,7 +61,7 @@ until [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ]; do
 done
 echo "Slurm $(sinfo --version | cut -d' ' -f2), two nodes"
 
-# over JOB: waits until it is done, all of its tasks too (a failed question is no answer)
+# over JOB: waits until the job and all of its tasks are done (a failed call of squeue does not count as done)
 over() { until [ "$(squeue -a -j "$1" -o %T 2>/dev/null)" = STATE ]; do sleep 0.5; done; }
 
 # ---- training

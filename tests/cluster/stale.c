@@ -31,7 +31,7 @@ static const char *under(place *at, const char *path) {
     return at->path;
 }
 
-/* What calls return, as FUSE wants it. */
+/* The result of a system call in the form that FUSE expects. */
 static int done(int result) {
     return result < 0 ? -errno : 0;
 }
@@ -76,7 +76,7 @@ static int keep(struct fuse_file_info *file, int fd) {
     return 0;
 }
 
-/* The kernel has found the place of what is appended, by the size that it knows. */
+/* Without O_APPEND: the kernel computes the offset of appended data itself, from the size that it knows. */
 static int stale_open(const char *path, struct fuse_file_info *file) {
     place at;
     return keep(file, open(under(&at, path), file->flags & ~O_APPEND));

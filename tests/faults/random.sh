@@ -24,7 +24,7 @@ killed() {
     shift 2
     timeout --foreground -s KILL "$seconds" "$@" >out 2>err
 }
-# lasts COMMAND ...: the seconds that it takes, on this machine and beside what else it does
+# lasts COMMAND ...: the seconds that it takes on this machine with its present load
 lasts() {
     begin=$(date +%s.%N)
     "$@" >/dev/null || exit 1
@@ -41,7 +41,7 @@ while [ $n -lt "$most" ]; do
         more=$([ -d run ] && echo --resume)
         killed $training $n "$smoe" $train -o run $more
         got=$?
-        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
+        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: the run ended by itself just before it was to be killed
         kills=$((kills + 1))
     done
     runs=$((runs + 1))
@@ -56,7 +56,7 @@ while [ $n -lt "$most" ]; do
         n=$((n + 1))
         if [ -e grid/cells.jsonl ]; then killed $sweeping $n "$smoe" sweep --resume grid --retry-failed -q -j1; else killed $sweeping $n "$smoe" $sweep -o grid; fi
         got=$?
-        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: it ended as it was to be killed
+        [ $got -eq 137 ] || [ $got -eq 124 ] || break # 124: the run ended by itself just before it was to be killed
         kills=$((kills + 1))
     done
     runs=$((runs + 1))

@@ -2,9 +2,9 @@
 # Fuzzing with coverage feedback (libFuzzer). Each target runs over its corpus in the tree and the inputs that earlier runs
 # found (runs/fuzz). The number of executed inputs is added up in tests/fuzz/totals.txt. Inputs that crash are kept in
 # runs/fuzz; they become files of the corpus when the defect is fixed. Usage: guided.sh SECONDS PROGRAM ...
-# The memory of freed blocks is looked at for as long as they are few: with the default of 256 MB, most time goes to page faults.
+# Freed blocks are kept for a short time only, to detect their use: with the default of 256 MB most time is spent on page faults.
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=8
-# Inputs are small: a second thread would only be waited for, most of all on a machine that has other work.
+# Inputs are small: a second thread would only add waiting, above all on a busy machine.
 export OMP_NUM_THREADS=1
 here=$(dirname "$0") totals=$(dirname "$0")/totals.txt
 seconds=$1 failed=0
