@@ -29,7 +29,7 @@ void smoe_routing_sum(smoe_routing *routing, smoe_comm *comm);
 /* The largest share of dropped tokens of a layer; NAN where none places tokens. */
 double smoe_routing_dropped(const smoe_routing *routing);
 
-/* Adds what was counted over `split` to a record: the metrics TEST_DROPPED and, a layer each,
+/* Adds what was counted over `split` to a record: the metrics TEST_DROPPED and, for each layer,
  * DROPPED and (where choices were made) the lists CHOSEN, PLACED and LOST. */
 void smoe_routing_record(const smoe_routing *routing, const char *split, json_t *record);
 

@@ -3,12 +3,12 @@
 #include "train/trainer.h"
 #include "math/kernels.h"
 #include "spec/metrics.h"
-#include "spec/routers.h"
 #include "spec/tasks.h"
 #include "train/carry.h"
 #include "train/schedule.h"
 #include "train/routing.h"
 #include "train/step.h"
+#include "train/step_record.h"
 #include "train/task.h"
 #include "train/upcycle.h"
 #include "tensors/safetensors.h"
@@ -398,57 +398,9 @@ static int put_record(trainer *t, json_t *r, smoe_err *err) {
     return 0;
 }
 
-static void set(json_t *r, smoe_metric metric, double value) {
-    smoe_run_metric(r, metric, NULL, 0, value);
-}
-
-static void add_router_metrics(const trainer *t, json_t *r) {
-    for (size_t i = 0; smoe_model_routes(t->model) && i < smoe_model_moe_layers(t->model); i++) {
-        const smoe_plan *plan = &smoe_model_router(t->model, i)->plan;
-        const smoe_plan_stats stats = t->step.stats[i];
-        const struct {
-            smoe_metric metric;
-            double value;
-            bool wanted;
-        } statistic[] = {
-            {SMOE_METRIC_DISPATCH_MAX, stats.dispatch_max, !plan->sparse},
-            {SMOE_METRIC_COMBINE_MAX, stats.combine_max, !plan->sparse},
-            {SMOE_METRIC_TOKENS_PER_SLOT, stats.tokens_per_slot, !plan->sparse},
-            {SMOE_METRIC_SLOTS_PER_TOKEN, stats.slots_per_token, !plan->sparse},
-            {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
-        };
-        size_t block = smoe_model_moe_block(t->model, i);
-        for (size_t k = 0; k < sizeof statistic / sizeof *statistic; k++)
-            if (statistic[k].wanted)
-                smoe_run_metric(r, statistic[k].metric, NULL, block, statistic[k].value);
-    }
-}
-
-/* Whether there is an auxiliary loss; it may be 0. */
-static bool balances(const trainer *t) {
-    const smoe_router_entry *router = smoe_router_find(t->spec->model.moe.router);
-    return smoe_model_routes(t->model) && smoe_router_counts_experts(router) &&
-           (t->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
-            router->family == SMOE_FAMILY_THRESHOLD);
-}
-
-static bool has_z_loss(const trainer *t) {
-    const smoe_moe_spec *moe = &t->spec->model.moe;
-    return smoe_model_routes(t->model) && moe->z_weight > 0 &&
-           smoe_router_heeds(smoe_router_find(moe->router), "z_weight");
-}
-
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     json_t *r = record(t);
-    set(r, SMOE_METRIC_TRAIN_LOSS, t->step.loss);
-    set(r, SMOE_METRIC_TRAIN_PRECISION, t->step.precision);
-    set(r, SMOE_METRIC_LR, t->rate);
-    set(r, SMOE_METRIC_GRADIENT_NORM, t->step.norm);
-    set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
-    set(r, SMOE_METRIC_WAITED_S, smoe_loader_waited(t->loader));
-    if (balances(t)) set(r, SMOE_METRIC_AUX_LOSS, t->step.aux);
-    if (has_z_loss(t)) set(r, SMOE_METRIC_Z_LOSS, t->step.z);
-    add_router_metrics(t, r);
+    smoe_step_record(r, &t->step, t->rate, images_per_s, smoe_loader_waited(t->loader));
     return put_record(t, r, err);
 }
 
