@@ -92,13 +92,15 @@ static double mean(const means *m, smoe_exact sum) {
 
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
+    double scale = smoe_model_router(r->subject.model, l)->plan.scale;
     smoe_inspect_put(
         r, frame, l,
         {smoe_metric_name(SMOE_METRIC_DISPATCH_MAX), .number = mean(m, m->dispatch_max)},
         {smoe_metric_name(SMOE_METRIC_COMBINE_MAX), .number = mean(m, m->combine_max)},
         {smoe_metric_name(SMOE_METRIC_TOKENS_PER_SLOT), .number = mean(m, m->tokens_per_slot)},
         {smoe_metric_name(SMOE_METRIC_SLOTS_PER_TOKEN), .number = mean(m, m->slots_per_token)},
-        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = mean(m, m->dropped)});
+        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = mean(m, m->dropped)},
+        {smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN});
 }
 
 /* ---- over training --------------------------------------------------------------------------- */

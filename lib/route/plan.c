@@ -296,7 +296,7 @@ static void measure_sparse(const smoe_plan *plan, smoe_plan_stats *stats) {
 }
 
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats) {
-    *stats = (smoe_plan_stats){0};
+    *stats = (smoe_plan_stats){.scale = plan->scale};
     if (plan->sparse) {
         measure_sparse(plan, stats);
         return;

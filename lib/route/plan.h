@@ -39,7 +39,8 @@ typedef struct smoe_plan {
     real *ddisp,
         *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
     bool disp_constant, comb_constant; /* that side has no gradient */
-    smoe_precision precision;          /* of its products, in this pass */
+    double scale;             /* learnt factor of the logits, in this pass; 0: there is none */
+    smoe_precision precision; /* of its products, in this pass */
 
     /* sparse, filled by the router: */
     int32_t *slot_token;  /* [G,E,P] row of x in that slot; entries past `used` are not read */
@@ -112,6 +113,7 @@ typedef struct smoe_plan_stats {
     double slots_per_token; /* exp(entropy) of a token's normalised combine weights, mean over
                                tokens */
     double dropped;         /* share of tokens without a placement */
+    double scale;           /* learnt factor of the logits; 0: there is none */
 } smoe_plan_stats;
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats);
 

@@ -156,6 +156,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
     smoe_soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
+    if (r->spec->normalize) r->plan.scale = (double)scale;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
     for (size_t g = 0; g < r->plan.G; g++) weigh(soft, g, scale, pass);
 }

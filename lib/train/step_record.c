@@ -20,6 +20,7 @@ static void add_router_metrics(const smoe_step *s, json_t *r) {
             {SMOE_METRIC_COMBINE_MAX, stats.combine_max, !plan->sparse},
             {SMOE_METRIC_TOKENS_PER_SLOT, stats.tokens_per_slot, !plan->sparse},
             {SMOE_METRIC_SLOTS_PER_TOKEN, stats.slots_per_token, !plan->sparse},
+            {SMOE_METRIC_SCALE, stats.scale, stats.scale != 0},
             {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
         };
         size_t block = smoe_model_moe_block(s->model, i);

@@ -9,7 +9,7 @@ status 0 smoe inspect run/ -q --json -o here >result.json
 for key in dispatch_max combine_max tokens_per_slot slots_per_token dropped tables; do
     grep -q "\"$key\"" result.json || fail "inspect --json has no $key"
 done
-[ "$(head -n 1 here/routing.csv)" = run,block,dispatch_max,combine_max,tokens_per_slot,slots_per_token,dropped ] ||
+[ "$(head -n 1 here/routing.csv)" = run,block,dispatch_max,combine_max,tokens_per_slot,slots_per_token,dropped,scale ] ||
     fail "$(cat here/routing.csv)"
 [ "$(wc -l <here/routing.csv)" -eq 2 ] || fail "$(cat here/routing.csv)"
 # 2 slots for each of 4 experts over 16 tokens
@@ -45,7 +45,7 @@ sed 1d uniform/routing.csv | awk -F, '
     fail "uniform: $(cat uniform/routing.csv)"
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=identity model.moe.slots_per_expert=4 -o identity
 status 0 smoe inspect identity -q -o identity >/dev/null
-[ "$(sed 1d identity/routing.csv)" = identity,1,1,1,1,1,0 ] || fail "identity: $(cat identity/routing.csv)"
+[ "$(sed 1d identity/routing.csv)" = identity,1,1,1,1,1,0, ] || fail "identity: $(cat identity/routing.csv)"
 # Several runs: rows of each in the same tables.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice -o choice >/dev/null
 status 0 smoe inspect run choice uniform -q -o several >table

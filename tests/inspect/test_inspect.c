@@ -198,6 +198,10 @@ static void soft_tables_are_what_the_weights_say(void **state) {
         assert_true(k || inspect_fixture_number(tokens, 1, "light") *
                                  inspect_fixture_number(tokens, 1, "heavy") >
                              0);
+        if (k == 0) { /* the parameter itself */
+            const smoe_frame *routing = inspect_fixture_frame(&x, "routing");
+            assert_close(inspect_fixture_number(routing, 1, "scale"), 60, 0);
+        }
         for (size_t l = 0; l < x.L; l++) {
             check_means(&x, l);
             check_token_sums(&x, l);

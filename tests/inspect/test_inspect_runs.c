@@ -41,6 +41,7 @@ static void uniform(void **state) {
     column_is(&x, "routing", "combine_max", 1 / S, 0);
     column_is(&x, "routing", "tokens_per_slot", T, CLOSE);
     column_is(&x, "routing", "slots_per_token", S, CLOSE);
+    assert_true(isnan(inspect_fixture_number(inspect_fixture_frame(&x, "routing"), 0, "scale")));
     column_is(&x, "token_weight", "mean", S / T, 0);
     column_is(&x, "token_weight", "largest", S / T, 0);
     column_is(&x, "token_weight", "light", 0, 0);

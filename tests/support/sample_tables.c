@@ -49,7 +49,7 @@ static void fill_choice(smoe_frame *frame, size_t block) {
 static void fill_both(smoe_frame *frame, const char *run, size_t block) {
     PUT(&frame[1], run, block, {"dispatch_max", .number = 0.5}, {"combine_max", .number = 0.25},
         {"tokens_per_slot", .number = 3.5}, {"slots_per_token", .number = 1.0 / 3},
-        {"dropped", .number = 0});
+        {"dropped", .number = 0}, {"scale", .number = 1.5});
     for (double rank = 1; rank <= 2; rank++)
         PUT(&frame[2], run, block, {"rank", .number = rank}, {"expert", .number = 2 - rank},
             {"weight", .number = 0.5}, {"times_least", .number = 3 - rank},

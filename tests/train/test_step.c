@@ -119,6 +119,8 @@ static void routing_is_measured_over_all_pieces(void **state) {
     assert_close(have->dispatch_max, want->dispatch_max, 1e-6);
     assert_close(have->combine_max, want->combine_max, 1e-6);
     assert_close(have->tokens_per_slot, want->tokens_per_slot, 1e-6);
+    assert_true(want->scale > 10);
+    assert_close(have->scale, want->scale, 1e-5);
     smoe_plan_stats last;
     smoe_plan_measure(&smoe_model_router(x->rig.model, 0)->plan, &last);
     assert_true(fabs(last.dispatch_max - want->dispatch_max) > 1e-5);
