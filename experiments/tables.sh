@@ -153,6 +153,56 @@ crossings() {
 }
 [ ! -f "$dir/curves.csv" ] || { crossings "$dir/curves.csv"; exit; }
 
+# What smoe inspect measured of several models, a column each and blocks separated by commas.
+side_by_side() {
+    awk "$csv"'
+    function column(name) { if (!(name in seen)) { seen[name]; run[++runs] = name }; return name }
+    function add(measure, value) {
+        if (value == "") return
+        if (!(measure in known)) { known[measure]; order[++measures] = measure }
+        cell[measure, name] = cell[measure, name] (cell[measure, name] == "" ? "" : ", ") value
+    }
+    FNR == 1 { split("", at); columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i; file = FILENAME; sub(/.*\//, "", file); next }
+    { name = column(f[1]) }
+    file == "runs.csv" { add("precision@1", sprintf("%.4f", f[at["precision_at_1"]])) }
+    file == "routing.csv" { add("effective tokens of a slot, of 64", sprintf("%.1f", f[at["tokens_per_slot"]])); add("share of tokens dropped", sprintf("%.3f", f[at["dropped"]])) }
+    file == "token_weight.csv" { add("largest weight of a token, divided by its share", sprintf("%.2f", f[at["largest"]])) }
+    file == "slot_alignment.csv" {
+        if (f[at["within_mean"]] != "") add("slot vectors: mean inner product within an expert", sprintf("%.2f", f[at["within_mean"]]))
+        add("slot vectors: mean inner product across experts", sprintf("%.2f", f[at["across_mean"]]))
+    }
+    file == "expert_information.csv" { add("information of an expert about the " f[at["about"]] ", bits (by chance)", sprintf("%.4f (%.1g)", f[at["bits"]], f[at["by_chance"]])) }
+    file == "experts_per_image.csv" { sum[name, f[at["block"]]] += f[at["experts"]] * f[at["share"]] }
+    file == "router_value.csv" && f[at["random"]] == "this" { add("precision@1 with random scores in one block", sprintf("%.4f", f[at["precision_at_1"]])) }
+    file == "router_value.csv" && f[at["random"]] == "up to" { all[name] = sprintf("%.4f", f[at["precision_at_1"]]) }
+    file == "dropped_by_position.csv" {
+        key = name SUBSEP f[at["block"]]; x = f[at["dropped"]]
+        if (!(key in low) || x < low[key]) low[key] = x
+        if (x > high[key]) high[key] = x
+    }
+    file == "companions.csv" {
+        for (block = 0; block < 99; block++) {
+            if ((name, block) in sum) add("experts that process tokens of an image", sprintf("%.1f", sum[name, block]))
+            if ((name, block) in low) add("share dropped, by position", sprintf("%.3f to %.3f", low[name, block], high[name, block]))
+        }
+        add("precision@1 with random scores in all blocks", all[name])
+        add("largest change of a logit by other images of the group (rms of the logits)", sprintf("%.2f (%.2f)", f[at["largest_change"]], f[at["logit_rms"]]))
+        add("share of predictions changed by other images", sprintf("%.3f", f[at["changed_predictions"]]))
+    }
+    END {
+        printf "|"; for (r = 1; r <= runs; r++) { while ((getline title < rows) > 0 && title == "") continue; printf " | %s", title }
+        printf " |\n|---|"; for (r = 1; r <= runs; r++) printf "---|"
+        print ""
+        for (m = 1; m <= measures; m++) {
+            printf "| %s |", order[m]
+            for (r = 1; r <= runs; r++) printf " %s |", cell[order[m], run[r]]
+            print ""
+        }
+    }' rows="$rows" "$dir/runs.csv" "$dir/routing.csv" "$dir/token_weight.csv" "$dir/slot_alignment.csv" "$dir/expert_information.csv" \
+        "$dir/experts_per_image.csv" "$dir/dropped_by_position.csv" "$dir/router_value.csv" "$dir/companions.csv"
+}
+[ ! -f "$dir/slot_alignment.csv" ] || { side_by_side; exit; }
+
 # The routing of the rows of a sweep and how far predictions depend on the other images of their groups (routing.sh).
 if [ -f "$dir/companions.csv" ]; then
     awk -v rows="${dir%-routing}/rows.txt" "$csv"'
@@ -181,6 +231,35 @@ if [ -f "$dir/evaluations.csv" ]; then
     echo
     settings "$dir/evaluations.csv"
     differences "$dir/evaluations_differences.csv"
+fi
+
+# Soups and their best members (soups.sh): means over the starts; the interval is Student's, from the differences of the starts.
+if [ -f "$dir/soups.csv" ]; then
+    echo
+    awk "$csv"'
+    BEGIN { split("12.706205 4.302653 3.182446 2.776445 2.570582 2.446912 2.364624", quantile, " ") } # 97.5%, by degrees of freedom
+    NR > 1 {
+        name = f[at["model"]]; seed = f[at["seed"]]; test = f[at["precision_test"]]
+        if (!(name in n)) order[++models] = name
+        n[name]++; members[name] = members[name] (n[name] > 1 ? ", " : "") f[at["members"]]
+        val[name] += f[at["precision_val"]]; sum[name] += test; loss[name] += f[at["loss_test"]]
+        if (name == "best member") best[seed] = test
+        d[name] += test - best[seed]; square[name] += (test - best[seed]) ^ 2
+    }
+    END {
+        print "| model | starts | members | precision@1 on val | on test | test loss | on test, minus the best member | 95% interval |\n|---|---|---|---|---|---|---|---|"
+        for (m = 1; m <= models; m++) {
+            name = order[m]; k = n[name]; mean = d[name] / k
+            printf "| %s | %d | %s | %.4f | %.4f | %.4f |", name, k, members[name], val[name] / k, sum[name] / k, loss[name] / k
+            if (name == "best member") { print " | |"; continue }
+            half = sqrt((square[name] - k * mean * mean) / (k - 1) / k) * quantile[k - 1]
+            printf " %+.4f | %+.4f to %+.4f |\n", mean, mean - half, mean + half
+        }
+    }' "$dir/soups.csv"
+    echo
+    awk "$csv"'
+    NR == 1 { print "| independent runs | loss | precision@1 | experts aligned with the first |\n|---|---|---|---|"; next }
+    { printf "| %s | %.4f | %.4f | %.3f |\n", f[1], f[2], f[3], f[4] }' "$dir/independent.csv"
 fi
 
 [ -f "$dir/primary.csv" ] || exit 0
