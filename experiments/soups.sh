@@ -1,11 +1,11 @@
 #!/bin/sh
 # Makes the soups of the fine-tuned models of one sweep, one uniform and one greedy for each seed, and evaluates them on test:
 #   experiments/soups.sh runs/soups runs/transfer-pretrain
-# writes experiments/results/soups/soups.csv, a line per seed for the member that is best on val and for each soup, and independent.csv,
-# the soup of two independent pre-trainings of the second sweep. experiments/tables.sh soups prints the tables.
+# writes experiments/results/soups-means/soups.csv, a line per seed for the member that is best on val and for each soup, and independent.csv,
+# the soup of two independent pre-trainings of the second sweep. experiments/tables.sh soups-means prints the tables.
 set -eu
 [ $# -eq 2 ] || { echo "usage: soups.sh SWEEP PRE-TRAINING" >&2; exit 2; }
-smoe=${SMOE:-$(dirname "$0")/../build/smoe} out=$(dirname "$0")/results/soups fine=$1 start=$2
+smoe=${SMOE:-$(dirname "$0")/../build/smoe} out=$(dirname "$0")/results/soups-means fine=$1 start=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"

@@ -222,20 +222,8 @@ if [ -f "$dir/companions.csv" ]; then
     }' "$dir/routing.csv" "$dir/companions.csv"
     exit
 fi
-[ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
-settings "$dir/results.csv" "$@"
-differences "$dir/differences.csv"
-if [ -f "$dir/evaluations.csv" ]; then
-    echo
-    echo "Evaluated at other settings:"
-    echo
-    settings "$dir/evaluations.csv"
-    differences "$dir/evaluations_differences.csv"
-fi
-
 # Soups and their best members (soups.sh): means over the starts; the interval is Student's, from the differences of the starts.
 if [ -f "$dir/soups.csv" ]; then
-    echo
     awk "$csv"'
     BEGIN { split("12.706205 4.302653 3.182446 2.776445 2.570582 2.446912 2.364624", quantile, " ") } # 97.5%, by degrees of freedom
     NR > 1 {
@@ -260,6 +248,17 @@ if [ -f "$dir/soups.csv" ]; then
     awk "$csv"'
     NR == 1 { print "| independent runs | loss | precision@1 | experts aligned with the first |\n|---|---|---|---|"; next }
     { printf "| %s | %.4f | %.4f | %.3f |\n", f[1], f[2], f[3], f[4] }' "$dir/independent.csv"
+    exit
+fi
+[ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
+settings "$dir/results.csv" "$@"
+differences "$dir/differences.csv"
+if [ -f "$dir/evaluations.csv" ]; then
+    echo
+    echo "Evaluated at other settings:"
+    echo
+    settings "$dir/evaluations.csv"
+    differences "$dir/evaluations_differences.csv"
 fi
 
 [ -f "$dir/primary.csv" ] || exit 0
