@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* The next place of the slabs. */
 static void put(smoe_params *params, smoe_param *param) {
@@ -99,30 +97,6 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
                    moment(&params->v, &params->v_bf16, second, params, err)
                ? -1
                : 0;
-}
-
-/* Sets bytes begin to end of a slab, which starts on a page, to 0; whole pages are given back. */
-static void forget(void *base, size_t begin, size_t end) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t from = (begin + page - 1) / page * page, to = end / page * page;
-    if (!base || begin == end) return;
-    if (from >= to) {
-        memset((char *)base + begin, 0, end - begin);
-        return;
-    }
-    memset((char *)base + begin, 0, from - begin);
-    memset((char *)base + to, 0, end - to);
-    if (madvise((char *)base + from, to - from, MADV_DONTNEED))
-        memset((char *)base + from, 0, to - from);
-}
-
-void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end) {
-    void *const slab[] = {params->m, params->v, params->m_bf16, params->v_bf16};
-    for (size_t i = 0; i < sizeof slab / sizeof *slab; i++) {
-        size_t bytes = i < 2 ? sizeof(real) : sizeof(smoe_bf16);
-        forget(slab[i], 0, first * bytes);
-        forget(slab[i], end * bytes, params->shared * bytes);
-    }
 }
 
 int smoe_params_allocate_average(smoe_params *params, smoe_err *err) {

@@ -67,6 +67,8 @@ typedef struct smoe_part_reader {
     void (*read)(void *user, const void *slab, size_t i, size_t first, size_t count, void *out);
     /* Answers what others read, until all processes have called it. */
     void (*finish)(void *user);
+    /* The elements of tensor `i` of a slab that are here: [*first, *end) of the whole tensor. */
+    void (*here)(void *user, const void *slab, size_t i, size_t *first, size_t *end);
     void *user;
 } smoe_part_reader;
 
@@ -119,10 +121,6 @@ void smoe_params_init(smoe_params *params, uint64_t seed);
 typedef enum smoe_moment { SMOE_MOMENT_NONE, SMOE_MOMENT_REAL, SMOE_MOMENT_BF16 } smoe_moment;
 int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
                                  smoe_err *err) SMOE_MUST_CHECK;
-
-/* The moments of parameters that are not divided, except elements first to end, become zero and
- * take no memory. */
-void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end);
 
 /* Allocates the moving average, which starts at zero. smoe_params_exchange_average swaps it with
  * the weights, so that all code that reads weights reads the average, until the next call swaps

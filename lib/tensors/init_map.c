@@ -196,14 +196,18 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
 }
 
 /* Large tensors are converted in parallel pieces. */
-static void convert(real *out, const smoe_tensor *t) {
+static void convert(real *out, const smoe_tensor *t, size_t first, size_t count) {
     enum { PIECE = 1 << 18 };
-    size_t pieces = (t->size + PIECE - 1) / PIECE;
+    size_t pieces = (count + PIECE - 1) / PIECE;
 #pragma omp parallel for schedule(static) if (pieces > 1)
     for (size_t p = 0; p < pieces; p++) {
-        size_t first = p * PIECE, left = t->size - first;
-        (void)smoe_tensor_convert(out + first, t, first, left < PIECE ? left : PIECE);
+        size_t at = p * PIECE, left = count - at;
+        (void)smoe_tensor_convert(out + at, t, first + at, left < PIECE ? left : PIECE);
     }
+}
+
+void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t count) {
+    convert(out, source.tensor, first, count);
 }
 
 void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source) {
@@ -211,7 +215,7 @@ void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source sou
     if (source.way == SMOE_WAY_RESIZED)
         resize(out, param, t);
     else
-        for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t);
+        for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t, 0, t->size);
 }
 
 /* ---- what a partial load takes, in words ----------------------------------------------------- */

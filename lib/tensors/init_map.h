@@ -53,6 +53,8 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
  * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
  * code). That of a class token stays unchanged in out if the source has none. */
 void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source);
+/* Elements [first, first + count) of a tensor that is taken as it is (SMOE_WAY_SAME). */
+void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t count);
 
 /* What a load that is not exact takes from the file, in one line: how many tensors, which of the
  * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL

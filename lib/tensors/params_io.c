@@ -128,35 +128,44 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     return bad ? -1 : 0;
 }
 
-/* All elements of a parameter, fresh. */
-static real *fill_whole(const smoe_param *param, smoe_init_source source, smoe_err *err) {
+/* The elements of parameter `i` of a slab that are here: [*first, *end) of the whole tensor. */
+static void find_part(const smoe_params *params, const smoe_slab *slab, size_t i, size_t *first,
+                      size_t *end) {
+    const void *base = slab->narrow ? (const void *)slab->narrow : slab->values;
+    const smoe_param *param = &smoe_slab_table(slab, params)->param[i];
+    *first = param->from;
+    *end = param->from + param->size;
+    if (params->reader) params->reader->here(params->reader->user, base, i, first, end);
+}
+
+/* Elements first .. end of a parameter, to where the slab has them; what the file does not have as
+ * it is, is made as a whole first. */
+static int fill_part(const smoe_slab *slab, const smoe_param *param, smoe_init_source source,
+                     size_t first, size_t end, smoe_err *err) {
+    size_t count = end - first, at = param->offset + first - param->from;
+    bool same = source.way == SMOE_WAY_SAME;
     smoe_param all = *param;
     all.size = all.whole;
     all.from = 0;
-    real *whole = malloc(all.size * sizeof *whole);
-    if (whole)
-        smoe_init_map_fill(whole, &all, source);
-    else
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
-    return whole;
-}
-
-/* A parameter of which only a part is here: the whole is made first. */
-static int fill_part(real *out, const smoe_param *param, smoe_init_source source, smoe_err *err) {
-    real *whole = fill_whole(param, source, err);
-    if (!whole) return -1;
-    memcpy(out, whole + param->from, param->size * sizeof *out);
-    free(whole);
-    return 0;
-}
-
-/* The same in BF16, of a parameter that is not in the file as it is. */
-static int narrow_part(smoe_bf16 *out, const smoe_param *param, smoe_init_source source,
-                       smoe_err *err) {
-    real *whole = fill_whole(param, source, err);
-    if (!whole) return -1;
-    for (size_t i = 0; i < param->size; i++)
-        out[i] = smoe_bf16_round((float)whole[param->from + i]);
+    if (slab->narrow && same) {
+        (void)smoe_tensor_store(slab->narrow + at, SMOE_DTYPE_BF16, source.tensor, first, count);
+        return 0;
+    }
+    if (slab->values && same) {
+        smoe_init_map_part(slab->values + at, source, first, count);
+        return 0;
+    }
+    if (slab->values && count == all.whole) {
+        smoe_init_map_fill(slab->values + at, &all, source);
+        return 0;
+    }
+    real *whole = calloc(all.whole, sizeof *whole); /* a resized one may lack a class token */
+    if (!whole) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
+    smoe_init_map_fill(whole, &all, source);
+    for (size_t k = 0; k < count; k++) {
+        if (slab->values) slab->values[at + k] = whole[first + k];
+        if (slab->narrow) slab->narrow[at + k] = smoe_bf16_round((float)whole[first + k]);
+    }
     free(whole);
     return 0;
 }
@@ -191,18 +200,11 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
             smoe_init_source source = smoe_init_map_source(&from, param, name);
             if (!source.tensor) continue;
-            if (slabs[s].values && smoe_param_divided(param) &&
-                fill_part(slabs[s].values + param->offset, param, source, err))
-                return -1;
-            if (slabs[s].values && !smoe_param_divided(param))
-                smoe_init_map_fill(slabs[s].values + param->offset, param, source);
-            if (slabs[s].narrow && source.way == SMOE_WAY_SAME)
-                (void)smoe_tensor_store(slabs[s].narrow + param->offset, SMOE_DTYPE_BF16,
-                                        source.tensor, param->from, param->size);
-            if (slabs[s].narrow && source.way != SMOE_WAY_SAME &&
-                narrow_part(slabs[s].narrow + param->offset, param, source, err))
-                return -1;
             filled++;
+            if (!slabs[s].values && !slabs[s].narrow) continue;
+            size_t first, end;
+            find_part(params, &slabs[s], i, &first, &end);
+            if (first < end && fill_part(&slabs[s], param, source, first, end, err)) return -1;
         }
     }
     if (loaded) *loaded = filled;

@@ -50,7 +50,8 @@ static inline bool smoe_slab_has(const smoe_slab *slab, const smoe_param *param)
 /* The slabs of the moments that there are; returns their number. */
 size_t smoe_params_moments(const smoe_params *params, smoe_slab slabs[2]);
 
-/* smoe_params_load for several slabs that lie in one file. */
+/* smoe_params_load for several slabs that lie in one file. Of several processes each reads what is
+ * here of the tensors (params->reader). */
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) SMOE_MUST_CHECK;

@@ -135,8 +135,19 @@ static void spread_finish(void *user) {
     while (take_round(s, &nothing, NULL)) continue;
 }
 
+static void spread_here(void *user, const void *slab, size_t i, size_t *first, size_t *end) {
+    const smoe_spread *s = user;
+    int64_t number = number_of(s->params, slab);
+    const request all = {number, i, 0, param_of(s, number, i)->whole};
+    int rank = s->comm->rank;
+    stretch part = {0, all.count};
+    if (spread_away(user, slab, i)) part = part_of(s, &all, rank, rank);
+    *first = part.first;
+    *end = part.end;
+}
+
 void smoe_spread_open(smoe_spread *s, const smoe_params *params, smoe_comm *comm, size_t shards,
                       bool moments) {
     *s = (smoe_spread){.params = params, .comm = comm, .shards = shards, .moments = moments};
-    s->reader = (smoe_part_reader){spread_away, spread_read, spread_finish, s};
+    s->reader = (smoe_part_reader){spread_away, spread_read, spread_finish, spread_here, s};
 }

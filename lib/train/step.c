@@ -366,13 +366,3 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     smoe_divided_free(&parts);
     return status;
 }
-
-/* ---- moments --------------------------------------------------------------------------------- */
-
-void smoe_step_forget_moments(smoe_step *s) {
-    smoe_params *params = smoe_model_params(s->model);
-    size_t first, end;
-    if (!smoe_optim_divides(&s->spec->train)) return;
-    own_range(s, params, &first, &end);
-    smoe_params_forget_moments(params, first, end);
-}

@@ -74,8 +74,4 @@ size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
 int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
                      smoe_sent *sent, smoe_err *err) SMOE_MUST_CHECK;
 
-/* After moments were restored: drops those that are not of this process's range, which frees their
- * memory. */
-void smoe_step_forget_moments(smoe_step *step);
-
 #endif

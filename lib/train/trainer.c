@@ -349,7 +349,6 @@ static int start(trainer *t, smoe_err *err) {
         if (t->init && load_init(t, err)) status = -1;
         smoe_model_serve(t->model);
     }
-    smoe_step_forget_moments(&t->step);
     if (!status && resume) status = open_loader(t, err);
     return smoe_comm_agree(t->comm, status, NULL, err);
 }

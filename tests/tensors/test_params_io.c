@@ -94,6 +94,47 @@ static void test_params_round_trip(void **state) {
     smoe_params_free(&q);
 }
 
+/* Of a slab, elements 3 to 9 of every tensor are here. */
+static void here(void *user, const void *slab, size_t i, size_t *first, size_t *end) {
+    const smoe_params *p = user;
+    assert_ptr_equal(slab, p->w);
+    *first = p->param[i].size < 3 ? p->param[i].size : 3;
+    *end = p->param[i].size < 9 ? p->param[i].size : 9;
+}
+
+/* A process reads what it has of each tensor, also where positions are resized, and leaves the
+ * rest alone. */
+static void test_params_parts(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    smoe_params p = {0}, q = {0}, whole = {0};
+    vit(&p, false);
+    vit(&q, true);
+    vit(&whole, true);
+    fill_pattern(&p);
+    smoe_tensor *t;
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &t, &err),
+                     0);
+    scratch_path(*state, path, "p");
+    assert_int_equal(smoe_safetensors_write(path, t, p.count, NULL, 0, &err), 0);
+    free(t);
+    smoe_safetensors *file;
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    assert_int_equal(smoe_params_load(&whole, file, SMOE_FIT_PARTIAL, NULL, &err), 0);
+    smoe_part_reader reader = {.here = here, .user = &q};
+    q.reader = &reader;
+    if (smoe_params_load(&q, file, SMOE_FIT_PARTIAL, NULL, &err)) fail_msg("%s", err.text);
+    for (size_t r = 0; r < q.count; r++)
+        for (size_t i = 0; i < q.param[r].size; i++) {
+            size_t at = q.param[r].offset + i;
+            assert_true(q.w[at] == (i >= 3 && i < 9 ? whole.w[at] : 0));
+        }
+    smoe_safetensors_free(file);
+    smoe_params_free(&p);
+    smoe_params_free(&q);
+    smoe_params_free(&whole);
+}
+
 /* A table of three tensors, and files that fail to match it in every way. */
 static void small(smoe_params *p) {
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){2, 1}, "w");
@@ -363,10 +404,15 @@ static void test_others_read_our_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_params_round_trip),        TEST(test_params_faults_in_one_pass),
-        TEST(test_params_partial_and_types), TEST(test_params_another_head),
-        TEST(test_params_whole_head),        TEST(test_params_partial_text),
-        TEST(test_reads_files_of_others),    TEST(test_others_read_our_files),
+        TEST(test_params_parts),
+        TEST(test_params_round_trip),
+        TEST(test_params_faults_in_one_pass),
+        TEST(test_params_partial_and_types),
+        TEST(test_params_another_head),
+        TEST(test_params_whole_head),
+        TEST(test_params_partial_text),
+        TEST(test_reads_files_of_others),
+        TEST(test_others_read_our_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
