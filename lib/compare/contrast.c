@@ -25,18 +25,20 @@ static double value_of(const contrast *c, size_t run) {
 }
 
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
- * it. */
+ * it. Groups with one value have no difference, and none is made of the rounding of weights. */
 static double sum_of(const contrast *c, size_t like) {
     const smoe_measures *m = c->m;
-    double sum = 0;
-    size_t found = 0;
+    double sum = 0, first = NAN;
+    size_t found = 0, as_first = 0;
     for (size_t i = 0; i < m->runs; i++) {
         double weight = c->weight[m->group[i]];
         if (weight == 0 || !same_seed(m, i, like) || !isfinite(value_of(c, i))) continue;
         sum += weight * value_of(c, i);
-        found++;
+        if (!found++) first = value_of(c, i);
+        as_first += value_of(c, i) == first;
     }
-    return found == c->groups ? sum : NAN;
+    if (found != c->groups) return NAN;
+    return found > 1 && as_first == found ? 0 : sum;
 }
 
 /* One value for each seed that all groups have. */

@@ -178,6 +178,22 @@ static void trends_by_hand(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* 0.81 at 2, 16, 32 and 512 experts, with every seed: the weights of a slope are rounded, so that
+ * their sum is not exactly 0, which is no trend. */
+static void equal_rows_have_no_trend(void **state) {
+    smoe_sweep sweep = made(
+        *state, TRAINED "sweep: {grid: {model.moe.experts: [2, 16, 32, 512]}, seeds: [0, 1, 2]}\n");
+    for (size_t cell = 0; cell < 12; cell++) sweep_folder_done(&sweep, cell, 0.81, "other", 1);
+    smoe_results r = sweep_folder_results(&sweep);
+    assert_int_equal(r.contrasts.trends.count, 1);
+    const smoe_trend *t = r.contrasts.trends.trend;
+    assert_int_equal(t->paired.n, 3);
+    assert_true(t->paired.mean == 0);
+    assert_string_equal(smoe_trend_direction(t), "not distinguishable");
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+}
+
 /* Uneven steps: log2 is 0, 1, 3; deviations from the mean 4/3 are -4/3, -1/3, 5/3, sum of
  * squares 42/9. */
 static void slopes_by_hand(void **state) {
@@ -239,6 +255,7 @@ int main(void) {
                                        TEST(other_outcomes_are_refused),
                                        TEST(pools_are_of_whole_seeds),
                                        TEST(trends_by_hand),
+                                       TEST(equal_rows_have_no_trend),
                                        TEST(slopes_by_hand),
                                        TEST(margins_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
