@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
-/* One function per entry of commands.def; main.c calls them. Returns 0, or -1 with err, whose code is the exit status.
- */
+/* One function per entry of commands.def; main.c calls them. Returns 0, or -1 with err, whose code
+ * is the exit status. */
 #define COMMAND(name, ...) smoe_command_run cmd_##name;
 #define COMMAND_AS(id, ...) smoe_command_run cmd_##id;
 #include "commands.def"

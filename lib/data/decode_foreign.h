@@ -1,4 +1,4 @@
-/* Image files of formats that are not read, by their first bytes, so that messages can name them. */
+/* Image files of formats that are not read, by their first bytes: messages can name them. */
 #ifndef SMOE_DATA_DECODE_FOREIGN_H
 #define SMOE_DATA_DECODE_FOREIGN_H
 

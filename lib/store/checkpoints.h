@@ -1,7 +1,7 @@
 /*
- * The folder of a run's checkpoints: which there are, which is the latest and the best, and how one
- * takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is the run
- * directory.
+ * The folder of a run's checkpoints: which there are, which is the latest and the best, and how
+ * one takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is the
+ * run directory.
  */
 #ifndef SMOE_CHECKPOINTS_H
 #define SMOE_CHECKPOINTS_H
@@ -36,8 +36,8 @@ typedef struct smoe_checkpoints {
 
 int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The checkpoint to continue from. 1: found; 0: there is none yet; -1: failed, SMOE_DATA if the link
- * names something else. */
+/* The checkpoint to continue from. 1: found; 0: there is none yet; -1: failed, SMOE_DATA if the
+ * link names something else. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Fails with SMOE_DATA if a symbolic link is in the place of the checkpoint or of one of its files:

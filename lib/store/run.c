@@ -388,7 +388,7 @@ void smoe_run_log(smoe_run *run, const char *fmt, ...) {
     fflush(run->log);
 }
 
-/* ---- records and events --------------------------------------------------------------------------- */
+/* ---- records and events ---------------------------------------------------------------------- */
 
 json_t *smoe_run_number(double x) {
     return isfinite(x) ? json_real(x) : json_null();

@@ -76,7 +76,8 @@ static int keep(struct fuse_file_info *file, int fd) {
     return 0;
 }
 
-/* Without O_APPEND: the kernel computes the offset of appended data itself, from the size that it knows. */
+/* Without O_APPEND: the kernel computes the offset of appended data itself, from the size that it
+ * knows. */
 static int stale_open(const char *path, struct fuse_file_info *file) {
     place at;
     return keep(file, open(under(&at, path), file->flags & ~O_APPEND));

@@ -211,8 +211,8 @@ static void test_rule(void **state) {
 }
 
 /* The figure of a sheet has a name above the middle of each tile and a bar of shades. For a paper
- * it has the requested width, with more room above the tiles, which are smaller, and as many side by
- * side as the names have room. */
+ * it has the requested width, with more room above the tiles, which are smaller, and as many side
+ * by side as the names have room. */
 static void test_figure(void **state) {
     sheets s;
     char path[SCRATCH_PATH];

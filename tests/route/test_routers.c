@@ -2,8 +2,8 @@
  * Laws that every router of routers.def must keep, found by walking the table: weights that sum to
  * one, buffers that never overflow, places that are taken at most once, dropped tokens that are
  * counted, the same bits for the same seed and any number of threads, no noise in evaluation. Then
- * the choice routers against a plain second implementation of their definitions (smoe-routers(7)) in double, noise included.
- * Numbers worked by hand are in test_routers_hand.c.
+ * the choice routers against a plain second implementation of their definitions (smoe-routers(7))
+ * in double, noise included. Numbers worked by hand are in test_routers_hand.c.
  */
 #include "approx.h"
 #include "base/rng.h"

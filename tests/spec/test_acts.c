@@ -1,4 +1,4 @@
-/* Settings without effect: the entries of acts.def, and the remarks about them, with their places. */
+/* Settings without effect: entries of acts.def, and the remarks about them, with their places. */
 #include "specs.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
