@@ -37,9 +37,9 @@ typedef struct smoe_checkpoint_to {
 } smoe_checkpoint_to;
 
 /* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, sets
- * the links (smoe_checkpoints_link), then deletes older ones (smoe_checkpoints_prune). All processes
- * call it, with the same state, and each writes some of the files; which files there are, and their
- * bytes, do not depend on the processes.
+ * the links (smoe_checkpoints_link), then deletes older ones (smoe_checkpoints_prune). All
+ * processes call it, with the same state, and each writes some of the files; which files there are,
+ * and their bytes, do not depend on the processes.
  * An existing checkpoint of that step is replaced. Disk full or unwritable: SMOE_RUNTIME; a weight
  * or a moment that is not finite: SMOE_NONFINITE, naming it. On failure all older checkpoints
  * stay. */

@@ -1,7 +1,7 @@
 /*
  * The folder of a run's checkpoints: which there are, which is the latest and the best, and how
- * one takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is the
- * run directory.
+ * one takes its place, is deleted or is found. checkpoint.h writes and reads their files. DIR is
+ * the run directory.
  */
 #ifndef SMOE_CHECKPOINTS_H
 #define SMOE_CHECKPOINTS_H
