@@ -203,6 +203,33 @@ side_by_side() {
 }
 [ ! -f "$dir/slot_alignment.csv" ] || { side_by_side; exit; }
 
+# Columns of metrics.csv during training (curves.sh): means over seeds at the first record and after each doubling of its step, and at the last.
+over_training() {
+    awk "$csv"'
+    NR == 1 { for (last = 1; head[last] != "step"; last++) continue; next }
+    {
+        row = ""
+        for (i = 1; i < last; i++) if (head[i] != "seed") row = row (row ? ", " : "") name_of(head[i]) " " f[i]
+        step = f[last] + 0
+        if (!(row in known)) { known[row]; order[++rows_] = row }
+        if (!first) first = step
+        if (step > end) end = step
+        n[row, step]++; for (i = last + 1; i <= columns; i++) sum[row, step, i] += f[i]
+    }
+    END {
+        printf "| |"; for (i = last + 1; i <= columns; i++) printf " %s |", head[i]
+        printf "\n|---|"; for (i = last + 1; i <= columns; i++) printf "---|"
+        print ""
+        for (r = 1; r <= rows_; r++) for (step = first; step <= end; step = step == end ? end + 1 : 2 * step > end ? end : 2 * step) {
+            if (!n[order[r], step]) continue
+            printf "| %s, step %d |", order[r], step
+            for (i = last + 1; i <= columns; i++) printf " %.2f |", sum[order[r], step, i] / n[order[r], step]
+            print ""
+        }
+    }' "$1"
+}
+[ ! -f "$dir/training.csv" ] || { over_training "$dir/training.csv"; exit; }
+
 # The routing of the rows of a sweep and how far predictions depend on the other images of their groups (routing.sh).
 if [ -f "$dir/companions.csv" ]; then
     awk -v rows="${dir%-routing}/rows.txt" "$csv"'
