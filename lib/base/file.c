@@ -109,7 +109,7 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) {
     if (!folder) return out_of_memory(err, path);
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = '\0';
-    int status = smoe_file_sync_folder(slash ? folder : ".", err);
+    int status = smoe_file_sync(slash ? folder : ".", err);
     free(folder);
     return status;
 }
@@ -268,13 +268,13 @@ bool smoe_file_holds(const char *folder, const char *name) {
     return there;
 }
 
-int smoe_file_sync_folder(const char *folder, smoe_err *err) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open the folder", folder);
+int smoe_file_sync(const char *path, smoe_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path);
     /* Some file systems cannot sync a folder and return EINVAL: nothing more can be done there.
      */
     int failed = fsync(fd) && errno != EINVAL;
-    if (failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot sync the folder", folder);
+    if (failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot sync", path);
     close(fd);
     return failed ? -1 : 0;
 }

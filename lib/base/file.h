@@ -67,10 +67,10 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
 bool smoe_file_is_folder(const char *path);
 bool smoe_file_holds(const char *folder, const char *name);
 
-/* Syncs the folder, so that a renamed or removed name in it survives a power cut. */
-int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+/* Syncs a file, or a folder, so that a renamed or removed name in it survives a power cut. */
+int smoe_file_sync(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The folder of path. */
+/* Syncs the folder of path. */
 int smoe_file_sync_parent(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Creates the missing folders above path, and syncs each into its own. */

@@ -186,8 +186,8 @@ int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
     step_path(&from, ckpt.path, BUILDING, step, NULL);
     step_path(&to, ckpt.path, "", step, NULL);
     step_path(&aside, ckpt.path, REPLACED, step, NULL);
-    if (smoe_file_sync_folder(from.path, err)) return -1;
-    if (!rename(from.path, to.path)) return smoe_file_sync_folder(ckpt.path, err);
+    if (smoe_file_sync(from.path, err)) return -1;
+    if (!rename(from.path, to.path)) return smoe_file_sync(ckpt.path, err);
     if (errno != ENOTEMPTY && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to.path);
     bool failed = false;
@@ -197,7 +197,7 @@ int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
         old = aside.path;
     }
     if (failed) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to.path);
-    return smoe_file_sync_folder(ckpt.path, err) || smoe_file_remove(old, err) ? -1 : 0;
+    return smoe_file_sync(ckpt.path, err) || smoe_file_remove(old, err) ? -1 : 0;
 }
 
 int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err *err) {
@@ -235,7 +235,7 @@ int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_
         snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
         if (smoe_file_link(target, in_folder(&at, ckpt.path, names[i]), err)) return -1;
     }
-    return smoe_file_sync_folder(ckpt.path, err);
+    return smoe_file_sync(ckpt.path, err);
 }
 
 /* Restores or removes checkpoints that were being replaced. */

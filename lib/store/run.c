@@ -254,7 +254,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     if (smoe_checkpoints_remove(run->dir, err)) return -1;
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
-    if (smoe_file_sync_folder(run->dir, err)) return -1;
+    if (smoe_file_sync(run->dir, err)) return -1;
     if (smoe_records_file_empty(&run->records, err)) return -1;
     static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)

@@ -145,11 +145,13 @@ int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) 
     return n ? -1 : 0;
 }
 
+/* Syncs the file first: after a power cut the list must not name more than is on the disk. */
 static int add_file(const manifest *m, const char *name, smoe_err *err) {
     char hex[SMOE_SUM_SIZE];
     char *path = smoe_text_format("%s/%s", m->dir, name);
-    int status = path ? smoe_run_file_sum(path, hex, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
+    int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
+    if (!status) status = smoe_file_sync(path, err);
+    if (!status) status = smoe_run_file_sum(path, hex, err);
     if (!status) fprintf(m->out, "%s  %s\n", hex, name);
     free(path);
     return status;

@@ -130,10 +130,10 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
     int status = kept && building ? 0 : no_memory(claims, err);
     if (!status) status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
     if (!status) status = keep_latest(sweep, building, err);
-    if (!status) status = smoe_file_sync_folder(building, err);
+    if (!status) status = smoe_file_sync(building, err);
     if (!status && rename(building, kept))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
-    if (!status) status = smoe_file_sync_folder(claims, err);
+    if (!status) status = smoe_file_sync(claims, err);
     if (status && building) smoe_file_remove(building, NULL);
     free(kept);
     free(building);
