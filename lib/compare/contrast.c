@@ -25,7 +25,8 @@ static double value_of(const contrast *c, size_t run) {
 }
 
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
- * it. Groups with one value have no difference, and none is made of the rounding of weights. */
+ * it. If all have the same value the sum is exactly 0: the weights, which are rounded, do not quite
+ * cancel. */
 static double sum_of(const contrast *c, size_t like) {
     const smoe_measures *m = c->m;
     double sum = 0, first = NAN;

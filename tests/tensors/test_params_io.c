@@ -65,8 +65,22 @@ static void assert_pattern(const smoe_params *p) {
             assert_true(p->w[p->param[r].offset + i] == (real)pattern(p->param[r].name, i));
 }
 
-static void test_params_round_trip(void **state) {
+/* A file with these parameters, open. */
+static smoe_safetensors *written(const smoe_params *p, const scratch *folder) {
     char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    smoe_tensor *t;
+    smoe_safetensors *file;
+    assert_int_equal(smoe_params_tensors(p, &(smoe_slab){.prefix = "", .values = p->w}, &t, &err),
+                     0);
+    scratch_path(folder, path, "p");
+    assert_int_equal(smoe_safetensors_write(path, t, p->count, NULL, 0, &err), 0);
+    free(t);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    return file;
+}
+
+static void test_params_round_trip(void **state) {
     smoe_err err = {0};
     smoe_params p = {0}, q = {0};
     vit(&p, true);
@@ -78,13 +92,7 @@ static void test_params_round_trip(void **state) {
     assert_string_equal(t[p.count - 1].name, "m.head.bias");
     assert_ptr_equal(t[1].data, p.w + p.param[1].offset); /* no copy */
     free(t);
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &t, &err),
-                     0);
-    scratch_path(*state, path, "p");
-    assert_int_equal(smoe_safetensors_write(path, t, p.count, NULL, 0, &err), 0);
-    free(t);
-    smoe_safetensors *file;
-    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    smoe_safetensors *file = written(&p, *state);
     size_t loaded = 0;
     assert_int_equal(smoe_params_load(&q, file, SMOE_FIT_EXACT, &loaded, &err), 0);
     assert_int_equal(loaded, q.count);
@@ -105,21 +113,13 @@ static void here(void *user, const void *slab, size_t i, size_t *first, size_t *
 /* A process reads what it has of each tensor, also where positions are resized, and leaves the
  * rest alone. */
 static void test_params_parts(void **state) {
-    char path[SCRATCH_PATH];
     smoe_err err = {0};
     smoe_params p = {0}, q = {0}, whole = {0};
     vit(&p, false);
     vit(&q, true);
     vit(&whole, true);
     fill_pattern(&p);
-    smoe_tensor *t;
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &t, &err),
-                     0);
-    scratch_path(*state, path, "p");
-    assert_int_equal(smoe_safetensors_write(path, t, p.count, NULL, 0, &err), 0);
-    free(t);
-    smoe_safetensors *file;
-    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    smoe_safetensors *file = written(&p, *state);
     assert_int_equal(smoe_params_load(&whole, file, SMOE_FIT_PARTIAL, NULL, &err), 0);
     smoe_part_reader reader = {.here = here, .user = &q};
     q.reader = &reader;
