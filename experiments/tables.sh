@@ -155,7 +155,7 @@ crossings() {
 
 # What smoe inspect measured of several models, a column each and blocks separated by commas.
 side_by_side() {
-    awk "$csv"'
+    awk -v rows="$rows" "$csv"'
     function column(name) { if (!(name in seen)) { seen[name]; run[++runs] = name }; return name }
     function add(measure, value) {
         if (value == "") return
@@ -190,7 +190,7 @@ side_by_side() {
         add("share of predictions changed by other images", sprintf("%.3f", f[at["changed_predictions"]]))
     }
     END {
-        printf "|"; for (r = 1; r <= runs; r++) { while ((getline title < rows) > 0 && title == "") continue; printf " | %s", title }
+        printf "|"; for (r = 1; r <= runs; r++) { getline title < rows; printf " | %s", title }
         printf " |\n|---|"; for (r = 1; r <= runs; r++) printf "---|"
         print ""
         for (m = 1; m <= measures; m++) {
@@ -198,7 +198,7 @@ side_by_side() {
             for (r = 1; r <= runs; r++) printf " %s |", cell[order[m], run[r]]
             print ""
         }
-    }' rows="$rows" "$dir/runs.csv" "$dir/routing.csv" "$dir/token_weight.csv" "$dir/slot_alignment.csv" "$dir/expert_information.csv" \
+    }' "$dir/runs.csv" "$dir/routing.csv" "$dir/token_weight.csv" "$dir/slot_alignment.csv" "$dir/expert_information.csv" \
         "$dir/experts_per_image.csv" "$dir/dropped_by_position.csv" "$dir/router_value.csv" "$dir/companions.csv"
 }
 [ ! -f "$dir/slot_alignment.csv" ] || { side_by_side; exit; }
@@ -211,7 +211,7 @@ over_training() {
         row = ""
         for (i = 1; i < last; i++) if (head[i] != "seed") row = row (row ? ", " : "") name_of(head[i]) " " f[i]
         step = f[last] + 0
-        if (!(row in known)) { known[row]; order[++rows_] = row }
+        if (!(row in known)) { known[row]; order[++count] = row }
         if (!first) first = step
         if (step > end) end = step
         n[row, step]++; for (i = last + 1; i <= columns; i++) sum[row, step, i] += f[i]
@@ -220,7 +220,7 @@ over_training() {
         printf "| |"; for (i = last + 1; i <= columns; i++) printf " %s |", head[i]
         printf "\n|---|"; for (i = last + 1; i <= columns; i++) printf "---|"
         print ""
-        for (r = 1; r <= rows_; r++) for (step = first; step <= end; step = step == end ? end + 1 : 2 * step > end ? end : 2 * step) {
+        for (r = 1; r <= count; r++) for (step = first; step <= end; step = step == end ? end + 1 : 2 * step > end ? end : 2 * step) {
             if (!n[order[r], step]) continue
             printf "| %s, step %d |", order[r], step
             for (i = last + 1; i <= columns; i++) printf " %.2f |", sum[order[r], step, i] / n[order[r], step]
