@@ -120,7 +120,7 @@ void smoe_heading_optimizer(FILE *out, const smoe_spec *spec, smoe_model *model)
     FILE *to = open_line(&line);
     if (!to) return;
     put_value(to, spec, "", "train.optimizer.name");
-    if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
+    if (smoe_spec_acts(spec, "train.optimizer.momentum"))
         fprintf(to, ", momentum %g", train->optimizer.momentum);
     fprintf(to, "; rate %g", train->optimizer.lr);
     put_value(to, spec, ", ", "train.schedule.name");

@@ -16,6 +16,7 @@
 #include "vit/model.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -223,10 +224,11 @@ void smoe_model_probabilities(const smoe_model *model, float *p, const float *lo
                               size_t images) {
     const source *s = source_of(model);
     size_t N = s->classes;
-    bool sigmoid = s->spec.train.loss == SMOE_LOSS_SIGMOID;
-    for (size_t i = 0; sigmoid && i < images * N; i++)
+    smoe_loss loss = s->spec.train.loss;
+    bool multi = !smoe_task_pairs(loss) && smoe_task_of(loss)->multi;
+    for (size_t i = 0; multi && i < images * N; i++)
         p[i] = (float)(1 / (1 + exp(-(double)logits[i])));
-    for (size_t b = 0; !sigmoid && b < images; b++) softmax(p + b * N, logits + b * N, N);
+    for (size_t b = 0; !multi && b < images; b++) softmax(p + b * N, logits + b * N, N);
 }
 
 int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split, smoe_err *err) {

@@ -103,17 +103,10 @@ void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *vi
     }
 }
 
-size_t smoe_samples_best(const real *logit, size_t N) {
-    size_t best = 0;
-    for (size_t c = 1; c < N; c++)
-        if (logit[c] > logit[best]) best = c;
-    return best;
-}
-
 static smoe_predicted predict(const smoe_inspection *r, const real *logit) {
-    size_t top = smoe_samples_best(logit, r->N);
+    size_t top = smoe_task_top(logit, r->N);
     const smoe_task *task = smoe_task_of(r->subject.spec->train.loss);
-    return (smoe_predicted){top, task->probability(logit, r->N, top)};
+    return (smoe_predicted){top, smoe_task_probability(task, logit, r->N, top)};
 }
 
 void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits) {

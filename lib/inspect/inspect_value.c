@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "spec/metrics.h"
 #include "train/evaluate.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static void compare(target *t, const real *before, const real *after, size_t N) 
         t->sum += change;
         t->squares += (double)before[i] * (double)before[i];
     }
-    t->changed += smoe_samples_best(after, N) != smoe_samples_best(before, N);
+    t->changed += smoe_task_top(after, N) != smoe_task_top(before, N);
 }
 
 /* Targets [from, to) in one pass: all of full groups, or one alone. */

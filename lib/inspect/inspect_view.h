@@ -111,8 +111,6 @@ int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
 void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits);
 int smoe_samples_close(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
-/* The class of the largest logit, the first of equal ones. */
-size_t smoe_samples_best(const real *logit, size_t N);
 void smoe_samples_free(smoe_sample *sample, size_t count);
 
 /* Writes the rows of one frame: those of layer l, where nothing but memory can fail

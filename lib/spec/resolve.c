@@ -436,6 +436,15 @@ static void check_facts(smoe_reading *reading) {
               1ULL << data->facts.bits, data->facts.entities);
 }
 
+static const char *generated_names(char *names, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; i < SMOE_SOURCES && used < size; i++)
+        if (smoe_sources[i].generated)
+            used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "",
+                                     smoe_sources[i].name);
+    return names;
+}
+
 /* A spec without a path may still be costed, as long as it says how many classes there are. */
 static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
@@ -457,11 +466,11 @@ static void check_data(smoe_reading *reading) {
         clash(reading, KEYS("eval.fewshot.data.source", "eval.fewshot.data.path"),
               "eval.fewshot.data.path must say where this data is (a folder or archive)");
     if (smoe_sources[data->source].generated || data->path || data->classes) return;
+    char names[128];
     clash(reading, KEYS("data.source", "data.path"),
-          "data.path must say where the data is (a folder or archive); "
-          "only generated data (shapes, facts) needs none (or give data.classes, or --classes N, "
-          "to cost "
-          "a model without its data)");
+          "data.path must say where the data is (a folder or archive); only generated data (%s) "
+          "needs none (or give data.classes, or --classes N, to cost a model without its data)",
+          generated_names(names, sizeof names));
 }
 
 /* Checks the keys that a text tower needs, and those that are not used without one. */

@@ -6,12 +6,10 @@
 
 smoe_said smoe_said_of(const smoe_task *task, const real *logits, const real *target, size_t N,
                        int64_t label) {
-    size_t top = 0;
-    for (size_t c = 1; c < N; c++)
-        if (logits[c] > logits[top]) top = c;
+    size_t top = smoe_task_top(logits, N);
     return (smoe_said){.label = label,
                        .top = top,
-                       .probability = task->probability(logits, N, top),
+                       .probability = smoe_task_probability(task, logits, N, top),
                        .correct = smoe_task_correct(logits, target, N)};
 }
 

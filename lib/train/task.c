@@ -11,15 +11,20 @@ static smoe_targets targets_of(const real *t, size_t N, double smoothing) {
     return x;
 }
 
-bool smoe_task_correct(const real *logits, const real *target, size_t N) {
-    size_t best = 0;
+size_t smoe_task_top(const real *logits, size_t N) {
+    size_t top = 0;
     for (size_t c = 1; c < N; c++)
-        if (logits[c] > logits[best]) best = c;
-    return target[best] > 0;
+        if (logits[c] > logits[top]) top = c;
+    return top;
 }
 
-double smoe_task_share(const real *l, size_t N, size_t c) {
+bool smoe_task_correct(const real *logits, const real *target, size_t N) {
+    return target[smoe_task_top(logits, N)] > 0;
+}
+
+double smoe_task_probability(const smoe_task *task, const real *l, size_t N, size_t c) {
     double sum = 0;
+    if (task->multi) return 1 / (1 + exp(-(double)l[c]));
     for (size_t i = 0; i < N; i++) sum += exp((double)l[i] - (double)l[c]);
     return 1 / sum;
 }

@@ -14,7 +14,9 @@ typedef struct smoe_task_sums {
 } smoe_task_sums;
 
 typedef struct smoe_task {
-    /* Whether the targets are all labels of an image, and not only its main label. */
+    /* Whether classes are independent of one another: the targets are all labels of an image, and
+     * the probability of a class is 1/(1 + e^-l) of its logit. Else the target is the main label,
+     * and the probabilities are the softmax of the logits. */
     bool multi;
     /*
      * Loss and metrics: adds B images to *sums. logits, target [B,N].
@@ -26,16 +28,15 @@ typedef struct smoe_task {
      */
     void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
                   const real *target, size_t B, size_t N, size_t whole, double smoothing);
-    /* The probability of class c according to the model, from logits [N]. */
-    double (*probability)(const real *logits, size_t N, size_t c);
 } smoe_task;
 
-/* Whether the top class of an image, the lowest index among equals, has a positive target. Both
- * [N]. */
+/* The top class of an image, the lowest index among equals, and whether it has a positive target.
+ * Both [N]. */
+size_t smoe_task_top(const real *logits, size_t N);
 bool smoe_task_correct(const real *logits, const real *target, size_t N);
 
-/* The softmax of logits [N] at class c. */
-double smoe_task_share(const real *l, size_t N, size_t c);
+/* The probability of class c according to the model, from logits [N]. */
+double smoe_task_probability(const smoe_task *task, const real *logits, size_t N, size_t c);
 
 const smoe_task *smoe_task_of(smoe_loss loss);
 

@@ -46,4 +46,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real 
     }
 }
 
-const smoe_task smoe_task_contrastive = {.batch = batch, .probability = smoe_task_share};
+const smoe_task smoe_task_contrastive = {.batch = batch};

@@ -18,9 +18,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const rea
     smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
 }
 
-static double probability(const real *l, size_t N, size_t c) {
-    (void)N;
-    return 1 / (1 + exp(-(double)l[c]));
-}
-
-const smoe_task smoe_task_sigmoid = {.multi = true, .batch = batch, .probability = probability};
+const smoe_task smoe_task_sigmoid = {.multi = true, .batch = batch};

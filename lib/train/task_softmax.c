@@ -22,4 +22,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const rea
     smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
 }
 
-const smoe_task smoe_task_softmax = {.batch = batch, .probability = smoe_task_share};
+const smoe_task smoe_task_softmax = {.batch = batch};

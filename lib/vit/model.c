@@ -37,6 +37,13 @@ static smoe_encoder *image_of(const smoe_model *m) {
     return m->encoder[SMOE_TOWER_IMAGE];
 }
 
+/* The encoder whose rows are compared with those of images: there is one, if any. */
+static smoe_encoder *text_of(const smoe_model *m) {
+    for (int i = 0; i < SMOE_TOWERS; i++)
+        if (i != SMOE_TOWER_IMAGE && m->encoder[i]) return m->encoder[i];
+    return NULL;
+}
+
 /* ---- groups of parameters -------------------------------------------------------------------- */
 
 static bool matches_row(const smoe_group *group, const smoe_params *params) {
@@ -286,8 +293,7 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static void encode(smoe_model *m, smoe_tower_number number, const smoe_pass *pass) {
-    smoe_encoder *e = m->encoder[number];
+static void encode(smoe_model *m, smoe_encoder *e, const smoe_pass *pass) {
     smoe_pass own = *pass;
     own.train = pass->train && e->trained;
     e->build.precision = smoe_spec_precision(&m->spec, pass->train);
@@ -298,14 +304,14 @@ static void encode(smoe_model *m, smoe_tower_number number, const smoe_pass *pas
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     m->in.pixels = pixels;
     if (m->share.block.size > 1 && !pass->train) (void)smoe_share_goes_on(&m->share, true);
-    encode(m, SMOE_TOWER_IMAGE, pass);
+    encode(m, image_of(m), pass);
 }
 
 void smoe_model_forward_texts(smoe_model *m, const uint32_t *tokens, const size_t *lengths,
                               const smoe_pass *pass) {
     m->in.tokens = tokens;
     m->in.lengths = lengths;
-    encode(m, SMOE_TOWER_TEXT, pass);
+    encode(m, text_of(m), pass);
 }
 
 void smoe_model_embed_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
@@ -333,7 +339,8 @@ void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pa
     for (int i = 0; i < SMOE_TOWERS; i++) {
         smoe_encoder *e = m->encoder[i];
         if (!e || !e->trained) continue;
-        const real *dout = m->paired ? m->pairs.d[i] + pass->first * m->pairs.D : dlogits;
+        const real *dout =
+            m->paired ? m->pairs.d[i != SMOE_TOWER_IMAGE] + pass->first * m->pairs.D : dlogits;
         e->type->backward(e, dout, &m->in, pass);
     }
 }
@@ -351,7 +358,7 @@ const real *smoe_model_features(const smoe_model *m) {
     return smoe_encoder_image_features(image_of(m));
 }
 const real *smoe_model_texts(const smoe_model *m) {
-    return m->encoder[SMOE_TOWER_TEXT]->out;
+    return text_of(m)->out;
 }
 const smoe_pairs *smoe_model_pairs(const smoe_model *m) {
     return m->paired ? &m->pairs : NULL;
