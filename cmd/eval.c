@@ -308,9 +308,9 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_routing_stop(&routing);
     smoe_progress_close(&progress);
+    if (!status && fewshot)
+        status = smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err);
     bool chief = !options->comm->rank; /* the others wait for what follows to succeed */
-    if (!status && chief && fewshot)
-        status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);
     if (!status && chief) status = collector_write(&c, options, err);
     if (!status && chief) status = write_scores(&c, l, options, err);
     if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);

@@ -272,7 +272,7 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
     if (smoe_fewshot_open(&fewshot, spec, err)) return -1;
     if (!fewshot) return 0;
-    int status = smoe_fewshot_measure(fewshot, model, batch, score, err);
+    int status = smoe_fewshot_measure(fewshot, model, batch, NULL, score, err);
     for (size_t k = 0; k < spec->eval.fewshot.count && !status; k++) {
         set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
     }

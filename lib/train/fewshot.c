@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double bias = 100, std_eps = 1e-5;
 
@@ -131,9 +132,24 @@ void smoe_fewshot_free(smoe_fewshot *f) {
 
 /* ---- features -------------------------------------------------------------------------------- */
 
+/* A measurement of a model by several processes. */
+typedef struct measuring {
+    const smoe_fewshot *few;
+    smoe_model *model;
+    size_t batch, d;
+    smoe_comm *comm;
+} measuring;
+
+/* Of a pass over n images: those that this process computes at most, in batches in turn. */
+static size_t own_images(const measuring *m, size_t n) {
+    size_t batches = (n + m->batch - 1) / m->batch, size = (size_t)m->comm->size;
+    size_t own = (batches + size - 1) / size * m->batch;
+    return own < n ? own : n;
+}
+
 static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
-    f->x = malloc(n * d * sizeof *f->x);
-    f->label = malloc(n * sizeof *f->label);
+    f->x = calloc(n * d + 1, sizeof *f->x);
+    f->label = calloc(n + 1, sizeof *f->label);
     return f->x && f->label
                ? 0
                : smoe_fail(err, SMOE_RUNTIME, "out of memory for the features of %zu images", n);
@@ -142,65 +158,71 @@ static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
 static void features_free(smoe_features *f) {
     free(f->x);
     free(f->label);
+    *f = (smoe_features){0};
 }
 
-/* The features of a batch, into the rows batch->index. */
-static void features_add(smoe_features *f, uint64_t seed, smoe_model *model, size_t d,
-                         const smoe_batch *batch) {
-    smoe_pass pass = {.seed = seed, .images = batch->images, .first = f->n};
-    smoe_model_forward(model, batch->pixels, &pass);
-    const real *x = smoe_model_features(model);
+/* The features of a batch, whose first image is number `first` of the pass, into rows `row`. */
+static void features_put(smoe_features *f, const measuring *m, const smoe_batch *batch,
+                         size_t first, const uint64_t *row) {
+    smoe_pass pass = {.seed = m->few->spec->seed, .images = batch->images, .first = first};
+    smoe_model_forward(m->model, batch->pixels, &pass);
+    const real *x = smoe_model_features(m->model);
     for (size_t b = 0; b < batch->images; b++) {
-        real *row = f->x + batch->index[b] * d;
-        for (size_t j = 0; j < d; j++) row[j] = x[b * d + j];
-        f->label[batch->index[b]] = batch->label[b];
+        memcpy(f->x + row[b] * m->d, x + b * m->d, m->d * sizeof *x);
+        f->label[row[b]] = batch->label[b];
     }
-    f->n += batch->images;
 }
 
-static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_model *model,
-                               size_t batch, smoe_err *err) {
-    smoe_loader_options options = {.batch_size = batch, .seed = few->spec->seed};
+/* Those of the batches of this process, one after another. */
+static int features_of_queries(smoe_features *f, const measuring *m, smoe_err *err) {
+    size_t rank = (size_t)m->comm->rank, size = (size_t)m->comm->size, done = 0;
+    smoe_loader_options options = {
+        .batch_size = m->batch, .seed = m->few->spec->seed, .part = rank, .parts = size};
     smoe_loader *loader = NULL;
     smoe_batch b;
     int more = -1;
-    size_t d = few->spec->model.width;
-    if (features_room(f, smoe_dataset_images(few->queries), d, err)) return -1;
-    if (smoe_loader_open(&loader, few->queries, &few->view, &options, err)) return -1;
-    while ((more = smoe_loader_next(loader, &b, err)) > 0)
-        features_add(f, few->spec->seed, model, d, &b);
+    uint64_t *row = malloc(m->batch * sizeof *row);
+    if (!row) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch");
+    if (features_room(f, own_images(m, smoe_dataset_images(m->few->queries)), m->d, err) ||
+        smoe_loader_open(&loader, m->few->queries, &m->few->view, &options, err))
+        goto out;
+    for (; (more = smoe_loader_next(loader, &b, err)) > 0; done++) {
+        for (size_t i = 0; i < b.images; i++) row[i] = f->n++;
+        features_put(f, m, &b, (done * size + rank) * m->batch, row);
+    }
+out:
     smoe_loader_free(loader);
+    free(row);
     return more;
 }
 
 /* A draw is stored class by class. It passes through the model in the order of an evaluation, like
  * a split, so that the order carries no information about classes. */
-static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t draw,
-                            smoe_model *model, size_t batch, smoe_err *err) {
+static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, smoe_err *err) {
+    const smoe_fewshot *few = m->few;
     const smoe_data_spec *data = &few->view.data;
-    size_t image = data->channels * data->image_size * data->image_size, held = 0;
-    size_t d = few->spec->model.width, N = smoe_dataset_classes(few->train);
-    real *pixels = malloc(batch * image * sizeof *pixels), *target = malloc(N * sizeof *target);
-    int64_t *label = malloc(batch * sizeof *label);
-    uint64_t *row = malloc(batch * sizeof *row);
-    uint32_t *order = malloc(few->count * sizeof *order);
+    size_t image = data->channels * data->image_size * data->image_size, n = few->count;
+    size_t N = smoe_dataset_classes(few->train), held, size = (size_t)m->comm->size;
+    real *pixels = malloc(m->batch * image * sizeof *pixels), *target = malloc(N * sizeof *target);
+    int64_t *label = malloc(m->batch * sizeof *label);
+    uint64_t *row = malloc(m->batch * sizeof *row);
+    uint32_t *order = malloc(n * sizeof *order);
     const uint32_t *which = few->image + draw * N * few->most;
     int status = -1;
     if (!pixels || !target || !label || !row || !order) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", batch);
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", m->batch);
         goto out;
     }
-    f->n = 0;
-    smoe_dataset_order(order, few->count, few->spec);
-    for (size_t i = 0; i < few->count; i++) {
-        row[held] = order[i];
-        if (smoe_dataset_image(few->train, which[order[i]], false, pixels + held * image, target,
-                               label + held, err))
-            goto out;
-        if (++held < batch && i + 1 < few->count) continue;
-        features_add(f, few->spec->seed, model, d,
-                     &(smoe_batch){.images = held, .pixels = pixels, .label = label, .index = row});
-        held = 0;
+    smoe_dataset_order(order, n, few->spec);
+    for (size_t at = (size_t)m->comm->rank * m->batch; at < n; at += size * m->batch) {
+        for (held = 0; held < m->batch && at + held < n; held++) {
+            row[held] = order[at + held];
+            if (smoe_dataset_image(few->train, which[row[held]], false, pixels + held * image,
+                                   target, label + held, err))
+                goto out;
+        }
+        features_put(f, m, &(smoe_batch){.images = held, .pixels = pixels, .label = label}, at,
+                     row);
     }
     status = 0;
 out:
@@ -210,6 +232,16 @@ out:
     free(row);
     free(order);
     return status;
+}
+
+/* Gives all processes the features of a draw, each of which one of them has computed. */
+static int join(smoe_features *f, const measuring *m, int status, smoe_err *err) {
+    smoe_model_serve(m->model);
+    if (smoe_comm_agree(m->comm, status, NULL, err)) return -1;
+    f->n = m->few->count;
+    smoe_comm_join(m->comm, f->x, f->n * m->d * sizeof *f->x);
+    smoe_comm_join(m->comm, f->label, f->n * sizeof *f->label);
+    return 0;
 }
 
 /* ---- the regression -------------------------------------------------------------------------- */
@@ -337,44 +369,60 @@ static void take_first(smoe_features *few, const smoe_features *all, size_t most
     }
 }
 
-int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
-                         smoe_fewshot_score *score, smoe_err *err) {
+/* Counts for every number of shots, draw and strength: correct [shots, draws, strengths] of the
+ * queries of this process. */
+static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
+    const smoe_fewshot *f = m->few;
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
-    size_t d = f->spec->model.width, N = smoe_dataset_classes(f->train),
-           each = SMOE_FEWSHOT_STRENGTHS;
+    size_t d = m->d, N = smoe_dataset_classes(f->train);
     smoe_features queries = {0}, all = {0}, few = {0};
-    size_t *correct = calloc(wanted->count * f->draws * each, sizeof *correct);
-    int status = -1;
-    if (!correct) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
-        goto out;
-    }
-    if (features_of_queries(&queries, f, model, batch, err)) goto out;
-    if (features_room(&all, f->count, d, err) || features_room(&few, f->count, d, err)) goto out;
+    int status = features_of_queries(&queries, m, err);
+    if (!status) status = features_room(&few, f->count, d, err);
     for (size_t i = 0; i < f->draws; i++) {
-        if (features_of_draw(&all, f, i, model, batch, err)) goto out;
-        for (size_t k = 0; k < wanted->count; k++) {
+        features_free(&all);
+        if (!status) status = features_room(&all, f->count, d, err);
+        if (!status) status = features_of_draw(&all, m, i, err);
+        if (join(&all, m, status, err)) {
+            status = -1;
+            break;
+        }
+        for (size_t k = 0; k < wanted->count && !status; k++) {
+            size_t *to = correct + (k * f->draws + i) * SMOE_FEWSHOT_STRENGTHS;
             take_first(&few, &all, f->most, wanted->shots[k], d);
-            if (smoe_fewshot_solve(correct + (k * f->draws + i) * each, &few, &queries, d, N, err))
-                goto out;
+            status = smoe_fewshot_solve(to, &few, &queries, d, N, err);
         }
     }
-    for (size_t k = 0; k < wanted->count; k++)
-        score[k] = summary(correct + k * f->draws * each, f->draws, queries.n, wanted->shots[k]);
-    status = 0;
-out:
     features_free(&queries);
     features_free(&all);
     features_free(&few);
+    return status;
+}
+
+int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
+                         smoe_fewshot_score *score, smoe_err *err) {
+    const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
+    size_t each = f->draws * SMOE_FEWSHOT_STRENGTHS, n = wanted->count * each;
+    smoe_comm alone = smoe_comm_alone;
+    const measuring m = {f, model, batch, f->spec->model.width, comm ? comm : &alone};
+    size_t *correct = calloc(n, sizeof *correct);
+    int status =
+        correct ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
+    if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
+    if (!status) status = count_correct(correct, &m, err);
+    if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
+    if (!status) smoe_comm_sum_counts(m.comm, correct, n);
+    for (size_t k = 0; k < wanted->count && !status; k++)
+        score[k] = summary(correct + k * each, f->draws, smoe_dataset_images(f->queries),
+                           wanted->shots[k]);
     free(correct);
     return status;
 }
 
-int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *record,
-                        smoe_err *err) {
+int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, smoe_comm *comm,
+                        json_t *record, smoe_err *err) {
     const smoe_fewshot *f = fewshot;
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
-    if (smoe_fewshot_measure(f, model, batch, score, err)) return -1;
+    if (smoe_fewshot_measure(f, model, batch, comm, score, err)) return -1;
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
         const char *split = f->spec->eval.split;
         size_t shots = score[k].shots;

@@ -32,14 +32,15 @@ typedef struct smoe_fewshot_score {
 int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
- * `batch` images. */
+ * `batch` images. With several processes (comm; NULL: one) each computes its share of the batches
+ * and judges its own queries, and all get the same scores, those of one process. */
 int smoe_fewshot_measure(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
-                         smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
+                         smoe_comm *comm, smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same for the trainer, whose smoe_eval_hook this is: adds the metrics FEWSHOT,
  * FEWSHOT_SD and FEWSHOT_L2 to the record. */
-int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *record,
-                        smoe_err *err);
+int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, smoe_comm *comm,
+                        json_t *record, smoe_err *err);
 
 /* smoe_train with the few-shot evaluation of the spec, if it has one, at every evaluation. */
 int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,

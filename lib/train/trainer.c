@@ -453,11 +453,12 @@ static int evaluate(trainer *t, smoe_err *err) {
     json_t *r = record(t);
     int status = evaluate_split(t, B, r, err);
     if (!status && t->params->average) status = evaluate_average(t, B, r, err);
-    if (!status && t->chief && options->measure)
-        status = options->measure(options->measure_user, t->model, B, r, err);
+    if (smoe_comm_agree(t->comm, status, NULL, err)) status = -1;
+    if (!status && options->measure)
+        status = options->measure(options->measure_user, t->model, B, t->comm, r, err);
     if (!status && t->chief && options->draw && smoe_run_events(t->run))
         status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
-    smoe_model_serve(t->model); /* the others may have the experts that were measured */
+    smoe_model_serve(t->model); /* the others may have the experts of these images */
     if (status) {
         json_decref(r);
         return -1;

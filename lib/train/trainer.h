@@ -40,9 +40,9 @@ typedef struct smoe_observer {
 } smoe_observer;
 
 /* Further measurements of an evaluation, passed in by higher rooms: adds members to its record. The
- * model is reserved for `batch` images. */
-typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
-                           smoe_err *err);
+ * model is reserved for `batch` images. All processes call it, and all fail if one does. */
+typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, smoe_comm *comm,
+                           json_t *record, smoe_err *err);
 
 /* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher
  * rooms: called if the run writes events, before the record. The model is reserved for `batch`
