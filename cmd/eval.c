@@ -13,6 +13,7 @@
 #include "tensors/npy.h"
 #include "train/routing.h"
 #include "train/scores.h"
+#include "train/superclasses.h"
 #include "train/trainer.h"
 #include "data/loader.h"
 #include "train/evaluate.h"
@@ -26,9 +27,10 @@
  * out.
  */
 typedef struct collector {
-    float *logits;   /* [images, N] or NULL */
-    int64_t *labels; /* [images] or NULL */
-    smoe_said *said; /* [images] */
+    float *logits;        /* [images, N] or NULL */
+    int64_t *labels;      /* [images] or NULL */
+    smoe_said *said;      /* [images] */
+    uint32_t *superclass; /* [N] or NULL */
     const smoe_task *task;
     size_t images, done, classes;
     smoe_progress *progress;
@@ -57,14 +59,16 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
                           smoe_err *err) {
     bool pairs = smoe_model_pairs(l->model);
     bool classified = !pairs || (l->spec.eval.zeroshot.count && smoe_dataset_classes(l->set) > 1);
-    if ((options->logits || options->predictions || options->out) && !classified)
+    const char *needs = options->logits         ? "logits"
+                        : options->predictions  ? "predictions"
+                        : options->out          ? "out"
+                        : options->superclasses ? "superclasses"
+                                                : NULL;
+    if (needs && !classified)
         return smoe_fail(err, SMOE_USAGE,
                          "--%s: %s compares images with captions: give texts for its classes, "
                          "as with 'eval.zeroshot=a photo of a {}'",
-                         options->logits        ? "logits"
-                         : options->predictions ? "predictions"
-                                                : "out",
-                         l->path);
+                         needs, l->path);
     c->images = smoe_dataset_images(l->set);
     c->classes = smoe_dataset_classes(l->set);
     c->task = smoe_task_of(pairs ? SMOE_LOSS_SOFTMAX : l->spec.train.loss);
@@ -72,6 +76,12 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     if (classified && !c->said)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu predictions", c->images);
     if (options->logits) c->logits = calloc(c->images * c->classes, sizeof *c->logits);
+    if (options->superclasses > (long)c->classes)
+        return smoe_fail(err, SMOE_USAGE, "--superclasses %ld: the data has %zu classes",
+                         options->superclasses, c->classes);
+    if (options->superclasses) c->superclass = calloc(c->classes, sizeof *c->superclass);
+    if (options->superclasses && !c->superclass)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
     if (options->labels) c->labels = calloc(c->images, sizeof *c->labels);
     if ((options->logits && !c->logits) || (options->labels && !c->labels))
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
@@ -198,6 +208,20 @@ static int print_lowest(const collector *c, const smoe_loaded *l, smoe_err *err)
     return 0;
 }
 
+/* "superclasses    [0, 0, 1]", as the key model.moe.superclasses takes it. */
+static void print_superclasses(const collector *c) {
+    printf("superclasses    ");
+    for (size_t k = 0; k < c->classes; k++) printf("%s%u", k ? ", " : "[", c->superclass[k]);
+    printf("]\n");
+}
+
+static json_t *superclasses_json(const collector *c) {
+    json_t *list = json_array();
+    for (size_t k = 0; list && k < c->classes; k++)
+        json_array_append_new(list, json_integer(c->superclass[k]));
+    return list;
+}
+
 /* ---- the result ------------------------------------------------------------------------------ */
 
 /* {"10": accuracy}, with the details under fewshot_detail. */
@@ -254,6 +278,7 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
             json_object_set_new(all, "text_recall", recall_json(eval->text_recall));
             json_object_set_new(all, "image_recall", recall_json(eval->image_recall));
         }
+        if (all && c->superclass) json_object_set_new(all, "superclasses", superclasses_json(c));
         return smoe_cmd_json(all, err);
     }
     smoe_cmd_print(
@@ -269,6 +294,7 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
     if (c->said) {
         printf("calibration     %.4f  (error of the top class's probability)\n", calibration);
         if (print_lowest(c, l, err)) return -1;
+        if (c->superclass) print_superclasses(c);
     }
     if (isfinite(dropped))
         printf("dropped         %.4f  (in the layer that drops most)\n", dropped);
@@ -311,6 +337,9 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status && fewshot)
         status = smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err);
     bool chief = !options->comm->rank; /* the others wait for what follows to succeed */
+    if (!status && chief && c.superclass)
+        status = smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes, c.said,
+                                   c.images, err);
     if (!status && chief) status = collector_write(&c, options, err);
     if (!status && chief) status = write_scores(&c, l, options, err);
     if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
@@ -320,6 +349,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     free(c.logits);
     free(c.labels);
     free(c.said);
+    free(c.superclass);
     return status;
 }
 

@@ -30,6 +30,10 @@ typedef struct smoe_pass {
      * output counts as zero; SIZE_MAX: none of them. NULL: no such layer. */
     const size_t *without;
     size_t without_block;
+    /* Training for classes: the targets of the task, [images, classes], of which routers may learn
+     * too. NULL: there are none. */
+    const real *targets;
+    size_t classes;
     smoe_clock *clock; /* NULL: no measurement */
 } smoe_pass;
 

@@ -217,7 +217,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
 }
 
-void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
@@ -231,7 +231,11 @@ void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pa
             smoe_balance_backward(&self->balance, g, first, left < T ? left : T, sigma, scale);
         }
     }
-    smoe_gate_backward(&self->gate, dx, x, pass);
+}
+
+void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_tokens_balance_backward(r, pass);
+    smoe_gate_backward(&((smoe_tokens *)r)->gate, dx, x, pass);
 }
 
 /* b_e += rate sign(mean - chosen_e). */

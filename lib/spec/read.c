@@ -32,15 +32,26 @@ static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
         bad_value(src, where, entry, problem);
 }
 
+/* Makes room for one more of `count` items: doubles it when they fill a power of two. */
+static bool more_room(double **items, size_t count) {
+    if (count & (count - 1)) return true;
+    double *longer = realloc(*items, (count ? 2 * count : 1) * sizeof *longer);
+    if (longer) *items = longer;
+    return longer != NULL;
+}
+
 static void read_list(smoe_events *src, int entry, const smoe_provenance *where) {
-    double items[SMOE_MAX_BLOCKS], item = 0;
+    double *items = NULL, item = 0;
     size_t count = 0;
     char problem[SMOE_PROBLEM];
     bool good = true, whole = smoe_schema[entry].kind != SMOE_KIND_REALS;
     const char *not_one = whole ? "an item must be a whole number" : "an item must be a number";
     for (;;) {
         yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
+        if (!smoe_events_next(src, &event)) {
+            free(items);
+            return;
+        }
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         smoe_provenance at = smoe_events_place(src, &event);
         const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
@@ -51,8 +62,11 @@ static void read_list(smoe_events *src, int entry, const smoe_provenance *where)
             bad_value(src, &at, entry, text ? problem : not_one);
             smoe_events_skip(src, &event);
             good = false;
-        } else if (!end && count++ < SMOE_MAX_BLOCKS) {
-            items[count - 1] = item;
+        } else if (!end && more_room(&items, count)) {
+            items[count++] = item;
+        } else if (!end) {
+            bad_value(src, &at, entry, "out of memory for the list");
+            good = false;
         }
         yaml_event_delete(&event);
         if (end) break;
@@ -60,6 +74,7 @@ static void read_list(smoe_events *src, int entry, const smoe_provenance *where)
     src->reading->bad[entry] = !good;
     if (good && smoe_value_set_list(src->reading->spec, &smoe_schema[entry], items, count, problem))
         bad_value(src, where, entry, problem);
+    free(items);
 }
 
 static void read_value(smoe_events *src, int entry, const yaml_event_t *event) {

@@ -272,6 +272,28 @@ static size_t most_choices(const smoe_spec *spec) {
     return most;
 }
 
+/* Super-classes are what a gate for whole images can be taught, by a task that has classes. */
+static void check_superclasses(smoe_reading *reading, const smoe_router_entry *router) {
+    const smoe_moe_spec *moe = &reading->spec->model.moe;
+    const smoe_indices *list = &moe->superclasses;
+    if (moe->balance != SMOE_BALANCE_SUPERCLASS) return;
+    if (smoe_router_heeds(router, "balance") && router->family != SMOE_FAMILY_IMAGES_CHOICE)
+        clash(reading, KEYS("model.moe.balance", "model.moe.router"),
+              "router %s chooses for each token, which has no super-class: use router "
+              "images-choice, or balance loss",
+              moe->router);
+    if (smoe_task_pairs(reading->spec->train.loss))
+        clash(reading, KEYS("model.moe.balance", "train.loss"),
+              "captions have no super-classes: use balance loss, or train.loss softmax");
+    for (size_t c = 0; c < list->count; c++) {
+        if (list->item[c] < moe->experts) continue;
+        clash(reading, KEYS("model.moe.superclasses", "model.moe.experts"),
+              "class %zu has super-class %u, but %zu experts have only 0 to %zu", c, list->item[c],
+              moe->experts, moe->experts - 1);
+        return;
+    }
+}
+
 static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
@@ -286,6 +308,7 @@ static void check_router(smoe_reading *reading) {
     if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance == SMOE_BALANCE_BIAS)
         clash(reading, KEYS("model.moe.balance", "model.moe.router"),
               "router %s has no biases: use loss or none", moe->router);
+    check_superclasses(reading, router);
     if (gates && smoe_moe_renormalizes(moe) && moe->priority == SMOE_PRIORITY_BPR_SUM)
         clash(reading,
               KEYS("model.moe.priority",

@@ -131,6 +131,10 @@ int smoe_value_span(const smoe_schema_entry *entry, const char *text, smoe_span 
 int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem) {
     static const smoe_schema_entry block = {.range = "[0, 255]"};
     if (entry->kind == SMOE_KIND_REALS) return smoe_value_real(entry, text, item, problem);
+    if (entry->kind == SMOE_KIND_INDICES) {
+        const smoe_schema_entry numbers = {.range = strchr(entry->range, '|') + 1};
+        return smoe_value_whole(&numbers, text, item, problem);
+    }
     return smoe_value_whole(entry->kind == SMOE_KIND_LAYERS ? &block : entry, text, item, problem);
 }
 

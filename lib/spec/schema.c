@@ -61,6 +61,7 @@ const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
 #define CTYPE_SIZES smoe_series
 #define CTYPE_REALS smoe_series
 #define CTYPE_SHOTS smoe_fewshot_spec
+#define CTYPE_INDICES smoe_indices
 #define CTYPE_GROUPS smoe_groups
 #define CTYPE_PROMPTS smoe_prompts
 #define KEY(key, kind, member, preset, range, help)                                   \
@@ -146,6 +147,10 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
         snprintf(buf, size, "number in %s, or a list of them", entry->range);
         break;
     case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", entry->range); break;
+    case SMOE_KIND_INDICES:
+        snprintf(buf, size, "%.*s | list of integers in %s", (int)strcspn(entry->range, "|"),
+                 entry->range, strchr(entry->range, '|') + 1);
+        break;
     }
     return buf;
 }

@@ -24,6 +24,7 @@ typedef enum smoe_kind {
     SMOE_KIND_SIZES,     /* smoe_series of whole numbers */
     SMOE_KIND_REALS,     /* smoe_series */
     SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */
+    SMOE_KIND_INDICES,   /* smoe_indices: a list, or none for the word before the range */
     SMOE_KIND_GROUPS,    /* train.optimizer.groups: a list of mappings */
     SMOE_KIND_PROMPTS    /* eval.zeroshot: a list of texts */
 } smoe_kind;

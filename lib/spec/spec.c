@@ -64,6 +64,10 @@ double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
     return number_of(moe, &moe->capacity, block);
 }
 
+size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t class, size_t N) {
+    return moe->superclasses.count ? moe->superclasses.item[class] : class * moe->experts / N;
+}
+
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices) {
     double C = smoe_moe_ratio(moe, block);
     double places = (double)choices * (double)tokens * C / (double)moe->experts;

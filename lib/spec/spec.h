@@ -61,7 +61,8 @@ typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID, SMOE_GATE_RE
 typedef enum smoe_balance_way {
     SMOE_BALANCE_LOSS,
     SMOE_BALANCE_BIAS,
-    SMOE_BALANCE_NONE
+    SMOE_BALANCE_NONE,
+    SMOE_BALANCE_SUPERCLASS
 } smoe_balance_way;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
@@ -100,6 +101,12 @@ typedef struct smoe_series {
     double item[SMOE_MAX_BLOCKS];
     size_t listed; /* length of the list; 0: item[0] counts for all */
 } smoe_series;
+
+/* A list of any length. */
+typedef struct smoe_indices {
+    uint32_t *item;
+    size_t count;
+} smoe_indices;
 
 typedef struct smoe_data_spec {
     smoe_source source;
@@ -161,6 +168,7 @@ typedef struct smoe_moe_spec {
     bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
     smoe_balance_way balance;
     double balance_rate;       /* of the biases */
+    smoe_indices superclasses; /* of each class; see smoe_moe_superclass */
     double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
     size_t transport_steps;    /* of the routers that solve a transport problem */
     double temperature_init;   /* of soft-temperatures */
@@ -495,6 +503,9 @@ bool smoe_moe_renormalizes(const smoe_moe_spec *moe);
 /* K and C of the MoE layer in a block. */
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
+/* The super-class of a class of N: as listed, or of E equal parts of the list of classes the one
+ * that it lies in (rounded down). */
+size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t class, size_t N);
 
 /* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices per
  * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at

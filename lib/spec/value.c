@@ -3,6 +3,7 @@
  * the meaning of a text (1e-4 is a number, 1_000 a thousand, "on" is true only for a boolean); the
  * types that YAML would infer are not used.
  */
+#include "base/file.h"
 #include "spec/schema.h"
 
 #include <stdlib.h>
@@ -90,10 +91,36 @@ static int read_layers(char **to, const char *text, char *problem) {
     return copy_text(to, text, problem);
 }
 
+/* The word that stands for no list. */
+static int read_no_indices(const smoe_schema_entry *entry, smoe_indices *to, const char *text,
+                           char *problem) {
+    char type[256];
+    size_t length = strcspn(entry->range, "|");
+    if (strlen(text) != length || strncmp(text, entry->range, length))
+        return smoe_value_expected(problem, smoe_schema_type(entry, type, sizeof type), text);
+    free(to->item);
+    *to = (smoe_indices){0};
+    return 0;
+}
+
+static int set_indices(smoe_indices *to, const double *items, size_t count, char *problem) {
+    uint32_t *item = malloc((count ? count : 1) * sizeof *item);
+    if (!count || !item) {
+        snprintf(problem, SMOE_PROBLEM, count ? "out of memory" : "has no items");
+        free(item);
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) item[i] = (uint32_t)items[i];
+    free(to->item);
+    *to = (smoe_indices){item, count};
+    return 0;
+}
+
 bool smoe_value_is_list(const smoe_schema_entry *entry) {
     return entry->kind == SMOE_KIND_LAYERS || entry->kind == SMOE_KIND_SHOTS ||
            entry->kind == SMOE_KIND_SIZES || entry->kind == SMOE_KIND_REALS ||
-           entry->kind == SMOE_KIND_GROUPS || entry->kind == SMOE_KIND_PROMPTS;
+           entry->kind == SMOE_KIND_GROUPS || entry->kind == SMOE_KIND_PROMPTS ||
+           entry->kind == SMOE_KIND_INDICES;
 }
 
 int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *text, bool plain,
@@ -146,6 +173,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
     case SMOE_KIND_SHOTS:
         if (smoe_value_item(entry, text, &number, problem)) return -1;
         return smoe_value_set_list(spec, entry, &number, 1, problem);
+    case SMOE_KIND_INDICES: return read_no_indices(entry, at, text, problem);
     case SMOE_KIND_GROUPS: return smoe_value_expected(problem, entry->range, text);
     case SMOE_KIND_PROMPTS: {
         smoe_prompts one = {.count = 0};
@@ -181,6 +209,8 @@ static int set_series(smoe_series *to, const double *items, size_t count, char *
 int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const double *items,
                         size_t count, char *problem) {
     size_t sorted[SMOE_MAX_BLOCKS];
+    if (entry->kind == SMOE_KIND_INDICES)
+        return set_indices(member(spec, entry), items, count, problem);
     size_t most = entry->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
     if (count > most) {
         snprintf(problem, SMOE_PROBLEM, "has %zu items, at most %zu are possible", count, most);
@@ -206,6 +236,11 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const d
 }
 
 void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry) {
+    if (entry->kind == SMOE_KIND_INDICES) {
+        smoe_indices *list = member(spec, entry);
+        free(list->item);
+        *list = (smoe_indices){0};
+    }
     bool text = entry->kind == SMOE_KIND_TEXT || entry->kind == SMOE_KIND_PATH ||
                 entry->kind == SMOE_KIND_NAME || entry->kind == SMOE_KIND_LAYERS;
     if (!text) return;
@@ -259,6 +294,18 @@ static char *print_series(const smoe_series *series) {
     return strdup(text);
 }
 
+/* The word for no list, or "[0, 0, 1]". */
+static char *print_indices(const smoe_schema_entry *entry, const smoe_indices *list) {
+    if (!list->count) return strndup(entry->range, strcspn(entry->range, "|"));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    for (size_t i = 0; i < list->count; i++) fprintf(out, "%s%u", i ? ", " : "[", list->item[i]);
+    fputs("]", out);
+    return smoe_file_text(out, &text);
+}
+
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
     const void *at = member(spec, entry);
     char buf[256], *list = NULL, problem[SMOE_PROBLEM], *path, *text;
@@ -295,6 +342,7 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
         if (!fewshot->count) return strdup("[]");
         return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
     }
+    case SMOE_KIND_INDICES: return print_indices(entry, at);
     case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
     case SMOE_KIND_PROMPTS: return smoe_prompts_yaml(at);
     }

@@ -197,6 +197,11 @@ static void forward(const smoe_step *s, const smoe_batch *batch, size_t i, smoe_
         smoe_model_forward(s->model, pixels, pass);
 }
 
+/* The targets of piece i, which models of pairs do not have. */
+static const real *targets_of(const smoe_step *s, const smoe_batch *batch, size_t i) {
+    return s->pairs ? NULL : batch->target + i * s->images * s->N;
+}
+
 static void put_loss(double *sums, const smoe_task_sums *task) {
     sums[LOSS] = task->loss;
     sums[CORRECT] = (double)task->correct;
@@ -234,13 +239,14 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
 static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
     const smoe_train_spec *train = &s->spec->train;
     double *sums = s->sums + i * numbers(s);
+    pass->targets = targets_of(s, batch, i);
+    pass->classes = s->N;
     if (!s->pairs || s->pieces > 1) forward(s, batch, i, pass);
     if (!s->pairs) {
         smoe_task_sums task = {0};
         smoe_task_of(train->loss)
-            ->batch(&task, s->dlogits, s->losses, smoe_model_logits(s->model),
-                    batch->target + i * s->images * s->N, pass->images, s->N, pass->whole,
-                    train->label_smoothing);
+            ->batch(&task, s->dlogits, s->losses, smoe_model_logits(s->model), pass->targets,
+                    pass->images, s->N, pass->whole, train->label_smoothing);
         put_loss(sums, &task);
     }
     sums[AUX] = smoe_model_losses(s->model).aux;

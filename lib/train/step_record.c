@@ -35,6 +35,7 @@ static bool balances(const smoe_step *s) {
     const smoe_router_entry *router = smoe_router_find(s->spec->model.moe.router);
     return smoe_model_routes(s->model) && smoe_router_counts_experts(router) &&
            (s->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
+            s->spec->model.moe.balance == SMOE_BALANCE_SUPERCLASS ||
             router->family == SMOE_FAMILY_THRESHOLD);
 }
 

@@ -124,10 +124,20 @@ static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classe
     return 0;
 }
 
+/* A list of super-classes has a number for each class of the data. */
+static int check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *err) {
+    size_t listed = spec->model.moe.superclasses.count;
+    if (!listed || listed == classes || !smoe_spec_acts(spec, "model.moe.superclasses")) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "model.moe.superclasses: %zu numbers for %zu classes: give one for each",
+                     listed, classes);
+}
+
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
     smoe_model *m = *model = calloc(1, sizeof *m);
     size_t site = 0;
     if (!m) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
+    if (check_superclasses(spec, classes, err)) goto fail;
     m->spec = *spec;
     m->share.block = smoe_comm_alone;
     m->paired = smoe_task_pairs(spec->train.loss);

@@ -106,6 +106,14 @@ grep -o '"calibration_error": *[0-9.e-]*' eval.json | sed 's/.*: *//' | cat - er
     fail "calibration error: $(cat error), $(grep calibration eval.json)"
 [ -s tables/confusion.gp ] || fail "no script of the confusion"
 command -v gnuplot >/dev/null && { grep -q '<svg' tables/confusion.svg || fail "no figure of the confusion"; }
+# super-classes, as the router takes them
+status 0 smoe eval run -q --superclasses 4 >out
+list=$(sed -n 's/^superclasses  *//p' out | tr -d ' ')
+status 0 smoe eval run -q --json --superclasses 4 >super.json
+[ "$(tr -d ' \n' <super.json | grep -o '"superclasses":\[[0-9,]*\]')" = "\"superclasses\":$list" ] || fail "$list, $(cat super.json)"
+status 0 smoe train run/spec.yaml --dry-run model.moe.router=images-choice model.moe.balance=superclass model.moe.experts=4 "model.moe.superclasses=$list" 2>err >out
+status 2 smoe eval run -q --superclasses 11 2>err
+grep -q -- '--superclasses 11: the data has 10 classes$' err || fail "$(cat err)"
 status 2 smoe eval run -q -o tables 2>err
 grep -q 'tables/classes.csv exists already; --force replaces it$' err || fail "$(cat err)"
 status 2 smoe eval run -q --predictions said.csv 2>err

@@ -75,6 +75,7 @@ line tokens-choice-unbalanced model.moe.router=tokens-choice model.moe.balance=n
 line tokens-choice-renormalized model.moe.router=tokens-choice model.moe.renormalize=true model.moe.k=2
 line images-choice-sigmoid model.moe.router=images-choice model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2
 line images-choice-bias model.moe.router=images-choice model.moe.balance=bias
+line images-choice-superclass model.moe.router=images-choice model.moe.balance=superclass 'model.moe.superclasses=[3, 1, 2, 0, 0, 1, 2, 3, 1, 2]' model.moe.gate=sigmoid data.augment.mixup=0.3
 line images-choice-unbalanced model.moe.router=images-choice model.moe.balance=none
 line remoe-unbalanced model.moe.router=remoe model.moe.balance=none
 line experts-choice-z model.moe.router=experts-choice model.moe.z_weight=0.01

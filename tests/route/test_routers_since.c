@@ -169,6 +169,40 @@ static void images_choose_whole(void **state) {
     router_fixture_free(&r);
 }
 
+/*
+ * The images of before: p = (3/4, 1/4) and (4/5, 1/5). Three classes with super-classes 1, 0, 1, or
+ * 0, 0, 1 where two experts share the list equally. The first image is of class 2; the second is
+ * mixed, a quarter of class 0 and the rest of class 1.
+ */
+static void images_learn_superclasses(void **state) {
+    (void)state;
+    const double x[] = {2 * log(3), 0, 0, 0, log(4), 1, log(4), -1};
+    const real targets[] = {0, 0, 1, .25, .75, 0};
+    static const struct {
+        const char *keys;
+        double mixed[2]; /* q of the second image */
+    } cases[] = {{"model.moe.superclasses=[1,0,1]", {.75, .25}}, {"", {1, 0}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        router_fixture r;
+        char keys[256];
+        snprintf(keys, sizeof keys,
+                 "model.moe.router=images-choice model.moe.experts=2 model.moe.noise=0 "
+                 "model.moe.group_images=2 model.moe.balance=superclass model.moe.aux_weight=2 %s",
+                 cases[i].keys);
+        logits(&r, keys, 2, 2, 2, x);
+        r.pass.targets = targets;
+        r.pass.classes = 3;
+        router_fixture_pass(&r, 2, true);
+        const double *q = cases[i].mixed;
+        double expected = (-log(.25) - q[0] * log(.8) - q[1] * log(.2)) / 2;
+        assert_close(r.plan->losses.aux, expected, CLOSE);
+        assert_close(r.plan->losses.weighted, 2 * expected, 2 * CLOSE);
+        router_fixture_pass(&r, 2, false);
+        assert_true(r.plan->losses.aux == 0 && r.plan->losses.weighted == 0);
+        router_fixture_free(&r);
+    }
+}
+
 /* ---- two temperatures ------------------------------------------------------------------------ */
 
 /* Cosines are the identity; 1/t_D = ln 2 and 1/t_C = ln 3: D columns (2, 1)/3, C rows (3, 1)/4. */
@@ -454,6 +488,7 @@ int main(void) {
         cmocka_unit_test(remoe_by_hand),
         cmocka_unit_test(sparsity_arrives),
         cmocka_unit_test(images_choose_whole),
+        cmocka_unit_test(images_learn_superclasses),
         cmocka_unit_test(temperatures_by_hand),
         cmocka_unit_test(entmax_by_hand),
         cmocka_unit_test(entmax_rows),

@@ -398,6 +398,62 @@ static void numbers_for_each_layer(void **state) {
                 "each MoE layer");
 }
 
+#define TAUGHT                                                                 \
+    "model: {depth: 2, moe: {layers: all, router: images-choice, experts: 4, " \
+    "balance: superclass, superclasses: [3, 0, 0, 1, 2, 2]}}\ntrain: {steps: 10}"
+
+static void superclasses_of_classes(void **state) {
+    (void)state;
+    smoe_spec s = specs_good(TAUGHT, NULL, NULL, NULL);
+    static const size_t listed[] = {3, 0, 0, 1, 2, 2},
+                        consecutive[] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 3};
+    for (size_t c = 0; c < 6; c++)
+        assert_int_equal(smoe_moe_superclass(&s.model.moe, c, 6), listed[c]);
+    char *json = smoe_spec_json(&s), *yaml = specs_yaml(&s, false);
+    assert_non_null(strstr(json, "\"superclasses\":[3,0,0,1,2,2],"));
+    smoe_spec again = specs_good(yaml, NULL, NULL, NULL);
+    char *twice = smoe_spec_json(&again);
+    assert_string_equal(json, twice);
+    free(json);
+    free(yaml);
+    free(twice);
+    smoe_spec_free(&again);
+    smoe_spec_free(&s);
+
+    s = specs_good(TAUGHT, "model.moe.superclasses=consecutive", NULL, NULL);
+    for (size_t c = 0; c < 10; c++) /* floor(4 c / 10) */
+        assert_int_equal(smoe_moe_superclass(&s.model.moe, c, 10), consecutive[c]);
+    smoe_spec_free(&s);
+
+    /* A list may be longer than those of layers. */
+    char text[1600] = "model.moe.superclasses=[0";
+    for (size_t c = 1; c < 700; c++) strcat(text, ",1");
+    strcat(text, "]");
+    s = specs_good(TAUGHT, text, NULL, NULL);
+    assert_int_equal(s.model.moe.superclasses.count, 700);
+    assert_int_equal(smoe_moe_superclass(&s.model.moe, 699, 700), 1);
+    smoe_spec_free(&s);
+
+    specs_wrong(TAUGHT, "model.moe.superclasses=[0, 4]",
+                "override model.moe.superclasses=[0, 4]: model.moe.superclasses: class 1 has "
+                "super-class 4, but 4 experts have only 0 to 3");
+    specs_wrong(TAUGHT, "model.moe.superclasses=[]",
+                "override model.moe.superclasses=[]: model.moe.superclasses: has no items");
+    specs_wrong(TAUGHT, "model.moe.superclasses=[0.5]",
+                "override model.moe.superclasses=[0.5]: model.moe.superclasses: expected a whole "
+                "number, found '0.5'");
+    specs_wrong(TAUGHT, "model.moe.superclasses=some",
+                "override model.moe.superclasses=some: model.moe.superclasses: expected "
+                "consecutive | list of integers in [0, 65535], found 'some'");
+    specs_wrong(TAUGHT, "model.moe.router=tokens-choice",
+                "override model.moe.router=tokens-choice: model.moe.router: router tokens-choice "
+                "chooses for each token, which has no super-class: use router images-choice, or "
+                "balance loss");
+    specs_wrong(TAUGHT, "train.loss=contrastive",
+                "override train.loss=contrastive: train.loss: captions have no super-classes: use "
+                "balance loss, or train.loss softmax");
+}
+
 static void origins_are_told(void **state) {
     (void)state;
     smoe_spec s = specs_good("seed: 7\nmodel: {variant: Ti}\ntrain: {steps: 10}",
@@ -701,6 +757,7 @@ int main(void) {
         cmocka_unit_test(spans_follow_the_steps),
         cmocka_unit_test(what_just_fits),
         cmocka_unit_test(trained_models_are_not_asked_about_training),
+        cmocka_unit_test(superclasses_of_classes),
         cmocka_unit_test(origins_are_told),
         cmocka_unit_test(groups_read_back),
         cmocka_unit_test(groups_keep_their_digits),

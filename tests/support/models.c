@@ -52,6 +52,12 @@ bool models_make(models_rig *rig, const char *keys, size_t B, bool train) {
     assert_non_null(rig->image);
     gradcheck_normal(rig->image, B * rig->pixels, 17);
     rig->pass = (smoe_pass){.train = train, .seed = rig->spec.seed, .step = 7, .images = B};
+    rig->targets = calloc(B * rig->N, sizeof *rig->targets);
+    assert_non_null(rig->targets);
+    for (size_t i = 0; i < B * rig->N; i++)
+        rig->targets[i] = (real)(2 * (1 + i % rig->N)) / (real)(rig->N * (rig->N + 1));
+    rig->pass.targets = rig->targets;
+    rig->pass.classes = rig->N;
     return true;
 }
 
@@ -59,4 +65,5 @@ void models_free(models_rig *rig) {
     smoe_model_free(rig->model);
     smoe_spec_free(&rig->spec);
     free(rig->image);
+    free(rig->targets);
 }

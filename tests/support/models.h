@@ -18,6 +18,7 @@ typedef struct models_rig {
     size_t B, N, pixels; /* images; classes; numbers per image */
     real *image;         /* [B, channels, size, size] normal numbers */
     smoe_pass pass;
+    real *targets; /* [B,N] of the pass: positive numbers whose sum is 1 for each image */
 } models_rig;
 
 /* A model of that spec for B images, weights and gradients allocated, weights scattered (see

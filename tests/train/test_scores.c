@@ -1,7 +1,7 @@
 /* Accuracy per class, confusion and calibration against numbers worked by hand. */
 #include "approx.h"
 #include "specs.h"
-#include "train/scores.h"
+#include "train/superclasses.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -42,6 +42,36 @@ static void classes_by_hand(void **state) {
     smoe_scores_by_class(share, images, 3, six, 6);
     assert_true(images[0] == 4 && images[1] == 2 && images[2] == 0);
     assert_true(share[0] == 0.75 && share[1] == 0.5 && isnan(share[2]));
+}
+
+/*
+ * Five classes, four images each. Shares: 0 takes 3 for half of its images, 3 takes 0 for a quarter:
+ * alike 3/8. 1 and 4: a quarter one way, 1/8. Class 2 takes 1 for a half: 1/4.
+ * Three super-classes of at most 2 classes: 0 and 3 merge first, then 1 and 2; 4 is left.
+ * Two, of at most 3: then 4 with {1, 2}, (1/8 + 0)/2. One: all.
+ */
+static void superclasses_by_hand(void **state) {
+    (void)state;
+    static const size_t top[5][4] = {
+        {0, 0, 3, 3}, {1, 1, 1, 4}, {2, 2, 1, 1}, {3, 3, 3, 0}, {4, 4, 4, 4}};
+    static const uint32_t expected[6][5] = {
+        {0}, {0, 0, 0, 0, 0}, {0, 1, 1, 0, 1}, {0, 1, 1, 0, 2}, {0, 1, 2, 0, 3}, {0, 1, 2, 3, 4}};
+    smoe_said said[20];
+    smoe_err err = {0};
+    uint32_t of[5];
+    for (size_t i = 0; i < 20; i++)
+        said[i] = (smoe_said){.label = (int64_t)(i / 4), .top = top[i / 4][i % 4]};
+    for (size_t E = 1; E <= 5; E++) {
+        assert_int_equal(smoe_superclasses(of, E, 5, said, 20, &err), 0);
+        assert_memory_equal(of, expected[E], sizeof of);
+    }
+    assert_int_equal(smoe_superclasses(of, 6, 5, said, 20, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    /* Without any mistake, classes in order: {0, 1}, {2, 3}, 4. */
+    static const uint32_t in_order[] = {0, 0, 1, 1, 2};
+    for (size_t i = 0; i < 20; i++) said[i].top = i / 4;
+    assert_int_equal(smoe_superclasses(of, 3, 5, said, 20, &err), 0);
+    assert_memory_equal(of, in_order, sizeof of);
 }
 
 /* Probabilities are those of the task: with equal logits the first class is the top one. */
@@ -92,9 +122,8 @@ static void confusion_counts_pairs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calibration_by_hand),
-        cmocka_unit_test(classes_by_hand),
-        cmocka_unit_test(said_of_logits),
+        cmocka_unit_test(calibration_by_hand),    cmocka_unit_test(classes_by_hand),
+        cmocka_unit_test(said_of_logits),         cmocka_unit_test(superclasses_by_hand),
         cmocka_unit_test(confusion_counts_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,6 +97,7 @@ static void any_number_of_processes_comes_to_the_same(void **state) {
     static const char *const keys[] = {
         PIECES "model.moe.router=soft",
         PIECES "model.moe.router=tokens-choice model.moe.capacity=0.5",
+        PIECES "model.moe.router=images-choice model.moe.balance=superclass",
         PIECES "model.moe.router=experts-choice train.optimizer.moments=bf16",
         PIECES "train.optimizer.name=sgd train.optimizer.clip=0.01",
         PIECES "train.optimizer.name=adafactor train.ema=0.9",

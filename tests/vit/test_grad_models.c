@@ -146,9 +146,14 @@ static void tokens_choice(void **state) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
 
+#define IMAGES "model.moe.router=images-choice model.moe.balance=superclass model.moe.aux_weight=2 "
+
 static void forms_of_other_routers(void **state) {
     (void)state;
     static const char *const keys[] = {
+        IMAGES "model.patch_size=2",
+        IMAGES "model.moe.superclasses=[2,0,1,1,2] model.moe.k=2 model.moe.z_weight=0.3",
+        IMAGES "model.moe.gate=sigmoid model.moe.capacity=0.6 model.moe.layers=every-1",
         "model.moe.router=soft-temperatures model.moe.combine=entmax model.moe.slots_per_expert=2 "
         "model.patch_size=2",
         "model.moe.router=soft-temperatures model.moe.combine=entmax "
