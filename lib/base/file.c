@@ -207,8 +207,7 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
     bool pipe = fd < 0 && errno == ENXIO; /* to be written to, and without a reader */
     if (fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
-        smoe_fail(err, SMOE_DATA, "%s: a symbolic link; a run writes through none, remove it",
-                  path);
+        smoe_fail(err, SMOE_DATA, "%s: a symbolic link, which is not followed here", path);
     } else if (!pipe && (fd < 0 || fstat(fd, &there))) {
         smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
     } else if (pipe || !S_ISREG(there.st_mode)) {

@@ -134,8 +134,7 @@ static bool is_link(int folder, const char *name) {
 }
 
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
-    static const char text[] =
-        "%s%s%s: a symbolic link; within a run only ckpt/latest and ckpt/best may be links";
+    static const char text[] = "%s%s%s: " SMOE_CHECKPOINTS_LINKS;
     smoe_checkpoints_path at;
     smoe_checkpoints_file(&at, dir, step, NULL);
     if (is_link(AT_FDCWD, at.path)) return smoe_fail(err, SMOE_DATA, text, at.path, "", "");

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -142,10 +143,14 @@ static bool is_gone(long pid, const char *host) {
 const char *smoe_curves_status(const char *dir, char buf[16]) {
     char *path = smoe_text_format("%s/STATUS", dir), host[256] = "";
     long pid = 0;
-    FILE *in = path ? fopen(path, "re") : NULL;
+    int fd = path ? smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL) : -1;
+    FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
     int found = in ? fscanf(in, "%15s %ld %255s", buf, &pid, host) : 0;
     if (found < 1) snprintf(buf, 16, "waiting");
-    if (in) fclose(in);
+    if (in)
+        fclose(in);
+    else if (fd >= 0)
+        close(fd);
     free(path);
     if (found == 3 && !strcmp(buf, "running") && is_gone(pid, host)) snprintf(buf, 16, "killed");
     return buf;

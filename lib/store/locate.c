@@ -1,6 +1,7 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
+#include "store/run_files.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
 #include "tensors/safetensors.h"
@@ -102,7 +103,7 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
     bool checkpoint = folder && smoe_shards_held(arg, "model.safetensors");
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
-        return smoe_checkpoint_find(arg, which, err);
+        return smoe_run_own(arg, err) ? NULL : smoe_checkpoint_find(arg, which, err);
     if (!checkpoint && !S_ISREG(there.st_mode)) {
         smoe_fail(err, SMOE_DATA,
                   "%s: neither a run (no spec.yaml in it), a checkpoint (no model.safetensors) nor "

@@ -60,7 +60,7 @@ static int each_line(const reading *r, const char *line, size_t size, off_t end,
 
 int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void *user,
                       smoe_err *err) {
-    int fd = smoe_file_open(path, O_RDONLY, err);
+    int fd = smoe_file_open(path, O_RDONLY | O_NOFOLLOW, err);
     if (fd < 0) return -1;
     FILE *in = fdopen(fd, "r");
     reading r = {.path = path, .digest = smoe_digest_new()};

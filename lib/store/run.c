@@ -169,13 +169,11 @@ static int kind_check(const smoe_run *run, const char *name, bool folder, smoe_e
         (folder ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode)))
         return 0;
     return smoe_fail(err, SMOE_DATA, "%s: %s", at.path,
-                     S_ISLNK(there.st_mode)
-                         ? "a symbolic link; a run writes through none, remove it"
-                     : folder ? "not a folder"
-                              : "not a regular file");
+                     folder ? "not a folder" : "not a regular file");
 }
 
 static int files_check(const smoe_run *run, smoe_err *err) {
+    if (smoe_run_own(run->dir, err)) return -1;
     for (int i = 0; i < NAMES; i++)
         if (kind_check(run, names[i], i == CKPT, err)) return -1;
     return kind_check(run, SMOE_RUN_EVENTS, true, err);

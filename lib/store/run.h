@@ -57,10 +57,8 @@ int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height
  * `recorded`: SMOE_DATA, and nothing is removed. */
 int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The file of a run with the outcomes of the images of its last evaluation. */
-#define SMOE_RUN_OUTCOMES "outcomes.npy"
-
-/* Writes outcome [images, 2] (train/evaluate.h) to that file; removes the file if images is 0. */
+/* Writes outcome [images, 2] (train/evaluate.h) to SMOE_RUN_OUTCOMES; removes the file if images is
+ * 0. */
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
                       smoe_err *err) SMOE_MUST_CHECK;
 

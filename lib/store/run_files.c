@@ -2,6 +2,7 @@
 #include "store/run_files.h"
 #include "base/file.h"
 #include "spec/metrics.h"
+#include "store/checkpoints.h"
 #include "store/records.h"
 #include "base/json.h"
 
@@ -14,6 +15,23 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int smoe_run_own(const char *dir, smoe_err *err) {
+    static const char *const names[] = {
+        "metrics.jsonl", "ckpt",       "spec.yaml",       "env.json",        "log.txt",
+        "STATUS",        SMOE_RUN_CSV, SMOE_RUN_OUTCOMES, SMOE_RUN_MANIFEST, SMOE_RUN_EVENTS};
+    int status = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
+        struct stat there;
+        char *path = smoe_text_format("%s/%s", dir, names[i]);
+        if (!path)
+            status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        else if (!lstat(path, &there) && S_ISLNK(there.st_mode))
+            status = smoe_fail(err, SMOE_DATA, "%s: " SMOE_CHECKPOINTS_LINKS, path);
+        free(path);
+    }
+    return status;
+}
 
 /* ---- metrics.csv ----------------------------------------------------------------------------- */
 

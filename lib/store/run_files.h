@@ -1,6 +1,7 @@
 /*
- * What a run directory has beside its records, made from them or from all its files: metrics.csv,
- * the event file of a record, MANIFEST.sha256. The run writes them (run.c); smoe-run(5) says when.
+ * The names in a run directory, none of which may be a link; and what it has beside its records,
+ * made from them or from all its files: metrics.csv, the event file of a record, MANIFEST.sha256.
+ * The run writes them (run.c); smoe-run(5) says when.
  */
 #ifndef SMOE_RUN_FILES_H
 #define SMOE_RUN_FILES_H
@@ -12,6 +13,12 @@
 #define SMOE_RUN_CSV "metrics.csv"
 #define SMOE_RUN_MANIFEST "MANIFEST.sha256"
 #define SMOE_RUN_EVENTS "tb"
+#define SMOE_RUN_OUTCOMES "outcomes.npy" /* of the images of its last evaluation */
+
+/* Fails with SMOE_DATA if a symbolic link is in the place of a file or folder of the run: it would
+ * lead out of the run, to bytes of others. Only ckpt/latest and ckpt/best are links; see
+ * smoe_checkpoints_own. What is not there is left to those that need it. */
+int smoe_run_own(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Writes DIR/metrics.csv: a row for each record of DIR/metrics.jsonl, a column for each name that
  * occurs, in the order of first occurrence; what a record does not have is empty, and lists are

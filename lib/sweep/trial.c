@@ -5,7 +5,7 @@
 #include "sweep/trial.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "store/run.h"
+#include "store/run_files.h"
 #include "sweep/sealed.h"
 
 #include <stdlib.h>

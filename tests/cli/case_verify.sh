@@ -89,7 +89,7 @@ grep -q 'linked/tb: a symbolic link' err && [ -z "$(ls theirs)" ] || fail "event
 rm -r linked theirs
 # Nor is a checkpoint of another run read through one.
 step=ckpt/step_00000008
-for name in $step $step/model.safetensors $step/state.safetensors; do
+for name in $step $step/model.safetensors $step/state.safetensors ckpt spec.yaml metrics.jsonl outcomes.npy; do
     cp -r lost linked && mv linked/$name theirs && ln -s "$PWD/theirs" linked/$name
     for command in "eval linked" "eval linked --which 8" "train --resume linked train.steps=16" "verify linked"; do
         status 3 smoe $command -q >out 2>&1
