@@ -2,6 +2,7 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "opt.h"
+#include "base/file.h"
 #include "base/threads.h"
 #include "math/blas.h"
 #include "math/kernels.h"
@@ -47,6 +48,17 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
         return 0;
     return smoe_fail_more(err, SMOE_USAGE, "usage: smoe %s [options]%s%s", command->name,
                           *command->arguments ? " " : "", command->arguments);
+}
+
+/* Another checkpoint than the latest can be chosen only where one of the arguments is a run. What is
+ * not there is left to the command. */
+static int check_which(const smoe_options *options, smoe_err *err) {
+    if (!options->which || !strcmp(options->which, "latest")) return 0;
+    for (size_t i = 0; i < options->args; i++)
+        if (access(options->arg[i], F_OK) || smoe_file_holds(options->arg[i], "spec.yaml"))
+            return 0;
+    return smoe_fail(err, SMOE_USAGE, "--which %s: has no effect: %s is not a run", options->which,
+                     options->args ? options->arg[0] : "nothing");
 }
 
 /* The library falls back to the widest kernels if SMOE_ISA names none that it has; the user should
@@ -143,6 +155,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         status = set_threads(&options, err);
         if (!status) status = check_environment(err);
         if (!status) status = check_arguments(&options, command, err);
+        if (!status) status = check_which(&options, err);
         if (!status) status = runs[command - smoe_commands](&options, err);
     }
     smoe_options_free(&options);

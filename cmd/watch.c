@@ -288,6 +288,16 @@ static int show(const watch_job *job, const smoe_options *options, smoe_err *err
     return 0;
 }
 
+/* In a terminal the metric may still be recorded. */
+static int check_metric(const watch_job *job, const char *metric, smoe_err *err) {
+    if (!metric || job->live) return 0;
+    for (size_t i = 0; i < job->runs; i++)
+        if (smoe_curves_find(&job->run[i].curves, metric)) return 0;
+    return smoe_fail(
+        err, SMOE_USAGE,
+        "--metric %s: no run has recorded it; smoe watch --json lists what is recorded", metric);
+}
+
 static bool has_utf8(void) {
     const char *text = getenv("LC_ALL");
     if (!text || !*text) text = getenv("LC_CTYPE");
@@ -330,6 +340,7 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     int status = read_all(&job, options, err);
+    if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
         status = options->json ? smoe_cmd_json(result_json(&job), err) : show(&job, options, err);
         if (status || !job.live || all_ended(&job)) break;

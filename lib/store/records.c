@@ -18,17 +18,23 @@ typedef struct reading {
     bool chained;  /* a line before has the digest */
 } reading;
 
+/* The end of a line from its running checksum on, in front of a last byte that should be a newline;
+ * NULL: it has none. */
+static const char *chain_of(const char *line, size_t size) {
+    const char *end = size > SMOE_CHAIN_SIZE ? line + size - SMOE_CHAIN_SIZE : NULL;
+    return end && !memcmp(end, SMOE_CHAIN, SMOE_CHAIN_HEAD) ? end : NULL;
+}
+
 /* Checks a line against the bytes before it. Lines of older versions have no digest; after a line
  * with a digest, all lines must have one. */
 static int check_chain(reading *r, const char *line, size_t size, smoe_err *err) {
     char digits[SMOE_DIGEST_DIGITS + 1];
-    const char *end = size > SMOE_CHAIN_SIZE ? line + size - SMOE_CHAIN_SIZE : line;
-    bool has = size > SMOE_CHAIN_SIZE && !memcmp(end, SMOE_CHAIN, SMOE_CHAIN_HEAD);
+    const char *end = chain_of(line, size);
     r->number++;
-    smoe_digest_add(r->digest, line, has ? (size_t)(end - line) : size);
-    if (!has && !r->chained) return 0;
+    smoe_digest_add(r->digest, line, end ? (size_t)(end - line) : size);
+    if (!end && !r->chained) return 0;
     smoe_digest_text(r->digest, digits);
-    if (!has)
+    if (!end)
         return smoe_fail(err, SMOE_DATA,
                          "%s:%zu: a record without a checksum after one that has it", r->path,
                          r->number);
@@ -82,6 +88,9 @@ int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void
         if (!status && end - size >= from)
             status = each_line(&r, line, (size_t)size, end, fn, user, err);
     }
+    if (!status && size > 0 && chain_of(line, (size_t)size))
+        status = smoe_fail(err, SMOE_DATA, "%s:%zu: the byte behind this record is no newline",
+                           path, r.number + 1);
     if (ferror(in)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
 out:
     free(line);

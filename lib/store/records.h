@@ -29,8 +29,9 @@ typedef int smoe_record_visit(void *user, const smoe_record *record, smoe_err *e
 
 /* Passes the records of a metrics.jsonl to fn, in order. This is the only rule for reading such a
  * file: text after the last newline is a line still being written, or left by a killed process, and
- * is ignored; any other line that is not an object with an integer step is SMOE_DATA, with its
- * number, and so is one whose running checksum is wrong, or that has none behind one that has.
+ * is ignored. Any other line that is not an object with an integer step is SMOE_DATA, with its
+ * number, and so is one whose running checksum is wrong, or that has none behind one that has, or
+ * that has another byte in the place of its newline.
  * tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
 int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void *user,
                       smoe_err *err) SMOE_MUST_CHECK;

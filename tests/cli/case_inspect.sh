@@ -83,7 +83,7 @@ refused() {
 refused "no MoE layer" dense
 refused "no MoE layer" run dense -o other
 [ ! -e other ] || fail "a refused inspection left a folder"
-refused "no image 200: the split test has images 0 to 199" run --images 3,200
+refused "no image 200: the split test has images 0 to 199" run -o refused --images 3,200
 refused "'3,x' is not a list of image numbers" run --images 3,x
 refused "'-1' is not a list of image numbers" run --images=-1
 refused "'3,' is not a list of image numbers" run --images 3,

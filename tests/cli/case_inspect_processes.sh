@@ -54,7 +54,7 @@ got=$?
 [ $got -eq 3 ] || fail "status $got with damaged data: $(cat err)"
 [ "$(grep -c 'smoe inspect: process 1 of 2 on .*there/' err)" -eq 1 ] && ! grep -q 'process 0 of 2' err || fail "with damaged data: $(cat err)"
 [ ! -e bad ] || fail "a failed inspection wrote files"
-$several -n 2 smoe inspect soft -q --images 60 2>err
+$several -n 2 smoe inspect soft -q -o refused --images 60 2>err
 got=$?
 [ $got -eq 2 ] || fail "status $got for an image that is not there: $(cat err)"
 [ "$(grep -c 'no image 60' err)" -eq 1 ] || fail "not one message: $(cat err)"

@@ -75,7 +75,7 @@ refused() {
     status 2 smoe inspect "$@" 2>err >out
     grep -qe "$message" err || fail "inspect $*: $(cat err)"
 }
-refused "no 8: blocks.1 of run has the slots 0 to 7" run --slots 0,8
-refused "no 4: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" --slots 4
+refused "no 8: blocks.1 of run has the slots 0 to 7" run -o refused --slots 0,8
+refused "no 4: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" -o refused --slots 4
 refused "'1,x' is not a list of slot numbers" run --slots 1,x
 refused "1 is given twice" run --slots 1,1

@@ -61,6 +61,10 @@ for cut in 1 0; do
     status 3 smoe train --resume run -q train.steps=30 2>err
     grep -q 'records are missing at the end' err || fail "$(cat err)"
 done
+# Another byte in the place of the last newline is damage, and no unfinished line.
+{ printf %s "$(cat records)" && printf '\v'; } >run/metrics.jsonl
+status 3 smoe inspect run -q >out 2>err
+grep -q 'metrics.jsonl:[0-9]*: the byte behind this record is no newline$' err || fail "$(cat err)"
 # Records of an older version have no checksums; a resume continues with checksums that include those records.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
 status 0 smoe verify run >out

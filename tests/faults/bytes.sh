@@ -43,6 +43,7 @@ for command in "verify run" "train --resume run train.steps=9"; do
     refused $step/state.safetensors $command
     refused run/metrics.jsonl $command
 done
+for command in "inspect run" "compare run run" "watch run"; do refused run/metrics.jsonl $command; done
 refused run/outcomes.npy verify run
 for name in cells.jsonl claims/000-experts=2.json claims/001-experts=4.evaluations.json; do
     refused grid/$name verify grid

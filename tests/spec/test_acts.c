@@ -39,6 +39,8 @@ static void each_condition_has_two_sides(void **state) {
          "it needs a data.source that is generated"},
         {"{}", "data: {source: facts}", "data.shapes.size=1.1", "it needs data.source shapes"},
         {"data: {source: facts}", "{}", "data.facts.entities=200", "it needs data.source facts"},
+        {"data: {source: facts}", "data: {source: facts, facts: {exponent: 0}}",
+         "data.facts.offset=2", "it needs data.facts.exponent above 0"},
         {"eval: {fewshot: {shots: [1], data: {source: facts}}}",
          "eval: {fewshot: {shots: [], data: {source: facts}}}", "data.facts.entities=200",
          "it needs data.source facts"},
