@@ -29,6 +29,27 @@ void smoe_image_free(smoe_image *image) {
     *image = (smoe_image){0};
 }
 
+int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_err *err) {
+    size_t failed = n;
+#pragma omp parallel
+    {
+        smoe_image image = {0}, work = {0};
+#pragma omp for schedule(dynamic, 16)
+        for (size_t i = 0; i < n; i++) {
+            smoe_err mine = {0};
+            if (!each(context, i, &image, &work, &mine)) continue;
+#pragma omp critical(smoe_image_failure)
+            if (i < failed) {
+                failed = i;
+                if (err) *err = mine;
+            }
+        }
+        smoe_image_free(&image);
+        smoe_image_free(&work);
+    }
+    return failed < n ? -1 : 0;
+}
+
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue) {
     return (uint8_t)((19595u * red + 38470u * green + 7471u * blue + 32768u) >> 16);
 }

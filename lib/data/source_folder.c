@@ -167,34 +167,6 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
     return *own;
 }
 
-/* Called for every image; out [size, size, channels], where there is one. */
-typedef int each_image(const smoe_dataset *set, size_t i, smoe_image *image, smoe_image *work,
-                       smoe_image_header *header, smoe_err *err);
-
-/* Runs `each` over all images on all threads. Of several failures the first in file order is
- * reported, whatever the threads. */
-static int for_each(const smoe_dataset *set, each_image *each, smoe_image_header *header,
-                    smoe_err *err) {
-    size_t first_failed = set->images;
-#pragma omp parallel
-    {
-        smoe_image image = {0}, work = {0};
-#pragma omp for schedule(dynamic, 16)
-        for (size_t i = 0; i < set->images; i++) {
-            smoe_err mine = {0};
-            if (!each(set, i, &image, &work, &header[i], &mine)) continue;
-#pragma omp critical(smoe_folder_failure)
-            if (i < first_failed) {
-                first_failed = i;
-                if (err) *err = mine;
-            }
-        }
-        smoe_image_free(&image);
-        smoe_image_free(&work);
-    }
-    return first_failed < set->images ? -1 : 0;
-}
-
 /* The header out of the first bytes of a large file, where that is enough: opening a folder should
  * not read all of it. */
 static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
@@ -208,12 +180,11 @@ static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_h
     return !status;
 }
 
-static int check_header(const smoe_dataset *set, size_t i, smoe_image *image, smoe_image *work,
-                        smoe_image_header *header, smoe_err *err) {
+static int check_header(const smoe_dataset *set, size_t i, smoe_image_header *header,
+                        smoe_err *err) {
     const item *a = &((const folder *)set->store)->images.item[i];
     uint8_t *own;
     size_t size;
-    (void)image, (void)work;
     if (header_at_start(set, a, header)) return 0;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
@@ -238,12 +209,35 @@ static size_t image_bytes(const smoe_dataset *set) {
     return set->size * set->size * set->channels;
 }
 
-static int decode_and_keep(const smoe_dataset *set, size_t i, smoe_image *image, smoe_image *work,
-                           smoe_image_header *header, smoe_err *err) {
+/* What is done with all images on all threads. */
+typedef struct work_on_images {
+    const smoe_dataset *set;
+    smoe_image_header *header; /* [images] to fill */
+    smoe_err **why;            /* [images] what is wrong with each, else NULL */
+    bool *keep;                /* [images] those without anything wrong */
+} work_on_images;
+
+static int read_header(void *context, size_t i, smoe_image *image, smoe_image *work,
+                       smoe_err *err) {
+    work_on_images *w = context;
+    (void)image, (void)work;
+    return check_header(w->set, i, &w->header[i], err);
+}
+
+static int decode_and_keep(void *context, size_t i, smoe_image *image, smoe_image *work,
+                           smoe_err *err) {
+    const smoe_dataset *set = ((work_on_images *)context)->set;
     const folder *f = set->store;
-    (void)header;
     if (decode_image(set, i, NULL, image, work, err)) return -1;
     if (f->pixels) memcpy(f->pixels + i * image_bytes(set), image->pixel, image_bytes(set));
+    return 0;
+}
+
+static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image *work,
+                         smoe_err *err) {
+    work_on_images *w = context;
+    w->keep[i] = !decode_image(w->set, i, NULL, image, work, err);
+    if (!w->keep[i] && (w->why[i] = malloc(sizeof *err))) *w->why[i] = *err;
     return 0;
 }
 
@@ -260,19 +254,8 @@ static int sift(smoe_dataset *set, folder *f, smoe_err *err) {
     bool *keep = calloc(n, sizeof *keep);
     smoe_err **why = calloc(n, sizeof *why);
     int status = keep && why ? 0 : no_memory(err);
-#pragma omp parallel if (!status)
-    {
-        smoe_image image = {0}, work = {0};
-#pragma omp for schedule(dynamic, 16)
-        for (size_t i = 0; i < n; i++) {
-            smoe_err mine = {0};
-            if (status) continue;
-            keep[i] = !decode_image(set, i, NULL, &image, &work, &mine);
-            if (!keep[i] && (why[i] = malloc(sizeof mine))) *why[i] = mine;
-        }
-        smoe_image_free(&image);
-        smoe_image_free(&work);
-    }
+    work_on_images all = {.set = set, .why = why, .keep = keep};
+    if (!status) status = smoe_image_each(n, try_to_decode, &all, err);
     for (size_t i = 0; !status && i < n; i++) {
         if (keep[i]) continue;
         if (!why[i])
@@ -296,7 +279,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     assert(n && each); /* the list and data.image_size were checked */
     smoe_image_header *header = calloc(n, sizeof *header);
     if (!header) return no_memory(err);
-    int status = for_each(set, check_header, header, err);
+    work_on_images all = {.set = set, .header = header};
+    int status = smoe_image_each(n, read_header, &all, err);
     bool fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {
@@ -308,7 +292,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     bool pixels = small && (!set->native || fits_as_is);
     if (!status && pixels && !(f->pixels = calloc(n, each))) status = no_memory(err);
     bool decodes = pixels || originals <= (double)set->cache_bytes;
-    if (!status && decodes && !set->tolerant) status = for_each(set, decode_and_keep, header, err);
+    if (!status && decodes && !set->tolerant)
+        status = smoe_image_each(n, decode_and_keep, &all, err);
     if (pixels) forget_bytes(&f->images);
     free(header);
     return status;
@@ -353,7 +338,7 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 
 static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
                          smoe_err *err) {
-    return check_header(set, i, NULL, NULL, header, err);
+    return check_header(set, i, header, err);
 }
 
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {

@@ -16,6 +16,8 @@ int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *spli
 /* ---- one image after another ----------------------------------------------------------------- */
 
 typedef struct looks {
+    smoe_survey *survey;
+    const smoe_dataset *set;
     double *sum, *squares; /* [looked, channels] of pixels on the scale to 1 */
     double *seconds;       /* [looked] */
     size_t *width, *height;
@@ -36,8 +38,10 @@ static void measure(const smoe_image *image, double *sum, double *squares) {
     }
 }
 
-static int look(smoe_survey *s, const looks *to, const smoe_dataset *set, size_t k,
-                smoe_image *image, smoe_image *work, smoe_err *err) {
+static int look(void *context, size_t k, smoe_image *image, smoe_image *work, smoe_err *err) {
+    const looks *to = context;
+    const smoe_dataset *set = to->set;
+    smoe_survey *s = to->survey;
     size_t C = s->channels, i = s->number[k];
     size_t bytes = (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C;
     double start = smoe_now();
@@ -48,28 +52,6 @@ static int look(smoe_survey *s, const looks *to, const smoe_dataset *set, size_t
     if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, err)) return -1;
     memcpy(s->thumb + k * bytes, work->pixel, bytes);
     return s->files ? set->type->header(set, i, &to->header[k], err) : 0;
-}
-
-/* All images; of several failures the first in their order is reported. */
-static int look_at_all(smoe_survey *s, const looks *to, const smoe_dataset *set, smoe_err *err) {
-    size_t failed = s->looked;
-#pragma omp parallel
-    {
-        smoe_image image = {0}, work = {0};
-#pragma omp for schedule(dynamic, 16)
-        for (size_t k = 0; k < s->looked; k++) {
-            smoe_err mine = {0};
-            if (!look(s, to, set, k, &image, &work, &mine)) continue;
-#pragma omp critical(smoe_survey_failure)
-            if (k < failed) {
-                failed = k;
-                if (err) *err = mine;
-            }
-        }
-        smoe_image_free(&image);
-        smoe_image_free(&work);
-    }
-    return failed < s->looked ? -1 : 0;
 }
 
 static int compare_sizes(const void *x, const void *y) {
@@ -123,7 +105,9 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
     s->looked = s->images < SMOE_SURVEY_MOST ? s->images : SMOE_SURVEY_MOST;
     s->files = set->type->header != NULL;
     size_t n = s->looked, C = s->channels;
-    looks to = {.sum = calloc(n * C, sizeof *to.sum),
+    looks to = {.survey = s,
+                .set = set,
+                .sum = calloc(n * C, sizeof *to.sum),
                 .squares = calloc(n * C, sizeof *to.squares),
                 .seconds = calloc(n, sizeof *to.seconds),
                 .width = calloc(n, sizeof *to.width),
@@ -138,7 +122,7 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
         goto out;
     }
     for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
-    status = look_at_all(s, &to, set, err);
+    status = smoe_image_each(n, look, &to, err);
     if (!status) sum_up(s, &to, set);
 out:
     free(to.sum);
