@@ -6,10 +6,9 @@ if there are any.
 """
 
 import sys
-import tempfile
 import time
 
-from report_page import Browser
+from report_page import run as run_in_browser
 
 
 def wait(browser, expression, seconds):
@@ -24,46 +23,35 @@ def wait(browser, expression, seconds):
 
 def main():
     program, address, run = sys.argv[1:]
-    failures = []
 
-    def check(right, what):
-        if not right:
-            failures.append(what)
+    def use(browser, check):
+        browser.call('Emulation.setDeviceMetricsOverride', width=1000, height=900, deviceScaleFactor=1, mobile=False)
+        browser.call('Page.navigate', url=address)
+        check(wait(browser, 'document.documentElement.dataset.ready', 60), 'the page never got ready')
+        check(wait(browser, 'document.querySelector("#runs tbody tr")?.children.length > 2', 60), 'no run on the page')
+        cell = 'document.querySelector("#runs tbody tr").children'
+        check(browser.value(cell + '[0].textContent') == run, 'the run is not the one that is followed')
+        first = int(browser.value(cell + '[2].textContent').split('/')[0])
+        browser.value('window.same = true')
+        check(wait(browser, f'+{cell}[2].textContent.split("/")[0] > {first} || {cell}[1].textContent === "done"', 60),
+              'the page does not follow the run')
+        check(wait(browser, cell + '[1].textContent === "done"', 120), 'the end of the run is not seen')
+        check(browser.value('window.same'), 'the page was loaded again')
+        loss = 'document.querySelector(\'[data-metric="train/loss"]\')'
+        check(wait(browser, loss + '.querySelector("path.line").getAttribute("d").split("L").length > 3', 10), 'no line of the loss')
+        check(not browser.value(loss + '.querySelector("path.line").getAttribute("d").includes("NaN")'), 'a line has no number')
+        x, y = browser.value(f'(() => {{ const e = {loss}.querySelector("svg"); e.scrollIntoView({{block: "center"}});'
+                             ' const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()')
+        browser.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
+        check(' at step ' in browser.value(loss + '.querySelector(".at").textContent'), 'no value under the mouse')
+        browser.value('(f => { f.value = "precision"; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))')
+        names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
+        check(names and all('precision' in n for n in names), f'the filter leaves {names}')
+        check(browser.value('document.documentElement.scrollWidth <= innerWidth'), 'wider than the window')
+        for words in browser.complaints(address):
+            check(False, words)
 
-    with tempfile.TemporaryDirectory() as profile:
-        browser = Browser(program, profile)
-        try:
-            browser.open_tab()
-            browser.call('Emulation.setDeviceMetricsOverride', width=1000, height=900, deviceScaleFactor=1, mobile=False)
-            browser.call('Page.navigate', url=address)
-            check(wait(browser, 'document.documentElement.dataset.ready', 60), 'the page never got ready')
-            check(wait(browser, 'document.querySelector("#runs tbody tr")?.children.length > 2', 60), 'no run on the page')
-            cell = 'document.querySelector("#runs tbody tr").children'
-            check(browser.value(cell + '[0].textContent') == run, 'the run is not the one that is followed')
-            first = int(browser.value(cell + '[2].textContent').split('/')[0])
-            browser.value('window.same = true')
-            check(wait(browser, f'+{cell}[2].textContent.split("/")[0] > {first} || {cell}[1].textContent === "done"', 60),
-                  'the page does not follow the run')
-            check(wait(browser, cell + '[1].textContent === "done"', 120), 'the end of the run is not seen')
-            check(browser.value('window.same'), 'the page was loaded again')
-            loss = 'document.querySelector(\'[data-metric="train/loss"]\')'
-            check(wait(browser, loss + '.querySelector("path.line").getAttribute("d").split("L").length > 3', 10), 'no line of the loss')
-            check(not browser.value(loss + '.querySelector("path.line").getAttribute("d").includes("NaN")'), 'a line has no number')
-            x, y = browser.value(f'(() => {{ const e = {loss}.querySelector("svg"); e.scrollIntoView({{block: "center"}});'
-                                 ' const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()')
-            browser.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
-            check(' at step ' in browser.value(loss + '.querySelector(".at").textContent'), 'no value under the mouse')
-            browser.value('(f => { f.value = "precision"; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))')
-            names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
-            check(names and all('precision' in n for n in names), f'the filter leaves {names}')
-            check(browser.value('document.documentElement.scrollWidth <= innerWidth'), 'wider than the window')
-            failures.extend(browser.complaints(address))
-        finally:
-            browser.close()
-    for failure in failures:
-        print(failure)
-    print('live_page:', 'failed' if failures else 'passed')
-    sys.exit(bool(failures))
+    run_in_browser('live_page', program, use)
 
 
 if __name__ == '__main__':

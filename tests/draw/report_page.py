@@ -205,10 +205,9 @@ def use_files(browser, check):
     check(browser.value('document.querySelector("#provenance dd").textContent.length > 10'), 'no provenance')
 
 
-def main():
-    program, report = sys.argv[1], os.path.abspath(sys.argv[2])
-    shots = sys.argv[3] if len(sys.argv) > 3 else None
-    address, failures = 'file://' + report, []
+def run(name, program, use):
+    """Calls use(browser, check), where check(good, words) notes the words of a failure; prints failures, and exits with 1 if any."""
+    failures = []
 
     def check(good, words):
         if not good:
@@ -218,31 +217,43 @@ def main():
         browser = Browser(program, profile)
         try:
             browser.open_tab()
-            for width in (1280, 390):
-                for scheme in ('light', 'dark'):
-                    where = f'{width} pixels, {scheme}'
-                    state = open_page(browser, address, width, scheme)
-                    check(state == 'ready', f'{where}: {state}')
-                    if shots:
-                        picture(browser, shots, f'{width}-{scheme}')
-                    check(browser.value('''data.figures.filter(f => { const t = frame(f.table); return t && t.rows; }).every(f =>
-                        document.querySelector(`figure[data-figure=${f.name}] svg`))'''), f'{where}: a table is not drawn')
-                    check(browser.value('''![...document.querySelectorAll("svg, svg *")].some(e =>
-                        [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))'''), f'{where}: a figure has no numbers')
-                    use_viewer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
-                    use_files(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
-                    wide = browser.value('''[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, .skip")
-                        && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.tagName + "." + e.getAttribute("class"))
-                        .slice(0, 5).join(" ")''')
-                    check(wide == '' and browser.value('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
-                          f'{where}: wider than the window: {wide}')
-                    failures.extend(f'{where}: {words}' for words in browser.complaints(address))
+            use(browser, check)
         finally:
             browser.close()
     for failure in failures:
         print(failure)
-    print('report_page:', 'failed' if failures else 'passed')
+    print(f'{name}:', 'failed' if failures else 'passed')
     sys.exit(bool(failures))
+
+
+def main():
+    program, report = sys.argv[1], os.path.abspath(sys.argv[2])
+    shots = sys.argv[3] if len(sys.argv) > 3 else None
+    address = 'file://' + report
+
+    def use(browser, check):
+        for width in (1280, 390):
+            for scheme in ('light', 'dark'):
+                where = f'{width} pixels, {scheme}'
+                state = open_page(browser, address, width, scheme)
+                check(state == 'ready', f'{where}: {state}')
+                if shots:
+                    picture(browser, shots, f'{width}-{scheme}')
+                check(browser.value('''data.figures.filter(f => { const t = frame(f.table); return t && t.rows; }).every(f =>
+                    document.querySelector(`figure[data-figure=${f.name}] svg`))'''), f'{where}: a table is not drawn')
+                check(browser.value('''![...document.querySelectorAll("svg, svg *")].some(e =>
+                    [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))'''), f'{where}: a figure has no numbers')
+                use_viewer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
+                use_files(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
+                wide = browser.value('''[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, .skip")
+                    && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.tagName + "." + e.getAttribute("class"))
+                    .slice(0, 5).join(" ")''')
+                check(wide == '' and browser.value('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
+                      f'{where}: wider than the window: {wide}')
+                for words in browser.complaints(address):
+                    check(False, f'{where}: {words}')
+
+    run('report_page', program, use)
 
 
 if __name__ == '__main__':

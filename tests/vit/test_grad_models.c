@@ -230,12 +230,11 @@ int main(void) {
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-#else /* gradients cannot be checked in single precision; the laws of the other tests run there */
+#else /* the laws of the other tests run in single precision */
 
 int main(void) {
-    puts("skipped: gradients are compared in double precision, FLAVOUR=f64");
-    puts("0 passed, 0 failed, 1 skipped");
-    return 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradcheck_skipped)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #endif
