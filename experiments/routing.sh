@@ -3,8 +3,8 @@
 #   experiments/routing.sh NAME DIR [COMPANIONS]
 # writes experiments/results/NAME-routing/routing.csv, one line per cell and block, and companions.csv, for seeds below COMPANIONS [3]: the
 # share of predictions that change when eval.order changes from shuffled to file, so that an image shares its groups with others.
-# Cells without choices are left out, and those without weights, as from trials.tar.gz, whose lines in these files stay. experiments/tables.sh
-# NAME-routing prints the table.
+# Cells whose routers make no choices are left out. Cells without weights, as those from trials.tar.gz, keep their lines of these files.
+# experiments/tables.sh NAME-routing prints the table.
 set -eu
 [ $# -ge 2 ] || { echo "usage: routing.sh NAME DIR [COMPANIONS]" >&2; exit 2; }
 smoe=${SMOE:-$(dirname "$0")/../build/smoe} out=$(dirname "$0")/results/$1-routing dir=$2 companions=${3:-3}

@@ -53,4 +53,4 @@ if [ -d "$work/run" ]; then
     [ "$(sums "$work/run")" = "$(sums "$work/whole")" ] || { echo "other bits at the end"; exit 1; }
     ended=$((ended + 1))
 fi
-echo "$done kills, $ended runs ended, all with the bits of a run that nobody killed"
+echo "$done kills, $ended runs ended, all with the bits of a run without kills"

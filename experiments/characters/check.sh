@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the images of characters.c depend on, and what not. From the top of the tree: make check-characters
+# Checks which options change the images of characters.c and which do not. From the top of the tree: make check-characters
 draw=${1:?usage: check.sh PROGRAM}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

@@ -53,8 +53,8 @@ typedef struct smoe_space {
     size_t B;            /* images at most */
     bool train;
     int threads; /* of the passes: some scratch is allocated per thread */
-    bool bf16;   /* there are passes of the precision BF16: operands of products are stored so, */
-    bool wide;   /* and others */
+    bool bf16;   /* some passes have the precision BF16: they store operands of products in BF16 */
+    bool wide;   /* some passes have another precision */
 } smoe_space;
 
 /* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. The first type is for
@@ -213,7 +213,7 @@ typedef struct smoe_attention {
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
     real *branch;  /* [R,d] what dropout works on, scratch */
     real *drows, *dnormed, *dheads, *dweights;
-    bool narrow; /* in BF16 passes these instead, and scratch of the heads, one piece per thread */
+    bool narrow; /* passes in BF16 use the next arrays instead, with scratch for each thread */
     smoe_bf16 *rows_bf16, *heads_bf16, *weights_bf16, *drows_bf16, *dheads_bf16, *dscores_bf16;
     real *scores; /* [threads][T,T] and a few rows more */
 } smoe_attention;
@@ -245,18 +245,18 @@ typedef struct smoe_mlp {
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
-    const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens, or have places */
-    size_t first_expert;    /* of the plan: the E experts here begin with it */
+    const smoe_plan *plan;  /* whose slots the rows are; NULL: they are tokens, or have places */
+    size_t first_expert;    /* number in the plan of the first of the E experts */
     const uint64_t *places; /* of the rows, for dropout (smoe_dropout_places); or NULL */
-    size_t all;             /* experts of the layer: E of them are here (vit/share.h) */
+    size_t all;             /* experts of the layer; this process has E of them (vit/share.h) */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
-    bool several;           /* passes per update, whose factors are copied here */
+    bool several;           /* there are several passes per update: their factors are copied */
     smoe_mlp_passes fc1_passes, fc2_passes;
-    size_t origins, origin; /* processes whose rows come here, each with its share of the passes;
-                               which of them this pass is for (vit/share.h) */
-    bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
-    size_t pitch;           /* of their rows */
+    size_t origins, origin; /* number of processes that send rows, each in its own passes; the
+                               process of the current pass (vit/share.h) */
+    bool narrow;            /* passes in BF16 use the next arrays instead */
+    size_t pitch;           /* numbers from one of their rows to the next */
     smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
     real *parts;
     /* Without training: scratch of the fused pass over both layers, one piece per thread. */
@@ -302,16 +302,16 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
 /* Experts divided over the N processes of a block (vit/share.h); of a model. */
 typedef struct smoe_share {
     smoe_comm block;
-    size_t pieces;               /* of the batch, of one process */
+    size_t pieces;               /* of the batch, in one process */
     size_t levels, block_levels; /* of the tree over these, and over the processes of a block */
-    size_t size;                 /* gradients of the experts that are here */
+    size_t size;                 /* number of gradients of the experts of this process */
     real *sums; /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
     uint64_t *counts; /* [2, E] rows of experts: sent, received; owned */
 } smoe_share;
 
-/* What the experts of a group that are here work on for the processes of a block. */
+/* Rows that the processes of a block send to the experts of this process, for one group. */
 typedef struct smoe_far {
-    size_t most;      /* rows from one process, those of process q begin at q * most */
+    size_t most;      /* largest number from one process; those of process q begin at q * most */
     size_t *first;    /* [N, E+1] rows of each expert from each process; kept */
     real *x;          /* [N * most, d] inputs; kept */
     real *y, *dy;     /* [N * most, d] outputs or gradients of inputs, gradients of outputs */
@@ -321,20 +321,20 @@ typedef struct smoe_far {
 /* Consecutive experts of one width: their MLPs and where their rows begin. */
 typedef struct smoe_expert_group {
     smoe_mlp mlp;
-    size_t begin, count; /* numbers of the experts, wherever they are */
+    size_t begin, count; /* the first expert of the group and their number, in all processes */
     size_t *first;       /* [E+1] rows, counted from the first of the group; kept */
-    smoe_far far;        /* where experts are divided */
+    smoe_far far;        /* used if experts are divided over processes */
 } smoe_expert_group;
 
 typedef struct smoe_moe {
     const smoe_build *build;
     smoe_router *router;
     smoe_expert_group experts[2]; /* all; or the core ones, then the universal ones */
-    size_t groups;                /* how many of them there are */
-    smoe_mlp shared;              /* of the shared experts, side by side as one MLP */
-    bool shares;                  /* there are some */
-    smoe_share *share;            /* NULL: all experts are here */
-    uint64_t *places;             /* [rows] for the dropout of experts elsewhere; or NULL */
+    size_t groups;                /* number of groups */
+    smoe_mlp shared;              /* the shared experts, side by side as one MLP */
+    bool shares;                  /* there are shared experts */
+    smoe_share *share;            /* NULL: this process has all experts */
+    uint64_t *places;             /* [rows] for dropout in experts of other processes; or NULL */
     size_t d;
     real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
     real *slots;   /* [rows,d] the experts' inputs, kept */
@@ -394,7 +394,7 @@ typedef struct smoe_pairs {
     bool biased;
     real *logits;      /* [B,B] kept: image b with text c */
     real *unit[2];     /* [B,D] kept: embeddings of length 1, of images and of texts */
-    double *length[2]; /* [B] kept: lengths that they had */
+    double *length[2]; /* [B] kept: lengths of the embeddings before */
     real *d[2];        /* [B,D] gradients of the embeddings */
     double *sums;      /* [B,2] */
 } smoe_pairs;

@@ -30,11 +30,12 @@ static inline void smoe_share_range(size_t count, size_t n, size_t s, size_t *fi
 /* The process of n that has element `at` of a divided tensor, and where its part ends. */
 size_t smoe_share_owner(const smoe_param *param, size_t n, size_t at, size_t *end);
 
-/* Leaves in a layer and in its parameter table the experts of this process; before slabs and
- * buffers are allocated. */
+/* Removes the experts of other processes from a layer and its parameter table. Call it before slabs
+ * and buffers are allocated. */
 void smoe_share_divide(smoe_moe *l, smoe_share *share);
 
-/* Memory for sums of gradients, after the slabs of the table. Number of those slabs. */
+/* Allocates memory for sums of gradients; call it after the slabs of the table are allocated. The
+ * other function returns the number of slabs of this memory. */
 int smoe_share_allocate(smoe_share *share, const smoe_params *params,
                         smoe_err *err) SMOE_MUST_CHECK;
 size_t smoe_share_sums(const smoe_share *share);
@@ -49,11 +50,11 @@ void smoe_share_backward(smoe_moe *l, const smoe_pass *pass);
 
 /* Whether any process of the block has another pass outside of training; `own`: this one has. */
 bool smoe_share_goes_on(smoe_share *share, bool own);
-/* Such a pass of the layer for the others alone. */
+/* A pass of the layer in which this process only serves the others. */
 void smoe_share_serve(smoe_moe *l, const smoe_pass *pass);
 
-/* Adds what this process sends for the layer in a step of training; for choice routers, if all
- * buffers are full. After buffers were reserved or measured. */
+/* Adds the bytes and messages that this process sends for the layer in a step of training; for
+ * choice routers those of full buffers. Call it after buffers were reserved or measured. */
 void smoe_share_expect(const smoe_moe *l, smoe_sent *sent);
 
 #endif

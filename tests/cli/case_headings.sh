@@ -1,5 +1,5 @@
 # The first and last lines of long commands: data and counts, model, directory; the files, which are there; none of it with
-# --quiet or --json. Sweeps say the time that is left in all.
+# --quiet or --json. Sweeps print the time that is left for all cells.
 . "$ROOT/tests/cli/lib.sh"
 said() { grep -qE "$1" err || fail "not said: $1; $(cat err)"; }
 # The files that the last line names are there.

@@ -9,7 +9,7 @@ status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.ro
 want='31 of 31 tensors start from soft.safetensors; not used: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
 grep -qx "$want" err || fail "$(cat err)"
 grep -q " $want\$" run/log.txt || fail "$(cat run/log.txt)"
-# Nor is an existing run replaced for it.
+# An existing run is not replaced by a start that fails.
 status 3 smoe train tiny.yaml -q --force --init soft.safetensors model.width=8 -o run 2>err
 [ "$(cut -c1-4 run/STATUS)" = "done" ] || fail "STATUS is $(cat run/STATUS)"
 [ -f run/ckpt/latest/model.safetensors ] || fail "the old run's checkpoint is gone"
@@ -80,7 +80,7 @@ weights long-ada second-ada || fail "Adafactor's moments: $(smoe compare long-ad
 status 0 smoe train tiny.yaml -q $small_ada model.moe.layers=none -o dense-ada >/dev/null
 status 2 smoe train tiny.yaml -q $small_ada --init dense-ada --moments --upcycle -o x 2>err
 grep -q -- '--moments: with --upcycle for train.optimizer.name adam or sgd' err || fail "$(cat err)"
-# Carried twice, and through a stop and a resume.
+# Moments that start from a run which itself started from one; and after a stop and a resume.
 status 0 smoe train tiny.yaml --no-progress $one train.steps=2 --init second --moments -o third >/dev/null 2>err
 grep -q ', after 14 updates$' err || fail "$(cat err)"
 stop_and_resume parts tiny.yaml -q $one train.steps=40 --init first --moments >/dev/null

@@ -1,5 +1,5 @@
-# Sweeps whose cells start from a model, or from the cells of another sweep: the right ones, the same bits as by hand, whatever
-# comes between; what has no start, or more than one, is refused before anything runs.
+# Sweeps whose cells start from a model, or from the cells of another sweep: each from the right one, with the bits of a run by
+# hand, also after kills. A cell without a start, or with several possible ones, is refused before anything runs.
 . "$ROOT/tests/cli/lib.sh"
 small='train.steps=6 train.eval_every=6'
 same() { cmp -s "$1/ckpt/latest/model.safetensors" "$2/ckpt/latest/model.safetensors" || fail "$1 and $2 have other weights"; }
@@ -86,7 +86,7 @@ smoe sweep: override start.model.moe.q=1,2: model.moe.q: unknown key
 END
 diff expected errors || fail "other messages"
 
-# What has no start, or more than one, or none yet.
+# Refused: a cell without a start, with several, or whose start has not been trained yet.
 status 2 smoe sweep tiny.yaml $small seed=0,7 model.moe.layers=none --init pre -o never 2>err
 grep -q "pre: no cell has the settings of cell 001-.*seed=7" err || fail "$(cat err)"
 rm fine/claims/000*.json

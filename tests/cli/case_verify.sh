@@ -91,7 +91,7 @@ cp -r lost linked && mkdir theirs && ln -s ../theirs linked/tb
 status 3 smoe train --resume linked -q train.steps=16 train.tensorboard=true 2>err
 grep -q 'linked/tb: a symbolic link' err && [ -z "$(ls theirs)" ] || fail "events were written through a link: $(cat err)"
 rm -r linked theirs
-# Nor is a checkpoint of another run read through one.
+# A checkpoint of another run is not read through a link either.
 step=ckpt/step_00000008
 for name in $step $step/model.safetensors $step/state.safetensors ckpt spec.yaml metrics.jsonl outcomes.npy; do
     cp -r lost linked && mv linked/$name theirs && ln -s "$PWD/theirs" linked/$name

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What users do to a program: SIGKILL at any moment in training and in sweeps, disks that become full at any moment, and two processes
-# that start at one run at the same time. After each, the work is continued, and must come to the bits of an undisturbed run.
-# Usage: random.sh SMOE [N]: N of each; full disks need permission to mount. The moments depend on N and on how long an undisturbed run
-# takes here.
+# Kills training and sweeps by SIGKILL at random moments, trains on disks of many sizes that become full, and starts two processes at
+# one run at the same time. Each time the work is then continued, and must give the bits of an undisturbed run.
+# Usage: random.sh SMOE [N]: N trials of each kind; full disks need permission to mount. The moments follow from the number of the
+# trial and from the time that an undisturbed run takes.
 smoe=$(realpath "$1") most=${2:-100}
 . "$(dirname "$0")/work.sh"
 trap 'umount "$work/disk" 2>/dev/null; rm -rf "$work"' EXIT
@@ -12,19 +12,19 @@ sweep="sweep tiny.yaml train.steps=6 model.moe.experts=2,4 -q -j1"
 
 bad() { failed=$((failed + 1)); echo "FAILED: $*: $(head -n 3 err)"; }
 
-same() { # the weights of a run and of the undisturbed one, and all of its files
+same() { # the run has the weights of the undisturbed one, and smoe verify accepts its files
     for f in model state; do cmp "whole/ckpt/latest/$f.safetensors" "$1/ckpt/latest/$f.safetensors" >>err || return 1; done
     "$smoe" verify -q "$1" >>err 2>&1
 }
 measured() { cut -d, -f 1-9 "$1/results.csv"; }
 
-# killed SECONDS N: after a part of the seconds that no other N has; the exit status
+# killed SECONDS N COMMAND ...: kills the command after a fraction of the seconds, another one for each N; returns its exit status
 killed() {
     seconds=$(awk -v most="$1" -v n="$2" 'BEGIN { x = n * 0.61803398875; print (x - int(x)) * most + 0.001 }')
     shift 2
     timeout --foreground -s KILL "$seconds" "$@" >out 2>err
 }
-# lasts COMMAND ...: the seconds that it takes on this machine with its present load
+# lasts COMMAND ...: prints the seconds that the command takes on this machine with its present load
 lasts() {
     begin=$(date +%s.%N)
     "$@" >/dev/null || exit 1
@@ -60,7 +60,7 @@ while [ $n -lt "$most" ]; do
         kills=$((kills + 1))
     done
     runs=$((runs + 1))
-    # Cells whose parent was killed train on; whoever continues waits for them.
+    # Cells whose parent was killed go on training; the process that continues the sweep waits for them.
     [ $got -eq 0 ] && [ "$(measured grid)" = "$(measured all)" ] && "$smoe" verify -q grid >out 2>err || bad "sweep $runs after kill $kills: status $got"
 done
 echo "kills in sweeps: $kills, in $runs sweeps, $((failed - before)) failed"

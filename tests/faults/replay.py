@@ -32,7 +32,7 @@ TABLES = ["grid/evaluations.csv", "grid/000-experts=2/ckpt/latest/model.safetens
 
 
 def lose(where):
-    """What `verify --repair` can make again."""
+    """Removes files that `verify --repair` can make again."""
     os.unlink(f"{where}/run/spec.yaml")
     os.unlink(f"{where}/grid/claims/000-experts=2.evaluations.json")
 
@@ -218,7 +218,7 @@ def calls(path):
 
 
 def lay(folder, where, kind):
-    """Writes a disk as files below `where`."""
+    """Writes the files that the disk has in the state `kind` below the folder `where`."""
     os.makedirs(where)
     for name, what in (folder.synced if kind == "synced" else folder.names).items():
         path = os.path.join(where, name)
@@ -233,14 +233,14 @@ def lay(folder, where, kind):
 
 
 def picture(folder, kind):
-    """Two disks with equal pictures are the same."""
+    """A value that is equal for disks with equal contents."""
     names = folder.synced if kind == "synced" else folder.names
     return tuple((name, picture(what, kind) if isinstance(what, Folder) else what.target if isinstance(what, Link)
                   else bytes(what.data) if kind == "all" else what.synced) for name, what in sorted(names.items()))
 
 
 def smoe(program, where, command):
-    """Without gnuplot: its pictures are not smoe's."""
+    """Runs a command without gnuplot, whose pictures smoe does not write itself."""
     done = subprocess.run([program, *command.split()], cwd=where, capture_output=True, text=True,
                           env={**os.environ, "PATH": "/nonexistent", "LD_PRELOAD": FAULTS, "FAULT_CLOCK": "1000"})
     return f"status {done.returncode} of smoe {command}: {done.stderr.strip() or done.stdout.strip()}" if done.returncode else None
@@ -274,7 +274,7 @@ def check(program, where, scene, wanted):
 
 
 def replay(program, name, stride):
-    """Tries one scene in the current folder; the number of failures."""
+    """Tries one scene in the current folder; returns the number of failures."""
     before, change, command, _, files, whole = scene = SCENES[name]
     for previous in before:
         wrong = smoe(program, "recorded", previous)

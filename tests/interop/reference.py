@@ -1,4 +1,4 @@
-"""A second implementation of smoe's models, in PyTorch and double precision, with the equations of METHODS and autograd.
+"""A second implementation of smoe's models, in PyTorch and double precision, with the equations of smoe-routers(7) and autograd.
 
     reference.py > expected.def      logits and losses of every case, with which tests/vit/test_interop.c compares smoe
 
