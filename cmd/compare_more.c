@@ -108,16 +108,16 @@ int smoe_compare_seeds(smoe_frame *frame, const smoe_compared *run, size_t count
 
 /* ---- logits ---------------------------------------------------------------------------------- */
 
-typedef struct said {
+typedef struct outputs {
     smoe_loaded loaded;
     size_t images, classes;
     float *logits;  /* [images, classes] */
     int64_t *label; /* [images] */
-} said;
+} outputs;
 
 static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                    smoe_err *err) {
-    said *s = user;
+    outputs *s = user;
     for (size_t b = 0; logits && b < batch->images; b++) {
         size_t image = (size_t)batch->index[b];
         for (size_t k = 0; k < classes; k++)
@@ -127,7 +127,7 @@ static int collect(void *user, const smoe_batch *batch, const real *logits, size
     return logits ? 0 : smoe_fail(err, SMOE_USAGE, "%s has no logits of classes", s->loaded.path);
 }
 
-static int say(said *s, const char *arg, const smoe_options *options, smoe_err *err) {
+static int compute(outputs *s, const char *arg, const smoe_options *options, smoe_err *err) {
     smoe_loaded *l = &s->loaded;
     smoe_eval result;
     if (smoe_load_spec(l, arg, options, err) || smoe_load_model(l, err)) return -1;
@@ -141,7 +141,7 @@ static int say(said *s, const char *arg, const smoe_options *options, smoe_err *
     return smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, s, &result, err);
 }
 
-static size_t top_of(const said *s, size_t image) {
+static size_t top_of(const outputs *s, size_t image) {
     const float *x = s->logits + image * s->classes;
     size_t top = 0;
     for (size_t k = 1; k < s->classes; k++)
@@ -149,7 +149,7 @@ static size_t top_of(const said *s, size_t image) {
     return top;
 }
 
-static int compare_said(smoe_logits_apart *o, const said *a, const said *b, smoe_err *err) {
+static int compare_logits(smoe_logits_apart *o, const outputs *a, const outputs *b, smoe_err *err) {
     bool same = a->images == b->images && a->classes == b->classes;
     for (size_t i = 0; same && i < a->images; i++) same = a->label[i] == b->label[i];
     if (!same)
@@ -177,11 +177,11 @@ static int compare_said(smoe_logits_apart *o, const said *a, const said *b, smoe
 
 int smoe_compare_outputs(smoe_logits_apart *o, const char *a, const char *b,
                          const smoe_options *options, smoe_err *err) {
-    said x = {0}, y = {0};
+    outputs x = {0}, y = {0};
     *o = (smoe_logits_apart){0};
-    int status = say(&x, a, options, err);
-    if (!status) status = say(&y, b, options, err);
-    if (!status) status = compare_said(o, &x, &y, err);
+    int status = compute(&x, a, options, err);
+    if (!status) status = compute(&y, b, options, err);
+    if (!status) status = compare_logits(o, &x, &y, err);
     smoe_loaded_free(&x.loaded);
     smoe_loaded_free(&y.loaded);
     free(x.logits);

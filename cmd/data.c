@@ -55,7 +55,7 @@ static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
     return 0;
 }
 
-/* What a path looks like; whatever is wrong with it is said by the source that opens it. */
+/* The source that a path looks like. The source itself reports what is wrong with the path. */
 static smoe_source guess(const char *path) {
     smoe_source source = SMOE_SOURCE_FOLDER;
     if (strchr(path, '{')) return SMOE_SOURCE_WEBDATASET;

@@ -27,10 +27,10 @@
  * out.
  */
 typedef struct collector {
-    float *logits;        /* [images, N] or NULL */
-    int64_t *labels;      /* [images] or NULL */
-    smoe_said *said;      /* [images] */
-    uint32_t *superclass; /* [N] or NULL */
+    float *logits;               /* [images, N] or NULL */
+    int64_t *labels;             /* [images] or NULL */
+    smoe_prediction *prediction; /* [images] */
+    uint32_t *superclass;        /* [N] or NULL */
     const smoe_task *task;
     size_t images, done, classes;
     smoe_progress *progress;
@@ -46,9 +46,10 @@ static int collect(void *user, const smoe_batch *batch, const real *logits, size
         for (size_t k = 0; c->logits && logits && k < classes; k++)
             c->logits[image * classes + k] = (float)logits[b * classes + k];
         if (c->labels) c->labels[image] = batch->label[b];
-        if (c->said)
-            c->said[image] = smoe_said_of(c->task, logits + b * classes,
-                                          batch->target + b * classes, classes, batch->label[b]);
+        if (c->prediction)
+            c->prediction[image] =
+                smoe_prediction_of(c->task, logits + b * classes, batch->target + b * classes,
+                                   classes, batch->label[b]);
     }
     c->done += batch->images;
     smoe_progress_count(c->progress, c->done, c->images, "images");
@@ -72,8 +73,8 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     c->images = smoe_dataset_images(l->set);
     c->classes = smoe_dataset_classes(l->set);
     c->task = smoe_task_of(pairs ? SMOE_LOSS_SOFTMAX : l->spec.train.loss);
-    if (classified) c->said = calloc(c->images, sizeof *c->said);
-    if (classified && !c->said)
+    if (classified) c->prediction = calloc(c->images, sizeof *c->prediction);
+    if (classified && !c->prediction)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu predictions", c->images);
     if (options->logits) c->logits = calloc(c->images * c->classes, sizeof *c->logits);
     if (options->superclasses > (long)c->classes)
@@ -93,7 +94,7 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
 static void collector_join(collector *c, smoe_comm *comm) {
     if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
     if (c->labels) smoe_comm_join(comm, c->labels, c->images * sizeof *c->labels);
-    if (c->said) smoe_comm_join(comm, c->said, c->images * sizeof *c->said);
+    if (c->prediction) smoe_comm_join(comm, c->prediction, c->images * sizeof *c->prediction);
 }
 
 static int collector_write(const collector *c, const smoe_options *options, smoe_err *err) {
@@ -146,16 +147,17 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
     smoe_frame classes = {0}, confusion = {0}, bins = {0}, images = {0};
     int status = 0;
     if (options->out) {
-        status = smoe_scores_classes(&classes, c->said, l->set, err);
-        if (!status) status = smoe_scores_confusion(&confusion, c->said, l->set, l->path, err);
-        smoe_scores_bins(&bins, c->said, c->images);
+        status = smoe_scores_classes(&classes, c->prediction, l->set, err);
+        if (!status)
+            status = smoe_scores_confusion(&confusion, c->prediction, l->set, l->path, err);
+        smoe_scores_bins(&bins, c->prediction, c->images);
         if (!status) status = write_table(&classes, options->out, err);
         if (!status) status = write_table(&confusion, options->out, err);
         if (!status) status = write_table(&bins, options->out, err);
         if (!status) status = draw_confusion(&confusion, c->classes, options, err);
     }
     if (!status && options->predictions) {
-        smoe_scores_predictions(&images, c->said, l->set);
+        smoe_scores_predictions(&images, c->prediction, l->set);
         status = smoe_frame_csv(&images, options->predictions, err);
     }
     smoe_frame_free(&classes);
@@ -170,7 +172,7 @@ static json_t *classes_json(const collector *c, const smoe_loaded *l, smoe_err *
     double *share = calloc(c->classes, sizeof *share);
     size_t *images = calloc(c->classes, sizeof *images);
     json_t *list = share && images ? json_array() : NULL;
-    if (list) smoe_scores_by_class(share, images, c->classes, c->said, c->images);
+    if (list) smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
     for (size_t k = 0; list && k < c->classes; k++)
         json_array_append_new(
             list, json_pack("{s:s, s:I, s:o}", "name", smoe_dataset_class_name(l->set, k), "images",
@@ -192,7 +194,7 @@ static int print_lowest(const collector *c, const smoe_loaded *l, smoe_err *err)
         free(images);
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
     }
-    smoe_scores_by_class(share, images, c->classes, c->said, c->images);
+    smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
     for (size_t k = 0; k < c->classes; k++) seen += images[k] > 0;
     for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
         size_t worst = c->classes;
@@ -261,10 +263,10 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
     const char *split = l->spec.eval.split;
     size_t count = l->spec.eval.fewshot.count;
     double dropped = smoe_routing_dropped(routing);
-    double calibration = c->said ? smoe_scores_calibration(c->said, c->images) : NAN;
+    double calibration = c->prediction ? smoe_scores_calibration(c->prediction, c->images) : NAN;
     if (options->json) {
         json_t *counts = json_object();
-        json_t *classes = c->said ? classes_json(c, l, err) : json_array();
+        json_t *classes = c->prediction ? classes_json(c, l, err) : json_array();
         if (!classes) return -1;
         smoe_routing_record(routing, split, counts);
         json_t *all = json_pack(
@@ -291,7 +293,7 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
         print_recall("text recall at", eval->text_recall);
         print_recall("image recall at", eval->image_recall);
     }
-    if (c->said) {
+    if (c->prediction) {
         printf("calibration     %.4f  (error of the top class's probability)\n", calibration);
         if (print_lowest(c, l, err)) return -1;
         if (c->superclass) print_superclasses(c);
@@ -338,8 +340,8 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
         status = smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err);
     bool chief = !options->comm->rank; /* the others wait for what follows to succeed */
     if (!status && chief && c.superclass)
-        status = smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes, c.said,
-                                   c.images, err);
+        status = smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
+                                   c.prediction, c.images, err);
     if (!status && chief) status = collector_write(&c, options, err);
     if (!status && chief) status = write_scores(&c, l, options, err);
     if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
@@ -348,7 +350,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_routing_free(&routing);
     free(c.logits);
     free(c.labels);
-    free(c.said);
+    free(c.prediction);
     free(c.superclass);
     return status;
 }

@@ -179,7 +179,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
 int cmd_serve(const smoe_options *options, smoe_err *err) {
     long port = options->port ? options->port : PORT;
     if (port > 65535) return smoe_fail(err, SMOE_USAGE, "--port: %ld is above 65535", port);
-    json_t *runs = runs_json(options, err); /* what cannot be read is said before anyone asks */
+    json_t *runs = runs_json(options, err); /* reports now what cannot be read */
     if (!runs) return -1;
     json_decref(runs);
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -4,13 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-smoe_said smoe_said_of(const smoe_task *task, const real *logits, const real *target, size_t N,
-                       int64_t label) {
+smoe_prediction smoe_prediction_of(const smoe_task *task, const real *logits, const real *target,
+                                   size_t N, int64_t label) {
     size_t top = smoe_task_top(logits, N);
-    return (smoe_said){.label = label,
-                       .top = top,
-                       .probability = smoe_task_probability(task, logits, N, top),
-                       .correct = smoe_task_correct(logits, target, N)};
+    return (smoe_prediction){.label = label,
+                             .top = top,
+                             .probability = smoe_task_probability(task, logits, N, top),
+                             .correct = smoe_task_correct(logits, target, N)};
 }
 
 typedef struct bin {
@@ -18,42 +18,44 @@ typedef struct bin {
     double probability; /* sum */
 } bin;
 
-static void fill_bins(bin bins[SMOE_CALIBRATION_BINS], const smoe_said *said, size_t images) {
+static void fill_bins(bin bins[SMOE_CALIBRATION_BINS], const smoe_prediction *prediction,
+                      size_t images) {
     for (size_t b = 0; b < SMOE_CALIBRATION_BINS; b++) bins[b] = (bin){0};
     for (size_t i = 0; i < images; i++) {
-        size_t b = (size_t)(said[i].probability * SMOE_CALIBRATION_BINS);
+        size_t b = (size_t)(prediction[i].probability * SMOE_CALIBRATION_BINS);
         if (b >= SMOE_CALIBRATION_BINS) b = SMOE_CALIBRATION_BINS - 1; /* probability 1 */
         bins[b].images++;
-        bins[b].correct += said[i].correct;
-        bins[b].probability += said[i].probability;
+        bins[b].correct += prediction[i].correct;
+        bins[b].probability += prediction[i].probability;
     }
 }
 
-double smoe_scores_calibration(const smoe_said *said, size_t images) {
+double smoe_scores_calibration(const smoe_prediction *prediction, size_t images) {
     bin bins[SMOE_CALIBRATION_BINS];
     double sum = 0;
-    fill_bins(bins, said, images);
+    fill_bins(bins, prediction, images);
     for (size_t b = 0; b < SMOE_CALIBRATION_BINS; b++)
         sum += fabs((double)bins[b].correct - bins[b].probability);
     return images ? sum / (double)images : 0;
 }
 
-void smoe_scores_by_class(double *share, size_t *images, size_t N, const smoe_said *said,
-                          size_t count) {
+void smoe_scores_by_class(double *share, size_t *images, size_t N,
+                          const smoe_prediction *prediction, size_t count) {
     for (size_t c = 0; c < N; c++) {
         share[c] = 0;
         images[c] = 0;
     }
     for (size_t i = 0; i < count; i++) {
-        images[said[i].label]++;
-        share[said[i].label] += said[i].correct;
+        images[prediction[i].label]++;
+        share[prediction[i].label] += prediction[i].correct;
     }
     for (size_t c = 0; c < N; c++) share[c] = images[c] ? share[c] / (double)images[c] : NAN;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-void smoe_scores_predictions(smoe_frame *frame, const smoe_said *said, const smoe_dataset *set) {
+void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *prediction,
+                             const smoe_dataset *set) {
     static const smoe_column columns[] = {
         {"image", false},     {"path", true},         {"label", false},
         {"label_name", true}, {"prediction", false},  {"prediction_name", true},
@@ -61,18 +63,19 @@ void smoe_scores_predictions(smoe_frame *frame, const smoe_said *said, const smo
     char name[512];
     smoe_frame_init(frame, "predictions", "Predictions", "the top class of each image", columns);
     for (size_t i = 0; i < smoe_dataset_images(set); i++)
-        smoe_frame_put(frame, {"image", .number = (double)i},
-                       {"path", .text = smoe_dataset_image_name(set, i, name, sizeof name)},
-                       {"label", .number = (double)said[i].label},
-                       {"label_name", .text = smoe_dataset_class_name(set, (size_t)said[i].label)},
-                       {"prediction", .number = (double)said[i].top},
-                       {"prediction_name", .text = smoe_dataset_class_name(set, said[i].top)},
-                       {"correct", .number = said[i].correct},
-                       {"probability", .number = said[i].probability});
+        smoe_frame_put(
+            frame, {"image", .number = (double)i},
+            {"path", .text = smoe_dataset_image_name(set, i, name, sizeof name)},
+            {"label", .number = (double)prediction[i].label},
+            {"label_name", .text = smoe_dataset_class_name(set, (size_t)prediction[i].label)},
+            {"prediction", .number = (double)prediction[i].top},
+            {"prediction_name", .text = smoe_dataset_class_name(set, prediction[i].top)},
+            {"correct", .number = prediction[i].correct},
+            {"probability", .number = prediction[i].probability});
 }
 
-int smoe_scores_classes(smoe_frame *frame, const smoe_said *said, const smoe_dataset *set,
-                        smoe_err *err) {
+int smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
+                        const smoe_dataset *set, smoe_err *err) {
     static const smoe_column columns[] = {{"class", false},          {"name", true},
                                           {"images", false},         {"predicted", false},
                                           {"precision_at_1", false}, {0}};
@@ -81,8 +84,8 @@ int smoe_scores_classes(smoe_frame *frame, const smoe_said *said, const smoe_dat
     size_t *images = calloc(2 * N, sizeof *images);
     smoe_frame_init(frame, "classes", "Classes", "accuracy on the images of each class", columns);
     if (share && images) {
-        smoe_scores_by_class(share, images, N, said, count);
-        for (size_t i = 0; i < count; i++) images[N + said[i].top]++;
+        smoe_scores_by_class(share, images, N, prediction, count);
+        for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
         for (size_t c = 0; c < N; c++)
             smoe_frame_put(frame, {"class", .number = (double)c},
                            {"name", .text = smoe_dataset_class_name(set, c)},
@@ -106,8 +109,8 @@ static int by_label(const void *a, const void *b) {
     return (x->top > y->top) - (x->top < y->top);
 }
 
-int smoe_scores_confusion(smoe_frame *frame, const smoe_said *said, const smoe_dataset *set,
-                          const char *run, smoe_err *err) {
+int smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
+                          const smoe_dataset *set, const char *run, smoe_err *err) {
     static const smoe_column columns[] = {{"run", true},
                                           {"class", false},
                                           {"name", true},
@@ -117,15 +120,16 @@ int smoe_scores_confusion(smoe_frame *frame, const smoe_said *said, const smoe_d
                                           {"share", false},
                                           {0}};
     size_t N = smoe_dataset_classes(set), every = N <= SMOE_CONFUSION_WHOLE ? N * N : 0;
-    size_t said_count = smoe_dataset_images(set), count = said_count + every;
+    size_t predictions = smoe_dataset_images(set), count = predictions + every;
     size_t pairs = 0, of_class = 0, first = 0;
     pair *list = calloc(count + 1, sizeof *list);
     smoe_frame_init(frame, "confusion", "Which classes are taken for which",
                     "share of the images of a class (row) that are taken for each class (column)",
                     columns);
     if (!list) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", count);
-    for (size_t i = 0; i < said_count; i++) list[i] = (pair){(size_t)said[i].label, said[i].top, 1};
-    for (size_t i = 0; i < every; i++) list[said_count + i] = (pair){i / N, i % N, 0};
+    for (size_t i = 0; i < predictions; i++)
+        list[i] = (pair){(size_t)prediction[i].label, prediction[i].top, 1};
+    for (size_t i = 0; i < every; i++) list[predictions + i] = (pair){i / N, i % N, 0};
     qsort(list, count, sizeof *list, by_label);
     for (size_t i = 0; i < count; i++) {
         if (pairs && !by_label(&list[pairs - 1], &list[i]))
@@ -151,12 +155,12 @@ int smoe_scores_confusion(smoe_frame *frame, const smoe_said *said, const smoe_d
     return 0;
 }
 
-void smoe_scores_bins(smoe_frame *frame, const smoe_said *said, size_t images) {
+void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images) {
     static const smoe_column columns[] = {{"from", false},           {"to", false},
                                           {"images", false},         {"probability", false},
                                           {"precision_at_1", false}, {0}};
     bin bins[SMOE_CALIBRATION_BINS];
-    fill_bins(bins, said, images);
+    fill_bins(bins, prediction, images);
     smoe_frame_init(frame, "calibration", "Calibration",
                     "images by the probability of their top class: its mean, and the share correct",
                     columns);

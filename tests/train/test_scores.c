@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 /* Six images of the first two of three classes, none of the last. */
-static const smoe_said six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
-                                {1, 1, 0.5, true},  {1, 0, 0.5, false}, {0, 0, 1, true}};
+static const smoe_prediction six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
+                                      {1, 1, 0.5, true},  {1, 0, 0.5, false}, {0, 0, 1, true}};
 
 /* Two bins have images: [14/15, 1] contains 0.95, 0.99, 0.96 and 1, three of them correct, so |3
  * - 3.9| = 0.9; [7/15, 8/15) contains both of 0.5, one correct, so |1 - 1| = 0. (0.9 + 0) / 6. */
@@ -56,21 +56,21 @@ static void superclasses_by_hand(void **state) {
         {0, 0, 3, 3}, {1, 1, 1, 4}, {2, 2, 1, 1}, {3, 3, 3, 0}, {4, 4, 4, 4}};
     static const uint32_t expected[6][5] = {
         {0}, {0, 0, 0, 0, 0}, {0, 1, 1, 0, 1}, {0, 1, 1, 0, 2}, {0, 1, 2, 0, 3}, {0, 1, 2, 3, 4}};
-    smoe_said said[20];
+    smoe_prediction prediction[20];
     smoe_err err = {0};
     uint32_t of[5];
     for (size_t i = 0; i < 20; i++)
-        said[i] = (smoe_said){.label = (int64_t)(i / 4), .top = top[i / 4][i % 4]};
+        prediction[i] = (smoe_prediction){.label = (int64_t)(i / 4), .top = top[i / 4][i % 4]};
     for (size_t E = 1; E <= 5; E++) {
-        assert_int_equal(smoe_superclasses(of, E, 5, said, 20, &err), 0);
+        assert_int_equal(smoe_superclasses(of, E, 5, prediction, 20, &err), 0);
         assert_memory_equal(of, expected[E], sizeof of);
     }
-    assert_int_equal(smoe_superclasses(of, 6, 5, said, 20, &err), -1);
+    assert_int_equal(smoe_superclasses(of, 6, 5, prediction, 20, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     /* Without any mistake, classes in order: {0, 1}, {2, 3}, 4. */
     static const uint32_t in_order[] = {0, 0, 1, 1, 2};
-    for (size_t i = 0; i < 20; i++) said[i].top = i / 4;
-    assert_int_equal(smoe_superclasses(of, 3, 5, said, 20, &err), 0);
+    for (size_t i = 0; i < 20; i++) prediction[i].top = i / 4;
+    assert_int_equal(smoe_superclasses(of, 3, 5, prediction, 20, &err), 0);
     assert_memory_equal(of, in_order, sizeof of);
 }
 
@@ -78,13 +78,14 @@ static void superclasses_by_hand(void **state) {
 static void said_of_logits(void **state) {
     (void)state;
     const real logits[] = {0, 1, 1}, target[] = {0, 0, 1};
-    smoe_said said = smoe_said_of(smoe_task_of(SMOE_LOSS_SOFTMAX), logits, target, 3, 2);
-    assert_int_equal(said.top, 1);
-    assert_int_equal(said.label, 2);
-    assert_false(said.correct);
-    assert_true(fabs(said.probability - exp(1) / (1 + 2 * exp(1))) < 1e-6);
-    said = smoe_said_of(smoe_task_of(SMOE_LOSS_SIGMOID), logits, target, 3, 2);
-    assert_true(fabs(said.probability - 1 / (1 + exp(-1))) < 1e-6);
+    smoe_prediction prediction =
+        smoe_prediction_of(smoe_task_of(SMOE_LOSS_SOFTMAX), logits, target, 3, 2);
+    assert_int_equal(prediction.top, 1);
+    assert_int_equal(prediction.label, 2);
+    assert_false(prediction.correct);
+    assert_true(fabs(prediction.probability - exp(1) / (1 + 2 * exp(1))) < 1e-6);
+    prediction = smoe_prediction_of(smoe_task_of(SMOE_LOSS_SIGMOID), logits, target, 3, 2);
+    assert_true(fabs(prediction.probability - 1 / (1 + exp(-1))) < 1e-6);
 }
 
 /* Rows are the pairs that occur, in order; the shares of each class sum to 1. */
