@@ -453,7 +453,7 @@ static void spin(double seconds) {
 
 /* One thread works for 4 ms, one for 1 ms, and the third gets no work; then 2 ms pass outside
  * the loop. Machines are late at times, so only lower bounds and the sum are known. */
-static void where_time_goes(void **state) {
+static void time_of_threads(void **state) {
     (void)state;
     smoe_worked worked = {.seconds = {[SMOE_WORK_products] = 1}};
     smoe_threads_set(3);
@@ -500,7 +500,7 @@ int main(void) {
         cmocka_unit_test(text),
         cmocka_unit_test(exact_sums),
         cmocka_unit_test(clocks_and_threads),
-        cmocka_unit_test(where_time_goes),
+        cmocka_unit_test(time_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

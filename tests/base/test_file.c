@@ -67,7 +67,7 @@ static void full_disks(void **state) {
     free(bytes);
 }
 
-static void given_up(void **state) {
+static void abandoned_files_leave_nothing(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
     smoe_file file;
@@ -91,7 +91,7 @@ int link(const char *from, const char *to) {
 }
 
 /* A new file does not replace what has its name, even a link to nothing, and leaves no other. */
-static void only_where_nothing_is(void **state) {
+static void new_files_replace_nothing(void **state) {
     static const int codes[] = {0, EPERM, EOPNOTSUPP};
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -143,8 +143,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
         cmocka_unit_test(full_disks),
-        cmocka_unit_test_setup_teardown(given_up, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(only_where_nothing_is, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,7 +185,7 @@ static bool differs(smoe_comm *c, void *user) {
     return status == -1 && err.code == SMOE_USAGE && !strcmp(err.text, want);
 }
 
-static void who_has_something_else_is_named(void **state) {
+static void a_process_with_another_spec_is_named(void **state) {
     (void)state;
     for (int odd = 1; odd < 4; odd++) assert_true(forked_run(4, differs, &odd));
     int nobody = 4;
@@ -200,7 +200,7 @@ int main(void) {
         cmocka_unit_test(parts_are_joined_to_the_bit),
         cmocka_unit_test(ranges_are_a_partition),
         cmocka_unit_test(a_failure_of_one_is_that_of_all),
-        cmocka_unit_test(who_has_something_else_is_named),
+        cmocka_unit_test(a_process_with_another_spec_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

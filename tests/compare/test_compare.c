@@ -165,7 +165,7 @@ static void other_keys_stay_and_are_pooled(void **state) {
 
 /* Experts 4 - 2, at any capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no
  * counterpart. Without seeds the pool is one mean, 0.375, and has no interval. */
-static void columns_may_be_let_go(void **state) {
+static void columns_of_the_reference_may_be_left_out(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.experts: [2, 4, 2, 4, 4, 4, 4, 4], "
                              "model.moe.k: [1, 1, 2, 2, 1, 3, 3, 3], "
@@ -351,7 +351,7 @@ int main(void) {
                                        TEST(other_keys_stay_and_are_pooled),
                                        TEST(without_seeds_only_when_asked),
                                        TEST(mistakes_are_named),
-                                       TEST(columns_may_be_let_go),
+                                       TEST(columns_of_the_reference_may_be_left_out),
                                        TEST(pairs_of_one_reference_count_once),
                                        TEST(a_reference_is_kept),
                                        TEST(evaluations_are_compared)};

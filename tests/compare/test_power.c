@@ -60,7 +60,7 @@ static void images_are_a_limit(void **state) {
     assert_true(smoe_power_seeds(&p, 0.4, 0.8) > smoe_power_seeds(&alone, 0.4, 0.8));
 }
 
-static void one_seed_tells_nothing(void **state) {
+static void one_seed_has_no_power(void **state) {
     (void)state;
     const double value[] = {0.3}, sure[] = {0.3, 0.3};
     smoe_paired p = smoe_stats_paired(value, 1);
@@ -116,7 +116,7 @@ static void simulations_agree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_of_paired_tests), cmocka_unit_test(no_difference_and_a_huge_one),
-        cmocka_unit_test(images_are_a_limit),     cmocka_unit_test(one_seed_tells_nothing),
+        cmocka_unit_test(images_are_a_limit),     cmocka_unit_test(one_seed_has_no_power),
         cmocka_unit_test(simulations_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

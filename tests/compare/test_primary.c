@@ -88,7 +88,7 @@ static void p_and_findings(void **state) {
 }
 
 /* Without results nothing is found. A difference far outside the margin refutes equivalence. */
-static void open_until_seen(void **state) {
+static void nothing_is_found_without_results(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(
         TRAINED "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1], primary: [{row: "
@@ -208,7 +208,7 @@ static void mistakes_are_named(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
-    const struct CMUnitTest tests[] = {TEST(p_and_findings), TEST(open_until_seen),
+    const struct CMUnitTest tests[] = {TEST(p_and_findings), TEST(nothing_is_found_without_results),
                                        TEST(plans_are_kept), TEST(evaluations_may_be_named),
                                        TEST(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);

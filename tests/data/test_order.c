@@ -91,7 +91,7 @@ static size_t independent(size_t i) {
     return smoe_rng_below(&rng, 10);
 }
 
-static void the_judge_is_just(void **state) {
+static void chi_square_refuses_ordered_labels(void **state) {
     (void)state;
     static const struct {
         size_t (*label)(size_t i);
@@ -107,7 +107,7 @@ static void the_judge_is_just(void **state) {
 /* By hand: for (10 20 | 30 10), the expected counts are 17.142857 12.857143 | 22.857143
  * 17.142857, chi square is 12.152778; its cube root 2.299103, less 1 - 2/9 and divided by the
  * root of 2/9, is 3.227219. */
-static void the_judge_counts_right(void **state) {
+static void chi_square_by_hand(void **state) {
     (void)state;
     assert_true(fabs(deviate((size_t[]){10, 20, 30, 10}, 2, 2) - 3.227219) < 1e-5);
 }
@@ -232,7 +232,7 @@ static double batches_deviate(const smoe_spec *spec, const char *split, bool tra
 }
 
 /* The order of files does carry information, and is detected where it can still be chosen. */
-static void order_carries_nothing(void **state) {
+static void order_does_not_predict_labels(void **state) {
     (void)state;
     for (size_t source = 0; source < SMOE_SOURCES; source++) {
         scratch dir;
@@ -263,9 +263,9 @@ static void order_carries_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_judge_counts_right),
-        cmocka_unit_test(the_judge_is_just),
-        cmocka_unit_test(order_carries_nothing),
+        cmocka_unit_test(chi_square_by_hand),
+        cmocka_unit_test(chi_square_refuses_ordered_labels),
+        cmocka_unit_test(order_does_not_predict_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

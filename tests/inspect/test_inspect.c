@@ -505,7 +505,7 @@ static double gap_of(const float gate[2], bool sigmoid) {
  * normal numbers exceeds it: with probability erfc(gap / (2 deviation)) / 2. A count over n
  * choices, of tokens or of images, is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the
  * sum of these. */
-static void noise_changes_what_the_gap_says(void **state) {
+static void noise_changes_choices_as_often_as_predicted(void **state) {
     (void)state;
     static const struct {
         const char *keys;
@@ -617,7 +617,7 @@ int main(void) {
         cmocka_unit_test(batches_may_be_seen_in_pieces),
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
-        cmocka_unit_test(noise_changes_what_the_gap_says),
+        cmocka_unit_test(noise_changes_choices_as_often_as_predicted),
         cmocka_unit_test(noise_does_not_depend_on_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,7 +237,7 @@ static void same_bits_for_any_threads(void **state) {
 
 /* At least four blocks per thread, of 128 rows or fewer; the rows of one product are shared
  * evenly. */
-static void pays(void **state) {
+static void used_where_faster(void **state) {
     (void)state;
     assert_true(smoe_fused_mlp_pays(8, 100, 2));
     assert_false(smoe_fused_mlp_pays(7, 100, 2));
@@ -254,7 +254,7 @@ int main(void) {
         cmocka_unit_test(each_number_of_rows),
         cmocka_unit_test(shapes),
         cmocka_unit_test(same_bits_for_any_threads),
-        cmocka_unit_test(pays),
+        cmocka_unit_test(used_where_faster),
         cmocka_unit_test(isas_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

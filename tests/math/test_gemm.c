@@ -212,7 +212,7 @@ static void same_bits_for_any_threads(void **state) {
 
 /* Any rectangle of C, computed alone from its rows of A and columns of B, has the same bits as
  * in the whole product: with other neighbours, at other places of a tile and a vector. */
-static void same_bits_in_any_company(void **state) {
+static void same_bits_of_any_rectangle(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
     enum { ALL = 167 }; /* more than any limit for skinny products */
@@ -246,7 +246,7 @@ static void same_bits_in_any_company(void **state) {
 /* Skinny products with weights without gaps, which are read in their order in memory while the
  * sums are stored: the bits equal those of the same weights with gaps, which take the usual
  * path. */
-static void in_one_piece(void **state) {
+static void skinny_weights_without_gaps(void **state) {
     (void)state;
     static const size_t rows[] = {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33},
                         columns[] = {32, 48, 160, 768, 40}, terms[] = {127, 128, 131, 300, 900};
@@ -360,7 +360,7 @@ static smoe_product ith(size_t i, const void *context) {
 }
 
 /* Products of different shapes, empty ones too: more and fewer than there are threads. */
-static void each(void **state) {
+static void many_products_at_a_time(void **state) {
     (void)state;
     for (size_t count = 0; count <= 24; count += 3)
         for (int threads = 1; threads <= 3; threads++) {
@@ -448,7 +448,7 @@ static void negate(real *c, size_t m, size_t n, const void *context) {
 }
 
 /* The callback after a product sees every element once, and only when it is final. */
-static void followed(void **state) {
+static void callback_sees_final_elements_once(void **state) {
     (void)state;
     static const size_t shape[][3] = {{7, 13, 3},    {64, 100, 200},  {8, 700, 384},
                                       {20, 50, 800}, {300, 700, 500}, {1, 1, 1},
@@ -481,14 +481,14 @@ int main(void) {
         cmocka_unit_test(across_blocks),
         cmocka_unit_test(empty_products),
         cmocka_unit_test(same_bits_for_any_threads),
-        cmocka_unit_test(same_bits_in_any_company),
-        cmocka_unit_test(in_one_piece),
+        cmocka_unit_test(same_bits_of_any_rectangle),
+        cmocka_unit_test(skinny_weights_without_gaps),
         cmocka_unit_test(streamed),
         cmocka_unit_test(narrow_b),
-        cmocka_unit_test(each),
+        cmocka_unit_test(many_products_at_a_time),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(not_finite),
-        cmocka_unit_test(followed),
+        cmocka_unit_test(callback_sees_final_elements_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -402,7 +402,7 @@ static void same_bits_for_any_threads(void **state) {
 
 /* A result that passes the caches by has the bits of one that does not: complete blocks and others,
  * rows that begin cache lines and others, one block of terms and two. */
-static void past_the_caches(void **state) {
+static void results_written_past_the_caches(void **state) {
     (void)state;
     enum { M = 70, LD = 112 };
     static real near[M * LD] __attribute__((aligned(64))), far[M * LD] __attribute__((aligned(64)));
@@ -625,7 +625,7 @@ int main(void) {
         cmocka_unit_test(tails),
         cmocka_unit_test(across_blocks),
         cmocka_unit_test(same_bits_for_any_threads),
-        cmocka_unit_test(past_the_caches),
+        cmocka_unit_test(results_written_past_the_caches),
         cmocka_unit_test(same_bits_in_any_company),
         cmocka_unit_test(rounded_before),
         cmocka_unit_test(gelus),

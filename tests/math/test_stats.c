@@ -76,7 +76,7 @@ static void seeds_by_hand(void **state) {
     assert_close(smoe_stats_p(&p, p.mean), 1 - sqrt(75.0 / 77), 1e-12);
 }
 
-static void one_seed_says_nothing(void **state) {
+static void one_seed_has_no_interval(void **state) {
     (void)state;
     const double one[] = {8}, same[] = {0, 0}, sure[] = {1, 1}, d[] = {7, 9};
     smoe_paired p = smoe_stats_paired(one, 1);
@@ -209,7 +209,7 @@ static void intervals_have_the_truth(void **state) {
 }
 
 /* The interval over seeds alone ignores images: if images dominate, half of the intervals miss. */
-static void seeds_alone_are_not_enough(void **state) {
+static void intervals_over_seeds_alone_are_too_narrow(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_TEST, 0, 0, 1);
     truth t = {.images = 3 * sqrt(IMAGES), .rest = sqrt(8.0 * IMAGES), .seeds = sqrt(8)};
@@ -258,13 +258,13 @@ int main(void) {
         cmocka_unit_test(quantile_inverts_the_distribution),
         cmocka_unit_test(mean_and_deviation),
         cmocka_unit_test(seeds_by_hand),
-        cmocka_unit_test(one_seed_says_nothing),
+        cmocka_unit_test(one_seed_has_no_interval),
         cmocka_unit_test(seeds_and_images_by_hand),
         cmocka_unit_test(images_never_narrow),
         cmocka_unit_test(equivalence_by_hand),
         cmocka_unit_test(holm_by_hand),
         cmocka_unit_test(intervals_have_the_truth),
-        cmocka_unit_test(seeds_alone_are_not_enough),
+        cmocka_unit_test(intervals_over_seeds_alone_are_too_narrow),
         cmocka_unit_test(a_bootstrap_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

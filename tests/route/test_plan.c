@@ -214,7 +214,7 @@ static void sparse_against_loops(void **state) {
 }
 
 /* No token is placed: every output is the residual, every gradient of the input is zero. */
-static void nobody_placed(void **state) {
+static void no_token_is_placed(void **state) {
     (void)state;
     fixture f;
     begin(&f, true, 2, 3, 2, 2, 6);
@@ -472,7 +472,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_against_loops),
         cmocka_unit_test(sparse_against_loops),
-        cmocka_unit_test(nobody_placed),
+        cmocka_unit_test(no_token_is_placed),
         cmocka_unit_test(dense_statistics),
         cmocka_unit_test(sparse_statistics),
         cmocka_unit_test(identity_is_the_experts_alone),

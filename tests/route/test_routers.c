@@ -153,7 +153,7 @@ static void lawful(router_fixture *r, bool train) {
 }
 
 /* The properties that specs and costs assume of a router are those it has. */
-static void as_its_row_says(router_fixture *r, bool train) {
+static void as_its_entry_says(router_fixture *r, bool train) {
     const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
     bool soft = entry->family == SMOE_FAMILY_SOFT;
     router_fixture_pass(r, IMAGES, train);
@@ -167,9 +167,9 @@ static void as_its_row_says(router_fixture *r, bool train) {
     if (entry->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
-static void rows_are_true(void **state) {
+static void entries_describe_their_routers(void **state) {
     (void)state;
-    for_all(as_its_row_says);
+    for_all(as_its_entry_says);
 }
 
 static void plans_are_lawful(void **state) {
@@ -554,7 +554,7 @@ static void random_priority_repeats(void **state) {
 /* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200
  * draws, 500, standard deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places
  * the first five tokens in every draw. */
-static void random_priority_favours_nobody(void **state) {
+static void random_priority_is_uniform(void **state) {
     (void)state;
     router_fixture r;
     size_t placed[TOKENS] = {0};
@@ -692,7 +692,7 @@ static void only_named_layers_are_random(void **state) {
 
 /* 4 experts, 100 seeds of 60 tokens: 1500 each on average, standard deviation sqrt(6000 3/16) =
  * 33.5; five of them are 168. */
-static void random_scores_favour_nobody(void **state) {
+static void random_scores_are_uniform(void **state) {
     (void)state;
     router_fixture r;
     size_t chosen[4] = {0};
@@ -708,20 +708,20 @@ static void random_scores_favour_nobody(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_true),
+        cmocka_unit_test(entries_describe_their_routers),
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),
         cmocka_unit_test(lists_are_for_layers),
         cmocka_unit_test(random_priority_repeats),
-        cmocka_unit_test(random_priority_favours_nobody),
+        cmocka_unit_test(random_priority_is_uniform),
         cmocka_unit_test(soft_noise_recounted),
         cmocka_unit_test(tokens_choice_recounted),
         cmocka_unit_test(experts_choice_recounted),
         cmocka_unit_test(random_scores_recounted),
         cmocka_unit_test(random_scores_belong_to_images),
         cmocka_unit_test(only_named_layers_are_random),
-        cmocka_unit_test(random_scores_favour_nobody),
+        cmocka_unit_test(random_scores_are_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

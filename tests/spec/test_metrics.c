@@ -136,7 +136,7 @@ static void labels_name_the_split(void **state) {
     assert_true(i > 10);
 }
 
-static void better_numbers(void **state) {
+static void which_number_is_better(void **state) {
     (void)state;
     assert_true(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.5, 0.25));
     assert_false(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.25, 0.25));
@@ -199,7 +199,7 @@ int main(void) {
         cmocka_unit_test(names_there_and_back),
         cmocka_unit_test(names_as_they_are_written),
         cmocka_unit_test(labels_name_the_split),
-        cmocka_unit_test(better_numbers),
+        cmocka_unit_test(which_number_is_better),
         cmocka_unit_test(the_man_pages_are_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void parts(void **state) {
     assert_null(smoe_part_kind(SMOE_PART_loss)); /* not a layer */
 }
 
-static void work(void **state) {
+static void names_of_work(void **state) {
     (void)state;
     static const char *const names[] = {"products",  "attention", "routing", "elementwise",
                                         "optimizer", "alone",     "waiting"};
@@ -37,6 +37,6 @@ static void work(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts), cmocka_unit_test(work)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parts), cmocka_unit_test(names_of_work)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

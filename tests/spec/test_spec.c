@@ -115,11 +115,11 @@ static void good_fixtures_round_trip(void **state) {
 /* ---- values ---------------------------------------------------------------- */
 
 /* The documented defaults, typed in a second time. */
-static void the_contract_s_spec_reads_as_written(void **state) {
+static void documented_spec_is_read(void **state) {
     (void)state;
     smoe_err err;
     smoe_spec s;
-    assert_int_equal(smoe_spec_read(&s, FIXTURES "/good/contract.yaml", NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_read(&s, FIXTURES "/good/documented.yaml", NULL, 0, &err), 0);
     assert_string_equal(s.name, "soft-cifar10");
     assert_int_equal(s.data.source, SMOE_SOURCE_FOLDER);
     assert_string_equal(s.data.path, "photos");
@@ -144,14 +144,14 @@ static void the_contract_s_spec_reads_as_written(void **state) {
 }
 
 /* The defaults and the example differ only in what the example is about. */
-static void defaults_are_those_of_the_contract(void **state) {
+static void defaults_are_documented(void **state) {
     (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
     char *overrides[] = {"name=unnamed", "data.source=shapes", "data.path=null",
                          "data.augment.crop=none", "eval.fewshot.shots=[]"};
     smoe_spec c;
     smoe_err err;
-    assert_int_equal(smoe_spec_read(&c, FIXTURES "/good/contract.yaml", overrides, 5, &err), 0);
+    assert_int_equal(smoe_spec_read(&c, FIXTURES "/good/documented.yaml", overrides, 5, &err), 0);
     char *of_s = specs_yaml(&s, false), *of_c = specs_yaml(&c, false);
     assert_string_equal(of_s, of_c);
     free(of_s);
@@ -456,8 +456,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_fixtures_say_exactly_this),
         cmocka_unit_test(good_fixtures_round_trip),
-        cmocka_unit_test(the_contract_s_spec_reads_as_written),
-        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(documented_spec_is_read),
+        cmocka_unit_test(defaults_are_documented),
         cmocka_unit_test(scalars_are_typed_by_the_schema),
         cmocka_unit_test(names_and_paths_survive_writing),
         cmocka_unit_test(reals_come_back_to_the_bit),

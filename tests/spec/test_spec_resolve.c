@@ -139,7 +139,7 @@ static void router_random_is_tokens_choice(void **state) {
     smoe_spec_free(&s);
 }
 
-static void slots_come_from_one_of_three(void **state) {
+static void slots_follow_from_one_of_three_keys(void **state) {
     (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 1);
@@ -307,7 +307,7 @@ static void spans_follow_the_steps(void **state) {
 }
 
 /* The largest that fits, and keys that only choice routers use. */
-static void what_just_fits(void **state) {
+static void largest_values_that_fit(void **state) {
     (void)state;
     static const char *const texts[] = {
         "train: {steps: 10, schedule: {name: rsqrt, warmup: 4, cooldown: 6}}",
@@ -748,14 +748,14 @@ int main(void) {
         cmocka_unit_test(layers_mean_these_blocks),
         cmocka_unit_test(random_layers_are_some_with_experts),
         cmocka_unit_test(router_random_is_tokens_choice),
-        cmocka_unit_test(slots_come_from_one_of_three),
+        cmocka_unit_test(slots_follow_from_one_of_three_keys),
         cmocka_unit_test(identity_without_slots_has_what_it_needs),
         cmocka_unit_test(capacity_rounds_half_to_even),
         cmocka_unit_test(shapes_of_layers),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),
         cmocka_unit_test(spans_follow_the_steps),
-        cmocka_unit_test(what_just_fits),
+        cmocka_unit_test(largest_values_that_fit),
         cmocka_unit_test(trained_models_are_not_asked_about_training),
         cmocka_unit_test(superclasses_of_classes),
         cmocka_unit_test(origins_are_told),

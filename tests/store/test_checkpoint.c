@@ -171,7 +171,7 @@ static void test_nonfinite_narrow_moments(void **state) {
 
 /* Only folders with an exact checkpoint name are checkpoints: similar names that look newer
  * delete none. */
-static void test_strangers_are_not_counted(void **state) {
+static void test_other_folders_are_not_checkpoints(void **state) {
     run_folder *r = *state;
     static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
     smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
@@ -485,7 +485,7 @@ int main(void) {
         TEST(test_checkpoint_files),
         TEST(test_momentum_and_no_moments),
         TEST(test_retention),
-        TEST(test_strangers_are_not_counted),
+        TEST(test_other_folders_are_not_checkpoints),
         TEST(test_nonfinite_is_not_saved),
         TEST(test_nonfinite_narrow_moments),
         TEST(test_a_step_done_again),

@@ -21,7 +21,7 @@ static int take(smoe_claim *claim, const char *path, smoe_claim_seen *seen) {
     return smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, seen, &err);
 }
 
-static void one_has_it(void **state) {
+static void one_process_holds_a_claim(void **state) {
     char path[SCRATCH_PATH];
     smoe_claim first, second;
     smoe_err err;
@@ -44,7 +44,7 @@ static void one_has_it(void **state) {
 }
 
 /* A worker that outlives the process that took the claim keeps the claim. */
-static void a_worker_counts(void **state) {
+static void a_worker_keeps_the_claim(void **state) {
     char path[SCRATCH_PATH];
     smoe_claim claim;
     scratch_path(*state, path, "b.claim");
@@ -155,8 +155,8 @@ static void many_take_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_has_it, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_worker_counts, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(one_process_holds_a_claim, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_worker_keeps_the_claim, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(another_machine_is_believed_for_a_lease, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(a_lost_file_comes_back, scratch_setup, scratch_teardown),

@@ -73,7 +73,7 @@ static void choices_are_counted(void **state) {
 }
 
 /* Identity drops no token and makes no choices; the soft family has no tokens to drop. */
-static void others_have_less_to_say(void **state) {
+static void routers_without_choices(void **state) {
     (void)state;
     models_rig rig;
     smoe_routing routing;
@@ -102,6 +102,6 @@ static void others_have_less_to_say(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(choices_are_counted),
-                                       cmocka_unit_test(others_have_less_to_say)};
+                                       cmocka_unit_test(routers_without_choices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,14 +16,14 @@
 
 enum { MEMBERS = 3 };
 
-typedef struct kitchen {
+typedef struct soup_fixture {
     scratch folder;
     char path[MEMBERS][SCRATCH_PATH];
     smoe_soup_member member[MEMBERS];
     smoe_spec spec;
     smoe_dataset *set;
     smoe_err err;
-} kitchen;
+} soup_fixture;
 
 static const char text[] =
     "{data: {source: shapes, image_size: 8, test_size: 40},"
@@ -32,7 +32,7 @@ static const char text[] =
 
 /* Initial weights from three seeds. */
 static int set_up(void **state) {
-    kitchen *k = calloc(1, sizeof *k);
+    soup_fixture *k = calloc(1, sizeof *k);
     scratch_make(&k->folder);
     assert_int_equal(smoe_spec_parse(&k->spec, text, strlen(text), "soup", NULL, NULL, 0, &k->err),
                      0);
@@ -57,7 +57,7 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    kitchen *k = *state;
+    soup_fixture *k = *state;
     smoe_dataset_free(k->set);
     smoe_spec_free(&k->spec);
     scratch_remove(&k->folder);
@@ -66,7 +66,7 @@ static int tear_down(void **state) {
 }
 
 /* Every element of the file is the mean over the included members. */
-static void assert_means(const kitchen *k, const char *out) {
+static void assert_means(const soup_fixture *k, const char *out) {
     smoe_safetensors *soup, *file[MEMBERS];
     smoe_err err;
     size_t in = 0;
@@ -94,7 +94,7 @@ static void assert_means(const kitchen *k, const char *out) {
 }
 
 static void uniform_is_the_mean(void **state) {
-    kitchen *k = *state;
+    soup_fixture *k = *state;
     char out[SCRATCH_PATH];
     smoe_eval soup;
     scratch_path(&k->folder, out, "soup.safetensors");
@@ -115,7 +115,7 @@ static void uniform_is_the_mean(void **state) {
 }
 
 static void greedy_keeps_what_does_not_harm(void **state) {
-    kitchen *k = *state;
+    soup_fixture *k = *state;
     char out[SCRATCH_PATH];
     smoe_eval soup;
     scratch_path(&k->folder, out, "soup.safetensors");
@@ -134,8 +134,8 @@ static void greedy_keeps_what_does_not_harm(void **state) {
     assert_true(soup.precision_at_1 == best);
 }
 
-static void a_stranger_is_named(void **state) {
-    kitchen *k = *state;
+static void unrelated_models_are_refused(void **state) {
+    soup_fixture *k = *state;
     smoe_eval soup;
     smoe_soup_options options = {0};
     k->spec.model.mlp = 16;
@@ -149,7 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(uniform_is_the_mean, set_up, tear_down),
         cmocka_unit_test_setup_teardown(greedy_keeps_what_does_not_harm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stranger_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unrelated_models_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-static void eight_images_by_heart(void **state) {
+static void eight_images_are_learnt(void **state) {
     (void)state;
     static const char *const keys[] = {
         JOBS_SMALL
@@ -337,7 +337,7 @@ static void a_loss_that_is_no_number(void **state) {
 }
 
 /* A path where no directory can be created: an error at once, before any step. */
-static void no_place_to_write(void **state) {
+static void no_directory_can_be_created(void **state) {
     (void)state;
     char file[SCRATCH_PATH];
     job j;
@@ -507,7 +507,7 @@ static void evaluation_knows_all_labels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eight_images_by_heart),
+        cmocka_unit_test(eight_images_are_learnt),
         cmocka_unit_test(auxiliary_losses_apart),
         cmocka_unit_test(resuming_is_never_having_stopped),
         cmocka_unit_test(seeds_and_threads),
@@ -515,7 +515,7 @@ int main(void) {
         cmocka_unit_test(records_say_their_split),
         cmocka_unit_test(time_goes_on_over_resumes),
         cmocka_unit_test(a_loss_that_is_no_number),
-        cmocka_unit_test(no_place_to_write),
+        cmocka_unit_test(no_directory_can_be_created),
         cmocka_unit_test(outcomes_are_those_of_the_images),
         cmocka_unit_test(evaluation_does_not_depend_on_batches_and_order),
         cmocka_unit_test(evaluation_knows_all_labels),

@@ -125,7 +125,7 @@ static void cancelling_rows(void **state) {
     }
 }
 
-static void when(void **state) {
+static void used_where_faster(void **state) {
     (void)state;
     assert_true(smoe_outer_pays(SMOE_FACTORS_ROWS, 16, 48));
     assert_false(smoe_outer_pays(SMOE_FACTORS_ROWS + 1, 16, 48));
@@ -238,8 +238,9 @@ static void training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps), cmocka_unit_test(squares),  cmocka_unit_test(cancelling_rows),
-        cmocka_unit_test(when),  cmocka_unit_test(training), cmocka_unit_test(isas_run_again),
+        cmocka_unit_test(steps),           cmocka_unit_test(squares),
+        cmocka_unit_test(cancelling_rows), cmocka_unit_test(used_where_faster),
+        cmocka_unit_test(training),        cmocka_unit_test(isas_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

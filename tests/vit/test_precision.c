@@ -149,7 +149,7 @@ static void logits_of(real *logits, const char *train, const char *eval, bool tr
     models_free(&r);
 }
 
-static void which_key(void **state) {
+static void which_key_sets_the_precision(void **state) {
     (void)state;
     real f32[5], bf16[5], x[5];
     logits_of(f32, "f32", "trained", false);
@@ -170,7 +170,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(images_apart),
-        cmocka_unit_test(which_key),
+        cmocka_unit_test(which_key_sets_the_precision),
         cmocka_unit_test(isas_run_again),
     };
     smoe_threads_set(2);
