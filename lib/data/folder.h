@@ -71,7 +71,7 @@ uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
 size_t smoe_labels_rows(const smoe_labels *labels);
 const char *smoe_labels_name(const smoe_labels *labels, uint32_t row);
 size_t smoe_labels_line(const smoe_labels *labels, uint32_t row); /* in its file, for messages */
-const char *smoe_labels_split(const smoe_labels *labels, uint32_t row); /* NULL: the table has none */
+const char *smoe_labels_split(const smoe_labels *labels, uint32_t row); /* NULL: none */
 
 /* Names of the classes of a row, the main one first; *count of them, none at least. */
 const char *const *smoe_labels_classes(const smoe_labels *labels, uint32_t row, size_t *count);
