@@ -17,11 +17,11 @@ typedef struct pair {
     size_t size;
 } pair;
 
-static void fill(sets *s, const smoe_said *said, size_t images) {
+static void fill(sets *s, const smoe_prediction *prediction, size_t images) {
     size_t N = s->N;
-    for (size_t i = 0; i < images; i++) s->size[said[i].label]++;
+    for (size_t i = 0; i < images; i++) s->size[prediction[i].label]++;
     for (size_t i = 0; i < images; i++) {
-        size_t a = (size_t)said[i].label, b = said[i].top;
+        size_t a = (size_t)prediction[i].label, b = prediction[i].top;
         double part = 0.5 / (double)s->size[a];
         s->alike[a * N + b] += part;
         s->alike[b * N + a] += part;
@@ -63,8 +63,8 @@ static void merge(sets *s, const pair *x) {
     s->left--;
 }
 
-int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_said *said, size_t images,
-                      smoe_err *err) {
+int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *prediction,
+                      size_t images, smoe_err *err) {
     if (!E || E > N)
         return smoe_fail(err, SMOE_USAGE, "%zu super-classes of %zu classes: use 1 to %zu", E, N,
                          N);
@@ -76,7 +76,7 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_said *said, s
         free(s.size);
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the confusion of %zu classes", N);
     }
-    fill(&s, said, images);
+    fill(&s, prediction, images);
     for (size_t most = (N + E - 1) / E; s.left > E;) {
         pair x = next(&s, most);
         if (x.size)

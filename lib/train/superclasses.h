@@ -17,7 +17,7 @@
  * Fails with SMOE_USAGE if E is not in this range, with SMOE_RUNTIME without memory for N x N
  * numbers.
  */
-int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_said *said, size_t images,
-                      smoe_err *err) SMOE_MUST_CHECK;
+int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *prediction,
+                      size_t images, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif
