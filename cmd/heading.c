@@ -6,6 +6,7 @@
 #include "spec/schema.h"
 #include "spec/sources.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,14 +31,31 @@ static FILE *open_line(heading_line *line) {
     return line->into = open_memstream(&line->text, &line->size);
 }
 
+static void put_line(FILE *out, const char *name, const char *text) {
+    enum { NAME = 12 }; /* columns before the text */
+    size_t at = *name ? NAME : 0;
+    fprintf(out, "%-*s", (int)at, name);
+    smoe_table_wrap(out, text, at);
+}
+
 /* name NULL: there is nothing to print. */
 static void end_line(heading_line *line, FILE *out, const char *name) {
-    enum { NAME = 12 }; /* columns before the text */
-    if (fclose(line->into) == 0 && name) {
-        fprintf(out, "%-*s", NAME, name);
-        smoe_table_wrap(out, line->text, NAME);
-    }
+    if (fclose(line->into) == 0 && name) put_line(out, name, line->text);
     free(line->text);
+}
+
+void smoe_heading_line(FILE *out, const char *name, const char *fmt, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int length = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (length < 0) return;
+    size_t room = (size_t)length + 9; /* all of it, and what shown keeps free */
+    char *shown = malloc(room);       /* a name in it may have control characters */
+    if (shown) put_line(out, name, smoe_text_shown(text, shown, room));
+    free(shown);
+    free(text);
 }
 
 void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *spec) {
@@ -92,15 +110,18 @@ static size_t tensors_of(const smoe_groups *groups, size_t k, const smoe_params 
 }
 
 static void put_group(FILE *out, const smoe_group *group, size_t tensors) {
-    smoe_cmd_print(out, "tensors     %s: %zu", group->match, tensors);
+    heading_line line;
+    FILE *to = open_line(&line);
+    if (!to) return;
+    smoe_cmd_print(to, "%s: %zu", group->match, tensors);
     if (group->frozen) {
-        fputs(", frozen\n", out);
-        return;
+        fputs(", frozen", to);
+    } else {
+        fprintf(to, ", rate times %g", group->lr);
+        if (group->decay >= 0) fprintf(to, ", decay %g", group->decay);
+        if (group->until) fprintf(to, ", frozen from step %zu on", group->until);
     }
-    fprintf(out, ", rate times %g", group->lr);
-    if (group->decay >= 0) fprintf(out, ", decay %g", group->decay);
-    if (group->until) fprintf(out, ", frozen from step %zu on", group->until);
-    fputc('\n', out);
+    end_line(&line, out, "tensors");
 }
 
 static void put_value(FILE *out, const smoe_spec *spec, const char *before, const char *key) {
@@ -156,19 +177,25 @@ void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options)
     smoe_heading_add(&heading, loaded->spec.eval.split, loaded->set);
     smoe_heading_data(stderr, &heading, &loaded->spec);
     smoe_heading_model(stderr, &loaded->spec, loaded->model);
-    smoe_cmd_print(stderr, "from        %s\n", loaded->path);
+    smoe_heading_line(stderr, "from", "%s", loaded->path);
+}
+
+void smoe_heading_list(FILE *out, const char *name, const char *folder, const char *const *file,
+                       size_t count, const char *more) {
+    heading_line line;
+    size_t named = 0;
+    if (!open_line(&line)) return;
+    for (size_t i = 0; i < count; i++) {
+        if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
+        if (!named && folder) smoe_cmd_print(line.into, "%s: ", folder);
+        smoe_cmd_print(line.into, "%s%s", named++ ? ", " : "", file[i]);
+    }
+    if (named && more) fprintf(line.into, ", and %s", more);
+    end_line(&line, out, named ? name : NULL);
 }
 
 void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
                         size_t count, const char *more) {
-    heading_line line;
-    size_t named = 0;
-    if (options->quiet || options->json || !open_line(&line)) return;
-    for (size_t i = 0; i < count; i++) {
-        if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
-        if (!named && folder) smoe_cmd_print(line.into, "%s/: ", folder);
-        smoe_cmd_print(line.into, "%s%s", named++ ? ", " : "", file[i]);
-    }
-    if (named && more) fprintf(line.into, ", and %s", more);
-    end_line(&line, stderr, named ? "files" : NULL);
+    if (options->quiet || options->json) return;
+    smoe_heading_list(stderr, "files", folder, file, count, more);
 }

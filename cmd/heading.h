@@ -17,6 +17,10 @@ typedef struct smoe_heading {
 /* Adds a split that is open; NULL: none. */
 void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set);
 
+/* "NAME        TEXT": on a terminal, the text is broken between words and indented. Without a name,
+ * "", it begins where the line does. */
+void smoe_heading_line(FILE *out, const char *name, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
 /* "data        shapes, train 900 images, test 100; 10 classes", and the epochs of training if
  * there is a training split. */
 void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *spec);
@@ -34,7 +38,12 @@ void smoe_heading_spec(FILE *out, const smoe_spec *spec);
 /* The data and the model of a command without training, and where the model lies. */
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options);
 
-/* The last line: "files       DIR/: a.csv, b.svg", of those that are there, and `more`, which may
+/* "NAME        DIR: a.csv, b.svg", of the files that are there, and `more`, which may be NULL;
+ * without a folder, all that are not NULL. Nothing where none is. */
+void smoe_heading_list(FILE *out, const char *name, const char *folder, const char *const *file,
+                       size_t count, const char *more);
+
+/* The last line: "files       DIR: a.csv, b.svg", of those that are there, and `more`, which may
  * be NULL; without a folder, all that are not NULL. */
 void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
                         size_t count, const char *more);

@@ -72,8 +72,8 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_heading_model(p->out, begin->spec, begin->model);
     if (p->init || begin->spec->train.optimizer.groups.count)
         smoe_heading_optimizer(p->out, begin->spec, begin->model);
-    smoe_cmd_print(p->out, "run         %s, steps %llu to %zu\n", begin->dir,
-                   (unsigned long long)begin->step + 1, begin->spec->train.steps);
+    smoe_heading_line(p->out, "run", "%s, steps %llu to %zu", begin->dir,
+                      (unsigned long long)begin->step + 1, begin->spec->train.steps);
     fflush(p->out);
 }
 

@@ -59,12 +59,12 @@ void smoe_table_wrap(FILE *out, const char *text, size_t at) {
     fputc('\n', out);
 }
 
-/* The first column, and those from `from` to below `to`. */
-static void print_part(const smoe_table *table, const size_t *width, size_t from, size_t to,
-                       FILE *out, bool bold) {
+/* The first `keys` columns, and those from `from` to below `to`. */
+static void print_part(const smoe_table *table, const size_t *width, size_t keys, size_t from,
+                       size_t to, FILE *out, bool bold) {
     for (size_t row = 0; row < table->cells; row += table->columns) {
         if (!row && bold) fputs("\033[1m", out);
-        for (size_t column = 0; column < to; column = column ? column + 1 : from) {
+        for (size_t column = 0; column < to; column = column + 1 == keys ? from : column + 1) {
             const char *cell = table->cell[row + column];
             int pad = (int)(width[column] - smoe_text_letters(cell));
             if (column)
@@ -77,6 +77,16 @@ static void print_part(const smoe_table *table, const size_t *width, size_t from
     }
 }
 
+/* The columns that every part of the table begins with, and their width. */
+static size_t repeated(const smoe_table *table, const size_t *width, size_t room, size_t *used) {
+    size_t keys = table->keys ? table->keys : 1;
+    *used = width[0];
+    for (size_t i = 1; i < keys; i++) *used += 2 + width[i];
+    if (!room || 3 * *used <= 2 * room) return keys;
+    *used = width[0];
+    return 1;
+}
+
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) {
     if (table->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
     size_t *width = calloc(table->columns, sizeof *width), room = smoe_table_room(out);
@@ -85,15 +95,15 @@ int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *er
         size_t length = smoe_text_letters(table->cell[i]);
         if (length > width[i % table->columns]) width[i % table->columns] = length;
     }
-    size_t from = 1, to;
+    size_t base, keys = repeated(table, width, room, &base), from = keys, to;
     do {
-        size_t used = width[0];
+        size_t used = base;
         for (to = from; to < table->columns; to++) {
             used += 2 + width[to];
             if (room && used > room && to > from) break;
         }
-        if (from > 1) fputc('\n', out);
-        print_part(table, width, from, to, out, bold);
+        if (from > keys) fputc('\n', out);
+        print_part(table, width, keys, from, to, out, bold);
         from = to;
     } while (to < table->columns);
     free(width);

@@ -9,6 +9,7 @@
 
 typedef struct smoe_table {
     size_t columns; /* set by the caller */
+    size_t keys;    /* the first columns, which tell rows apart; 0 counts as 1 */
     size_t cells, room;
     char **cell;
     bool failed; /* out of memory; reported when printed */
@@ -26,7 +27,7 @@ void smoe_table_wrap(FILE *out, const char *text, size_t at);
 
 /* The first column to the left, the others to the right, two spaces between; the heading in bold
  * where `bold` is set. On a terminal that is narrower, columns that have no room follow below,
- * after the first column once more. */
+ * after the keys once more, or after the first column where the keys take most of the room. */
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_table_free(smoe_table *table);

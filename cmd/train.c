@@ -235,29 +235,33 @@ static void print_plan(const train_job *job, const data_seen *seen, const char *
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
-    smoe_cmd_print(stdout, "run         %s\n", job->dir);
+    smoe_heading_line(stdout, "run", "%s", job->dir);
     print_data(seen, spec);
-    printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
-           "patch %zu), %zu classes\n",
-           m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
-           m->patch_size, classes);
-    if (start) smoe_cmd_print(stdout, "start       %s\n", start);
+    smoe_heading_line(stdout, "model",
+                      "width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
+                      "patch %zu), %zu classes",
+                      m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
+                      spec->data.image_size, m->patch_size, classes);
+    if (start) smoe_heading_line(stdout, "start", "%s", start);
     print_moe(spec);
-    printf("parameters  %s, of which %s in experts; %s active per token\n",
-           smoe_text_si(a, sizeof a, cost->params, ""),
-           smoe_text_si(b, sizeof b, cost->params_expert, ""),
-           smoe_text_si(c, sizeof c, cost->params_active, ""));
-    printf("training    %zu steps of %zu images; %s per image, %s in total\n", spec->train.steps,
-           spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
-           smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
-    printf("memory      %s, of which %s activations",
-           smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B"),
-           smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
-    if (estimate->fits)
-        printf("\ntime        %s\n", smoe_cmd_estimate_text(a, sizeof a, estimate));
-    else
-        printf("; it does not fit: this machine has %s\n",
-               smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
+    smoe_heading_line(stdout, "parameters", "%s, of which %s in experts; %s active per token",
+                      smoe_text_si(a, sizeof a, cost->params, ""),
+                      smoe_text_si(b, sizeof b, cost->params_expert, ""),
+                      smoe_text_si(c, sizeof c, cost->params_active, ""));
+    smoe_heading_line(stdout, "training", "%zu steps of %zu images; %s per image, %s in total",
+                      spec->train.steps, spec->train.batch_size,
+                      smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
+                      smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
+    smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B");
+    smoe_text_si(b, sizeof b, cost->bytes.activations, "B");
+    if (estimate->fits) {
+        smoe_heading_line(stdout, "memory", "%s, of which %s activations", a, b);
+        smoe_heading_line(stdout, "time", "%s", smoe_cmd_estimate_text(a, sizeof a, estimate));
+    } else {
+        smoe_heading_line(stdout, "memory",
+                          "%s, of which %s activations; it does not fit: this machine has %s", a, b,
+                          smoe_text_si(c, sizeof c, smoe_estimate_memory(), "B"));
+    }
 }
 
 static smoe_fit fit_of(const smoe_options *options) {

@@ -26,9 +26,8 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
         smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
     if (!status) smoe_heading_spec(stderr, &spec);
     if (!status)
-        smoe_cmd_print(stderr, "sweep       %s, %zu cells, %zu to run%s\n", sweep->dir,
-                       sweep->trials, open,
-                       sweep->trials > 1 ? "; data and model are those of the first" : "");
+        smoe_heading_line(stderr, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
+                          open, sweep->trials > 1 ? "; data and model are those of the first" : "");
     smoe_spec_free(&spec);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Printing of contrasts: primary ones, differences, trends; see trials.h. */
 #include "trials.h"
+#include "heading.h"
 #include "cmd.h"
 #include "store/run.h"
 #include "compare/outcomes.h"
@@ -139,7 +140,7 @@ static int print_primary(const smoe_results *r, const smoe_options *options, smo
     static const char *const heading[] = {"contrast",    "measure",  "value",  "95% interval",
                                           "seeds alone", "images",   "n",      "p",
                                           "adjusted",    "expected", "finding"};
-    smoe_table table = {0};
+    smoe_table table = {.keys = 2};
     if (!r->contrasts.primaries) return 0;
     printf("\nPrimary contrasts, p adjusted by Holm's method (primary.csv):\n");
     add_headings(&table, heading, sizeof heading / sizeof *heading);
@@ -187,10 +188,13 @@ static int print_differences(const smoe_results *r, const char *prefix, const sm
     if (!r->contrasts.compared.differences) return 0;
     char *reference = smoe_comparison_reference(&r->contrasts.compared);
     if (!reference) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    printf("\nDifferences from %s, by seed and image%s (%s%sdifferences.csv):\n", reference,
-           r->contrasts.planned ? ", exploratory" : "", all ? "" : "other metrics too: ", prefix);
+    printf("\n");
+    smoe_heading_line(
+        stdout, "", "Differences from %s, by seed and image%s (%s%sdifferences.csv):", reference,
+        r->contrasts.planned ? ", exploratory" : "", all ? "" : "other metrics too: ", prefix);
     free(reference);
     smoe_trials_columns(&table, r->sweep);
+    table.keys++; /* the metric */
     add_headings(&table, heading, sizeof heading / sizeof *heading);
     for (size_t i = 0; i < r->contrasts.compared.differences; i++) {
         const smoe_difference *d = &r->contrasts.compared.difference[i];
@@ -218,6 +222,7 @@ static int print_trends(const smoe_results *r, const char *prefix, const smoe_op
     printf("\nTrends, per doubling of the key marked *%s (other metrics too: %strends.csv):\n",
            r->contrasts.planned ? ", exploratory" : "", prefix);
     smoe_trials_columns(&table, sweep);
+    table.keys++; /* the metric */
     add_headings(&table, heading, sizeof heading / sizeof *heading);
     for (size_t i = 0; i < r->contrasts.trends.count; i++) {
         const smoe_trend *t = &r->contrasts.trends.trend[i];

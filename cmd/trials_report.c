@@ -1,5 +1,6 @@
 /* What is printed about the trials of a sweep: summary, status, estimate; see trials.h. */
 #include "trials.h"
+#include "heading.h"
 #include "cmd.h"
 #include "table.h"
 #include "trial_cost.h"
@@ -107,7 +108,6 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
                                         "evaluations.svg",
                                         "evaluations.pdf"};
     const smoe_results *later = r->evaluations;
-    const char *between = ": ";
     if (options->json) return smoe_cmd_json(results_json(r), err);
     if (print_groups(r, options, err)) return -1;
     if (smoe_trials_contrasts(r, "", options, err)) return -1;
@@ -116,13 +116,8 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
         if (print_groups(later, options, err)) return -1;
         if (smoe_trials_contrasts(later, "evaluations_", options, err)) return -1;
     }
-    smoe_cmd_print(stdout, "\n%s", r->sweep->dir);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (!smoe_file_holds(r->sweep->dir, files[i])) continue;
-        printf("%s%s", between, files[i]);
-        between = ", ";
-    }
     printf("\n");
+    smoe_heading_list(stdout, "", r->sweep->dir, files, sizeof files / sizeof *files, NULL);
     return 0;
 }
 

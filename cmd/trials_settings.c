@@ -21,4 +21,5 @@ static void add_column(smoe_table *table, const char *column) {
 void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) add_column(table, sweep->column[c]);
+    table->keys = table->columns;
 }

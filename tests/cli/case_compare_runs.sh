@@ -48,7 +48,7 @@ echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last 
     fail "the row of the loss: $(cat row)"
 # the page: the sentences, the tables, the curves of both, its provenance; existing files stay
 status 0 smoe compare a c -o page >out 2>err
-grep -q '^files       page/: compare.html, and [0-9] tables$' err || fail "$(cat err)"
+grep -q '^files       page: compare.html, and [0-9] tables$' err || fail "$(cat err)"
 for said in '<p class="kicker">smoe compare' 'at step 1, the first one, they differ in' '<td class="text">train.steps</td>' '"name":"over_steps"' 'smoe compare a c -o page'; do
     grep -q "$said" page/compare.html || fail "the page has no '$said'"
 done

@@ -29,6 +29,12 @@ awk 'length($0) > 50 { print "too wide: " $0; bad = 1 } END { exit bad }' lines 
 TERM=xterm script -qec "stty cols 40; smoe inspect plain -o seen --no-progress" /dev/null >screen </dev/null
 tr -d '\r' <screen | grep -A 1 -E '^(data|model|files) ' >lines
 grep -q '^            [a-z0-9]' lines && awk 'length($0) > 40 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "$(cat lines)"
+# rows of a sweep keep what tells them apart, and the lines around them wrap too
+printf 'sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1]}\n' | cat tiny.yaml - >grid.yaml
+TERM=xterm script -qec "stty cols 50; smoe sweep grid.yaml train.steps=8 -o grid --color never --no-progress" /dev/null >screen </dev/null
+tr -d '\r' <screen >lines
+awk '/^(experts|4|sweep|grid|Diff)/ && length($0) > 50 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "$(cat lines)"
+awk '/^experts +metric/ { parts++; rows = 0 } /^4 +(test_loss|precision_at_1)/ { rows++; if (rows == 2) whole++ } END { exit !(parts > 1 && whole == parts) }' lines || fail "$(cat lines)"
 TERM=dumb script -qec "smoe train tiny.yaml train.steps=300 -o tty3" /dev/null >screen </dev/null
 tr -d '\n' <screen | grep -q "$(printf '\033')" && fail "escapes on a dumb terminal"
 exit 0
