@@ -20,15 +20,19 @@ typedef enum smoe_param_group {
 
 /* The gradient of E stacked kernels [E,out,in] as an outer product that is not carried out: that of
  * kernel e is dY_e^T X_e over rows first[e] .. first[e+1]. With few rows, the two factors are much
- * smaller than the product. With several passes per update, it is the sum of theirs in a fixed
- * binary tree, that of train/pieces.h. */
-typedef struct smoe_outer smoe_outer;
-struct smoe_outer {
+ * smaller than the product. */
+typedef struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;
-    const smoe_outer *pass; /* not NULL: in place of the above, `passes` of them, a power of two */
-    size_t passes;
-};
+} smoe_outer;
+
+/* With several passes per update, the gradient is the sum of theirs in a fixed binary tree, that of
+ * train/pieces.h. Their factors lie one after another, in memory of the layer. */
+typedef struct smoe_outer_passes {
+    size_t passes, rows; /* a power of two, or 0: there is a single pass; room for rows of each */
+    real *dy, *x;        /* [passes,rows,out], [passes,rows,in] */
+    size_t *first;       /* [passes,E+1] */
+} smoe_outer_passes;
 
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
@@ -47,8 +51,9 @@ typedef struct smoe_param {
     bool alike;   /* entries of the first axis start with the same values */
     bool stacked; /* the first axis is that of matrices, or vectors, each used by its own rows */
     bool fresh;   /* the gradient counts as 0, whatever memory holds: backward overwrites it */
-    bool outer;   /* backward stores the gradient as `factors`, not in the slab */
+    bool outer;   /* backward stores the gradient as `factors` or `kept`, not in the slab */
     smoe_outer factors;
+    smoe_outer_passes kept;
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 

@@ -180,6 +180,17 @@ void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_tra
     gather(c, x, bytes, unit, kind, 1, 0, (bytes + unit - 1) / unit);
 }
 
+/* At each level two processes exchange the parts of their neighbours. */
+void smoe_comm_collect(smoe_comm *c, void *x, size_t part, smoe_traffic kind) {
+    char *all = x;
+    assert(is_power(c->size));
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        size_t own = (size_t)(c->rank & -bit), away = own ^ (size_t)bit, bytes = (size_t)bit * part;
+        smoe_comm_exchange(c, kind, c->rank ^ bit, all + own * part, bytes, all + away * part,
+                           bytes);
+    }
+}
+
 /* ---- agreement ------------------------------------------------------------------------------- */
 
 /* From process 0 down the tree in which r has the children r + 2^k above its highest bit; any R. */
@@ -295,6 +306,10 @@ void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe
         first = h.first;
         end = h.end;
     }
+}
+
+void smoe_comm_expect_collect(const smoe_comm *c, size_t part, smoe_sent *sent) {
+    for (int bit = 1; bit < c->size; bit *= 2) expect(sent, (size_t)bit * part, 1);
 }
 
 void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {

@@ -105,9 +105,14 @@ void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, r
 /* x of `bytes` in units of `unit` bytes: each process gets the ranges of the others from them. */
 void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_traffic kind);
 
+/* x has a part of `part` bytes for each process, in their order: each gets those of the others from
+ * them. */
+void smoe_comm_collect(smoe_comm *comm, void *x, size_t part, smoe_traffic kind);
+
 /* Adds to *sent what such a call will send; only rank and size of comm are used. */
 void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
+void smoe_comm_expect_collect(const smoe_comm *comm, size_t part, smoe_sent *sent);
 void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);
 void smoe_comm_expect_join(const smoe_comm *comm, size_t bytes, smoe_sent *sent);
 void smoe_comm_expect_agree(const smoe_comm *comm, smoe_sent *sent);

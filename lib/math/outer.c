@@ -21,6 +21,14 @@ bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in) {
            levels_of(passes) * SMOE_OUTER_ROWS * widest <= SMOE_FACTORS_SUMS;
 }
 
+/* The factors of pass i of several. */
+static smoe_outer pass_of(const smoe_param *param, size_t i) {
+    const smoe_outer_passes *kept = &param->kept;
+    size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in),
+           row = i * kept->rows;
+    return (smoe_outer){kept->dy + row * out, kept->x + row * in, kept->first + i * (E + 1)};
+}
+
 /* Rows of kernel e, and where its factors begin. */
 static size_t factors_of(const smoe_param *param, const smoe_outer *f, size_t e, const real **dy,
                          const real **x) {
@@ -33,8 +41,11 @@ static size_t factors_of(const smoe_param *param, const smoe_outer *f, size_t e,
 size_t smoe_outer_terms(const smoe_param *param, size_t at) {
     const smoe_outer *f = &param->factors;
     size_t e = at / (param->dim[1] * param->dim[2]), sum = 0;
-    if (!f->pass) return f->first[e + 1] - f->first[e];
-    for (size_t i = 0; i < f->passes; i++) sum += f->pass[i].first[e + 1] - f->pass[i].first[e];
+    if (!param->kept.passes) return f->first[e + 1] - f->first[e];
+    for (size_t i = 0; i < param->kept.passes; i++) {
+        const size_t *first = pass_of(param, i).first;
+        sum += first[e + 1] - first[e];
+    }
     return sum;
 }
 
@@ -55,21 +66,21 @@ static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, si
 static void write_sum(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
     static const smoe_prefetch_ranges none;
-    const smoe_outer *f = &param->factors;
-    size_t n = smoe_outer_step(param);
+    size_t n = smoe_outer_step(param), passes = param->kept.passes;
     real waiting[SMOE_FACTORS_SUMS];
-    for (size_t i = 0; i < f->passes; i++) {
+    for (size_t i = 0; i < passes; i++) {
         size_t level = 0;
-        write_pass(i % 2 ? g : waiting, param, &f->pass[i], first, i ? &none : next);
+        smoe_outer f = pass_of(param, i);
+        write_pass(i % 2 ? g : waiting, param, &f, first, i ? &none : next);
         for (; i >> level & 1; level++)
             for (size_t k = 0; k < n; k++) g[k] += waiting[level * n + k];
-        if (level && i + 1 < f->passes) memcpy(waiting + level * n, g, n * sizeof *g);
+        if (level && i + 1 < passes) memcpy(waiting + level * n, g, n * sizeof *g);
     }
 }
 
 void smoe_outer_write(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
-    if (param->factors.pass)
+    if (param->kept.passes)
         write_sum(g, param, first, next);
     else
         write_pass(g, param, &param->factors, first, next);

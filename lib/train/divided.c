@@ -75,7 +75,9 @@ static void find_parts(smoe_divided *p) {
         for (size_t first = 0, end; first < param->whole; first = end) {
             int owner;
             if (smoe_param_divided(param)) {
-                owner = (int)smoe_share_owner(param, p->shards, first, &end);
+                /* of the processes that have it, a block each: in turn, unit by unit */
+                size_t turn = (w.at + first) / UNIT % (size_t)p->same.size;
+                owner = (int)(smoe_share_owner(param, p->shards, first, &end) + p->shards * turn);
             } else {
                 owner = w.guess = range_owner(p, param->offset + first, w.guess, &end);
                 end = least(end - param->offset, param->whole);
@@ -129,12 +131,55 @@ size_t smoe_divided_units(const smoe_divided *p) {
     return (p->whole + UNIT - 1) / UNIT;
 }
 
+/* Whether parameter i has gradients of experts here. */
+static bool of_experts(const smoe_params *params, size_t i) {
+    return !params->param[i].frozen && params->param[i].offset >= params->shared;
+}
+
+/* The next gradients of experts that are in memory without a gap, from parameter *i on; between two
+ * of these stretches there are outer products. */
+static bool next_stretch(const smoe_params *params, size_t *i, size_t *first, size_t *size) {
+    *first = *size = 0;
+    for (; *i < params->count; ++*i) {
+        const smoe_param *param = &params->param[*i];
+        if (!of_experts(params, *i)) continue;
+        if (param->outer && *size) break;
+        if (param->outer) continue;
+        if (!*size) *first = param->offset;
+        *size = smoe_param_end(param) - *first;
+    }
+    return *size;
+}
+
+/* Bytes of each of the three arrays of kept factors that one block of processes has. */
+typedef struct factor_bytes {
+    size_t dy, x, first;
+} factor_bytes;
+
+static factor_bytes bytes_of(const smoe_divided *p, const smoe_param *param) {
+    const smoe_outer_passes *kept = &param->kept;
+    size_t passes = kept->passes / (size_t)p->same.size, rows = passes * kept->rows;
+    size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in);
+    return (factor_bytes){rows * out * sizeof *kept->dy, rows * in * sizeof *kept->x,
+                          passes * (E + 1) * sizeof *kept->first};
+}
+
 void smoe_divided_sum(smoe_divided *p, real *block) {
-    real *g = p->params->g + p->params->shared;
-    size_t n = p->params->trained - p->params->shared;
+    smoe_params *params = p->params;
     if (p->same.size == 1) return;
-    smoe_comm_scatter_sum(&p->same, g, n, UNIT, block);
-    smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
+    for (size_t i = 0, first, n; next_stretch(params, &i, &first, &n);) {
+        real *g = params->g + first;
+        smoe_comm_scatter_sum(&p->same, g, n, UNIT, block);
+        smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
+    }
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        if (!of_experts(params, i) || !param->outer) continue;
+        factor_bytes part = bytes_of(p, param);
+        smoe_comm_collect(&p->same, param->kept.dy, part.dy, SMOE_TRAFFIC_GRADIENTS);
+        smoe_comm_collect(&p->same, param->kept.x, part.x, SMOE_TRAFFIC_GRADIENTS);
+        smoe_comm_collect(&p->same, param->kept.first, part.first, SMOE_TRAFFIC_GRADIENTS);
+    }
 }
 
 /* Where the parts from that process begin in the buffer. */
@@ -208,9 +253,18 @@ void smoe_divided_squares(smoe_divided *p, double *square) {
 
 void smoe_divided_expect(const smoe_divided *p, smoe_sent sent[SMOE_TRAFFICS]) {
     smoe_sent *gradients = &sent[SMOE_TRAFFIC_GRADIENTS];
-    size_t n = p->params->trained - p->params->shared;
-    smoe_comm_expect_scatter_sum(&p->same, n, UNIT, gradients);
-    smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
+    for (size_t i = 0, first, n; next_stretch(p->params, &i, &first, &n);) {
+        smoe_comm_expect_scatter_sum(&p->same, n, UNIT, gradients);
+        smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
+    }
+    for (size_t i = 0; i < p->params->count; i++) {
+        const smoe_param *param = &p->params->param[i];
+        if (!of_experts(p->params, i) || !param->outer) continue;
+        factor_bytes part = bytes_of(p, param);
+        smoe_comm_expect_collect(&p->same, part.dy, gradients);
+        smoe_comm_expect_collect(&p->same, part.x, gradients);
+        smoe_comm_expect_collect(&p->same, part.first, gradients);
+    }
     for (int r = 0; r < p->comm->size; r++) {
         gradients->bytes += p->out[r] * sizeof(real);
         gradients->messages += p->out[r] > 0;

@@ -41,8 +41,9 @@ void smoe_divided_free(smoe_divided *parts);
 /* Units of the whole gradient. */
 size_t smoe_divided_units(const smoe_divided *parts);
 
-/* The gradients of experts become their sum over all blocks. `block` as in
- * smoe_comm_scatter_sum. */
+/* The gradients of experts become their sum over all blocks; those that are kept as factors become
+ * known, so that every process that has an expert computes the same sum of all passes. `block` as
+ * in smoe_comm_scatter_sum. */
 void smoe_divided_sum(smoe_divided *parts, real *block);
 
 /* square [smoe_divided_units] of the gradients, of which shared ones are summed in the range of

@@ -73,7 +73,7 @@ typedef struct stretch {
 /* Whether the norm is computed from the factors alone. The order of a sum over several passes is
  * that of gradients in memory, on which all numbers of processes agree. */
 static bool by_factors(const smoe_param *p) {
-    return p->outer && !p->factors.pass;
+    return p->outer && !p->kept.passes;
 }
 
 const real *smoe_optim_gradients(const smoe_params *params, size_t at, size_t n, real *room) {

@@ -85,12 +85,12 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     return smoe_model_reserve(model, s->images, true, err);
 }
 
-/* A process that has an expert alone gets the rows of all passes. Where several have it, or it is
- * not divided, they sum gradients in memory. */
+/* Where experts are divided, those of a process get the rows of all passes, or what other blocks
+ * kept of theirs (train/divided.h). Else the processes sum gradients in memory. */
 size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
                         const smoe_share *share) {
-    bool alone = comm->size == 1 || (share && share->block.size == comm->size);
-    return alone && smoe_optim_factors(train) ? train->pieces : 0;
+    bool all = comm->size == 1 || share;
+    return all && smoe_optim_factors(train) ? train->pieces : 0;
 }
 
 void smoe_step_free(smoe_step *s) {

@@ -231,12 +231,6 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
                              const smoe_pass *pass);
 
 /* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
-/* Memory for the factors of a kernel's gradient, of several passes of up to `rows` rows. */
-typedef struct smoe_mlp_passes {
-    smoe_outer *pass;
-    real *dy, *x; /* [passes,rows,out], [passes,rows,in] */
-    size_t *first, rows;
-} smoe_mlp_passes;
 typedef struct smoe_mlp {
     smoe_params *params;
     const smoe_precision *precision;
@@ -251,10 +245,9 @@ typedef struct smoe_mlp {
     size_t all;             /* experts of the layer; this process has E of them (vit/share.h) */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
-    bool several;           /* there are several passes per update: their factors are copied */
-    smoe_mlp_passes fc1_passes, fc2_passes;
-    size_t origins, origin; /* number of processes that send rows, each in its own passes; the
-                               process of the current pass (vit/share.h) */
+    size_t origins;         /* number of processes that send rows (vit/share.h) */
+    ptrdiff_t ahead;        /* from the current pass of this process to the pass whose rows these
+                               are, as a number of passes of the update */
     bool narrow;            /* passes in BF16 use the next arrays instead */
     size_t pitch;           /* numbers from one of their rows to the next */
     smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
@@ -283,7 +276,8 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
 /* The arena for the buffer that is passed as dy to the backward pass of an mlp (after reserve): dy
  * may be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
-    return l->params->param[l->fc1].outer && !l->several ? space->keep : space->scratch;
+    const smoe_param *p = &l->params->param[l->fc1];
+    return p->outer && !p->kept.passes ? space->keep : space->scratch;
 }
 /* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
 smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);

@@ -84,26 +84,24 @@ static bool leaves_outer(const smoe_mlp *l, size_t rows, const smoe_space *space
     return !space->bf16 && smoe_outer_sum_pays(each, passes, l->h, l->d);
 }
 
-static smoe_mlp_passes reserve_passes(smoe_mlp *l, size_t i, size_t rows, const smoe_space *space) {
-    smoe_param *p = &l->params->param[i];
+/* Memory for the factors of all passes per update, those of other processes included. */
+static void reserve_passes(const smoe_mlp *l, smoe_param *p, size_t rows, const smoe_space *space) {
     size_t n = l->params->passes;
-    smoe_mlp_passes kept = {.rows = rows};
-    kept.pass = smoe_arena_take(space->keep, n, sizeof *kept.pass);
-    kept.dy = smoe_arena_take(space->keep, n * rows * p->dim[1], sizeof *kept.dy);
-    kept.x = smoe_arena_take(space->keep, n * rows * p->dim[2], sizeof *kept.x);
-    kept.first = smoe_arena_take(space->keep, n * (l->E + 1), sizeof *kept.first);
-    p->factors = (smoe_outer){.pass = kept.pass, .passes = n};
-    return kept;
+    smoe_outer_passes *kept = &p->kept;
+    *kept = (smoe_outer_passes){.passes = n, .rows = rows};
+    kept->dy = smoe_arena_take(space->keep, n * rows * p->dim[1], sizeof *kept->dy);
+    kept->x = smoe_arena_take(space->keep, n * rows * p->dim[2], sizeof *kept->x);
+    kept->first = smoe_arena_take(space->keep, n * (l->E + 1), sizeof *kept->first);
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
-    smoe_param *param = l->params->param;
-    param[l->fc1].outer = param[l->fc2].outer = leaves_outer(l, rows, space);
-    param[l->fc1].factors = param[l->fc2].factors = (smoe_outer){0};
-    l->several = param[l->fc1].outer && l->params->passes > 1;
-    if (l->several) {
-        l->fc1_passes = reserve_passes(l, l->fc1, rows / l->origins, space);
-        l->fc2_passes = reserve_passes(l, l->fc2, rows / l->origins, space);
+    smoe_param *param = l->params->param, *kernel[] = {&param[l->fc1], &param[l->fc2]};
+    bool outer = leaves_outer(l, rows, space);
+    for (int k = 0; k < 2; k++) {
+        kernel[k]->outer = outer;
+        kernel[k]->factors = (smoe_outer){0};
+        kernel[k]->kept = (smoe_outer_passes){0};
+        if (outer && l->params->passes > 1) reserve_passes(l, kernel[k], rows / l->origins, space);
     }
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->panels = NULL;
@@ -228,21 +226,17 @@ static smoe_product expert_dw(size_t e, const void *context) {
     return p;
 }
 
-/* Copies the factors of this pass. The passes of one process are neighbours. */
-static void keep_factors(const smoe_mlp *l, size_t weights, const real *dy, const real *x,
+/* Copies the factors of this pass to its place among all passes per update. */
+static void keep_factors(const smoe_mlp *l, const smoe_param *p, const real *dy, const real *x,
                          const size_t *first, const smoe_pass *pass) {
-    const smoe_mlp_passes *to = weights == l->fc1 ? &l->fc1_passes : &l->fc2_passes;
-    const smoe_param *p = &l->params->param[weights];
+    const smoe_outer_passes *to = &p->kept;
     size_t out = p->dim[1], in = p->dim[2], begin = first[0], n = first[l->E] - begin;
-    size_t own = l->params->passes / l->origins;
-    size_t i = l->origin * own + pass->first / pass->images % own;
-    assert(dy && x); /* in F32, see leaves_outer */
-    real *dy_to = to->dy + i * to->rows * out, *x_to = to->x + i * to->rows * in;
+    size_t i = (size_t)((ptrdiff_t)(pass->first / pass->images) + l->ahead), row = i * to->rows;
     size_t *first_to = to->first + i * (l->E + 1);
-    memcpy(dy_to, dy + begin * out, n * out * sizeof(real));
-    memcpy(x_to, x + begin * in, n * in * sizeof(real));
+    assert(dy && x); /* in F32, see leaves_outer */
+    memcpy(to->dy + row * out, dy + begin * out, n * out * sizeof(real));
+    memcpy(to->x + row * in, x + begin * in, n * in * sizeof(real));
     for (size_t e = 0; e <= l->E; e++) first_to[e] = first[e] - begin;
-    to->pass[i] = (smoe_outer){.dy = dy_to, .x = x_to, .first = first_to};
 }
 
 /* Adds to the gradient of `weights`, a parameter of the layer, or leaves it as outer products. */
@@ -250,8 +244,8 @@ static void weights_backward(const smoe_mlp *l, size_t weights, rows dy, rows x,
                              const size_t *first, const smoe_pass *pass) {
     smoe_param *p = &l->params->param[weights];
     if (p->frozen) return;
-    if (l->several) {
-        keep_factors(l, weights, dy.of.at, x.of.at, first, pass);
+    if (p->kept.passes) {
+        keep_factors(l, p, dy.of.at, x.of.at, first, pass);
         return;
     }
     if (p->outer) {

@@ -172,7 +172,7 @@ static work work_of(smoe_moe *l, size_t k, size_t q) {
     const smoe_far *far = &group->far;
     size_t at = q * far->most * l->d, first;
     work w = {.mlp = smoe_mlp_at(&group->mlp, q * far->most), .first = far_first(l, k, q)};
-    w.mlp.origin = q;
+    w.mlp.ahead = ((ptrdiff_t)q - (ptrdiff_t)own(l)) * (ptrdiff_t)l->share->pieces;
     if (q == own(l)) {
         (void)near_rows(l, k, q, &first);
         w.x = l->slots + first * l->d;

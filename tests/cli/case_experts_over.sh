@@ -23,9 +23,13 @@ for router in $routers; do
     case $router in # two processes with two threads each, for one router of each family
     soft | tokens-choice | experts-choice)
         rm -rf two
-        status 0 $several -n 2 smoe train tiny.yaml -q -j2 -o two $base model.moe.router="$router" model.moe.experts=6 model.moe.expert_dropout=0.1 \
-            train.experts_over=2 >/dev/null
+        keys="$base model.moe.router=$router model.moe.experts=6 model.moe.expert_dropout=0.1 train.experts_over=2"
+        status 0 $several -n 2 smoe train tiny.yaml -q -j2 -o two $keys >/dev/null
         same_run one two
+        # and two processes for each expert, which exchange the factors of its gradients
+        rm -rf four
+        status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o four $keys >/dev/null
+        same_run one four
         ;;
     esac
 done

@@ -112,6 +112,32 @@ static void what_is_scattered_and_gathered_is_the_sum(void **state) {
             assert_true(forked_run(sizes[i], scatters, shapes[k]));
 }
 
+/* The parts of all, and as many bytes as predicted: one part less than there are. */
+static bool collects(smoe_comm *c, void *user) {
+    const size_t part = *(const size_t *)user, R = (size_t)c->size, own = part * (size_t)c->rank;
+    unsigned char *x = calloc(R, part + 1);
+    smoe_sent foretold = {0};
+    bool good = true;
+    for (size_t k = 0; k < part; k++) x[own + k] = (unsigned char)(own + k * k);
+    smoe_comm_collect(c, x, part, SMOE_TRAFFIC_GRADIENTS);
+    for (size_t r = 0; r < R; r++)
+        for (size_t k = 0; k < part; k++)
+            good = good && x[r * part + k] == (unsigned char)(r * part + k * k);
+    smoe_comm_expect_collect(c, part, &foretold);
+    good = good && foretold.bytes == (R - 1) * part;
+    good = good && !memcmp(&foretold, &c->sent[SMOE_TRAFFIC_GRADIENTS], sizeof foretold);
+    free(x);
+    return good;
+}
+
+static void parts_are_collected_in_the_order_of_processes(void **state) {
+    (void)state;
+    size_t parts[] = {0, 1, 24, 100001};
+    for (int i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            assert_true(forked_run(sizes[i], collects, &parts[k]));
+}
+
 static bool joins(smoe_comm *c, void *user) {
     enum { N = 40000 };
     static float x[N];
@@ -197,6 +223,7 @@ int main(void) {
         cmocka_unit_test(sums_follow_the_tree),
         cmocka_unit_test(integers_are_summed),
         cmocka_unit_test(what_is_scattered_and_gathered_is_the_sum),
+        cmocka_unit_test(parts_are_collected_in_the_order_of_processes),
         cmocka_unit_test(parts_are_joined_to_the_bit),
         cmocka_unit_test(ranges_are_a_partition),
         cmocka_unit_test(a_failure_of_one_is_that_of_all),
