@@ -213,6 +213,7 @@ typedef struct smoe_text_tower_spec {
     bool causal;
     smoe_pool pool;
     smoe_padding padding;
+    size_t pad_id;
     double norm_eps;
 } smoe_text_tower_spec;
 

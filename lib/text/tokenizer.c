@@ -2,7 +2,6 @@
 #include "text/tokenizer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void smoe_tokenizer_free(smoe_tokenizer *t) {
     if (!t) return;
@@ -22,6 +21,6 @@ size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t cont
     if (t->start != SMOE_NO_TOKEN) smoe_token_add(&list, t->start);
     if (!t->type->encode(t, &list, text)) return 0;
     ids[list.count++] = t->end;
-    memset(ids + list.count, 0, (context - list.count) * sizeof *ids);
+    for (size_t i = list.count; i < context; i++) ids[i] = t->pad;
     return list.count;
 }

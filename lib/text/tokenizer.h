@@ -15,7 +15,7 @@ enum { SMOE_CAPTION = 4096 }; /* room for a text; longer ones are cut */
 typedef struct smoe_tokenizer smoe_tokenizer;
 
 /* That of text.tokenizer. SMOE_DATA names the file and the line; SMOE_USAGE where text.vocabulary
- * has no room for its ids. */
+ * has no room for its ids or for text.pad_id. */
 int smoe_tokenizer_open(smoe_tokenizer **tokenizer, const smoe_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
@@ -25,7 +25,7 @@ void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
 int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
                               smoe_err *err) SMOE_MUST_CHECK;
 
-/* ids [context], padded with 0; returns how many there are, at least 1: without a start token, as
+/* ids [context], padded with text.pad_id; returns how many there are, at least 1: without a start token, as
  * SentencePiece models may be, an empty text is its end token. 0 when out of memory. */
 size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
                              const char *text);
@@ -49,6 +49,7 @@ struct smoe_tokenizer {
     const smoe_tokenizer_type *type;
     size_t vocabulary;
     uint32_t start, end; /* start: SMOE_NO_TOKEN where texts begin without one */
+    uint32_t pad;        /* of the spec */
 };
 #define SMOE_NO_TOKEN UINT32_MAX
 

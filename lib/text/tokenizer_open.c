@@ -21,10 +21,15 @@ int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err
     if (smoe_spec_tokenizer_in_file(spec) ? open_file(t, spec, err)
                                           : smoe_tokenizer_open_bytes(t, err))
         return -1;
-    size_t most = spec->text.vocabulary;
-    if (!most || (*t)->vocabulary <= most) return 0;
-    smoe_fail(err, SMOE_USAGE, "text.vocabulary: %zu, but the tokenizer %s has %zu ids", most,
-              spec->text.tokenizer, (*t)->vocabulary);
+    size_t own = (*t)->vocabulary, most = spec->text.vocabulary ? spec->text.vocabulary : own;
+    (*t)->pad = (uint32_t)spec->text.pad_id;
+    if (own <= most && spec->text.pad_id < most) return 0;
+    if (own > most)
+        smoe_fail(err, SMOE_USAGE, "text.vocabulary: %zu, but the tokenizer %s has %zu ids", most,
+                  spec->text.tokenizer, own);
+    else
+        smoe_fail(err, SMOE_USAGE, "text.pad_id: %zu, but the model has only the ids 0 to %zu",
+                  spec->text.pad_id, most - 1);
     smoe_tokenizer_free(*t);
     *t = NULL;
     return -1;

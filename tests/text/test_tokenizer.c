@@ -42,6 +42,18 @@ static void vocabularies(void **state) {
     assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "text.vocabulary: 257, but the tokenizer bytes has 258 ids");
+    spec.text.vocabulary = 0;
+    spec.text.pad_id = 258;
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "text.pad_id: 258, but the model has only the ids 0 to 257");
+    spec.text.pad_id = 300;
+    spec.text.vocabulary = 301;
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), 0);
+    uint32_t ids[4];
+    assert_int_equal(smoe_tokenizer_encode(t, ids, 4, ""), 2);
+    assert_true(ids[1] == END && ids[2] == 300 && ids[3] == 300);
+    smoe_tokenizer_free(t);
 }
 
 static const char merges[] = "#version: made by hand\n"
