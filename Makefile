@@ -83,7 +83,7 @@ HELPER_OBJ := $(HELPER_SRC:%.c=$(OBJ)/%.o)
 TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
 TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
-GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad%,$(TESTS))
+GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad% $(OBJ)/tests/vit/test_text,$(TESTS))
 ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o \
               $(OBJ)/experiments/characters/characters.o
 
