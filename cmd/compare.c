@@ -47,6 +47,10 @@ static int read_run(side *x, smoe_err *err) {
     json_object_del(x->env, "argv");
     json_object_del(x->env, "cwd");
     json_object_del(x->env, "date");
+    /* whole environments, of which their number is enough here */
+    size_t resumes = json_array_size(json_object_get(x->env, "previous"));
+    if (json_object_del(x->env, "previous") == 0)
+        json_object_set_new(x->env, "resumes", json_integer((json_int_t)resumes));
     free(env);
     return status;
 }
