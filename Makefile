@@ -299,6 +299,12 @@ faults: deps
 	@tests/faults/bytes.sh build/smoe
 	@tests/faults/random.sh build/smoe $(or $(KILLS),100)
 
+# Files that are changed at random, HOSTILE times for each command that reads them, under the sanitizers.
+hostile: PACKAGES += python3
+hostile: deps
+	@$(MAKE) $(SUB) FLAVOUR=san build/san/smoe
+	@tests/faults/hostile.py build/san/smoe $(or $(HOSTILE),4)
+
 # One after the other, since each needs the whole machine; a new table is started.
 BENCHED    := runs/bench.md
 bench: deps
@@ -384,6 +390,7 @@ help:
 	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
 	@echo 'make threads      data races in train, eval and inspect: thread sanitizer (clang)'
 	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE) and at random (KILLS)'
+	@echo 'make hostile      files changed at random, HOSTILE times for each command that reads them, under the sanitizers'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
@@ -410,6 +417,6 @@ evidence: all
 	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

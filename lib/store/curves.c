@@ -127,9 +127,14 @@ int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err
     }
     for (int i = 0; list && i < n; i++) free(list[i]);
     free(list);
-    *runs = found;
-    if (status || *count || smoe_file_holds(dir, "cells.jsonl")) return status;
-    return smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
+    if (!status && !*count && !smoe_file_holds(dir, "cells.jsonl"))
+        status = smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
+    for (; status && *count; --*count) free(found[*count - 1]);
+    if (status)
+        free(found);
+    else
+        *runs = found;
+    return status;
 }
 
 /* STATUS of a run that goes on says which process has it, and on which machine. Its lock is not
