@@ -408,7 +408,7 @@ EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training 
             pareto placement topk-order k-training k-inference router-noise group-transfer reduced-compute experts-choice-capacity \
             k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
             transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain \
-            transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-less-data \
+            transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-less-data transfer-randaugment \
             contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations dropping superclasses
 evidence: all
 	@for s in $(EVIDENCE); do \
