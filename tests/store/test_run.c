@@ -284,7 +284,11 @@ static const char *const plains[] = {
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: shapes, image_size: 12}\n"
     "model: {moe: {router: tokens-choice}}\n"
+    "text: {padding: attended}\n"
     "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
+    "data: {source: shapes, image_size: 12}\n"
+    "model: {moe: {router: images-choice, experts: 2, balance: superclass}}\n"
+    "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: webdataset, path: nowhere.tar, image_size: 12, classes: 9}\n"
     "model: {moe: {router: soft-temperatures}}\n"
     "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
