@@ -50,8 +50,8 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
-/* Another checkpoint than the latest can be chosen only where one of the arguments is a run. What is
- * not there is left to the command. */
+/* Another checkpoint than the latest can be chosen only where one of the arguments is a run. What
+ * is not there is left to the command. */
 static int check_which(const smoe_options *options, smoe_err *err) {
     if (!options->which || !strcmp(options->which, "latest")) return 0;
     for (size_t i = 0; i < options->args; i++)

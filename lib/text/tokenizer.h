@@ -25,8 +25,8 @@ void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
 int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
                               smoe_err *err) SMOE_MUST_CHECK;
 
-/* ids [context], padded with text.pad_id; returns how many there are, at least 1: without a start token, as
- * SentencePiece models may be, an empty text is its end token. 0 when out of memory. */
+/* ids [context], padded with text.pad_id; returns how many there are, at least 1: without a start
+ * token, as SentencePiece models may be, an empty text is its end token. 0 when out of memory. */
 size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
                              const char *text);
 

@@ -48,7 +48,7 @@ ln -s "$(command -v smoe)" bin/smoe
 (PATH=$PWD/bin status 0 smoe inspect run --no-progress -o without >/dev/null 2>err) || fail "$(cat err)"
 [ "$(grep -v '^data \|^model \|^from ' err | head -n 1)" = "gnuplot is not installed, or failed; without/*.gp are the scripts of the figures" ] || fail "$(cat err)"
 # at the end, where to find the output
-[ "$(tail -n 1 err)" = "files       without/: report.html, overlays, and $(ls without/*.csv | wc -l) tables with their figures" ] || fail "$(cat err)"
+[ "$(tail -n 1 err)" = "files       without: report.html, overlays, and $(ls without/*.csv | wc -l) tables with their figures" ] || fail "$(cat err)"
 [ -s without/class_expert.gp ] && [ ! -e without/class_expert.svg ] && same_page one without ||
     fail "without gnuplot: $(ls without)"
 # A folder that is replaced has the files of the new inspection, and files that somebody else put there.
