@@ -180,8 +180,9 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return check_options(options, err) || check_place(options, arg, folder, err) ? -1 : 0;
 }
 
-/* The figure and reference on the command line take precedence over the spec and the manifest. */
-static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smoe_options *options,
+/* The figure and reference on the command line take precedence over the spec and the manifest;
+ * `standard`, which may be NULL, is the reference where nobody names one. */
+static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
                       smoe_err *err) {
     const char *const wish[] = {options->x, options->y, options->line};
     char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
@@ -198,8 +199,8 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
-    if (kind->reference && !sweep->reference)
-        (void)!smoe_sweep_refer(sweep, kind->reference, "", &ignored);
+    if (standard && !sweep->reference)
+        (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
     return 0;
 }
 
@@ -214,7 +215,7 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
     free(claims);
     if (status) return -1;
     if (kind->check && kind->check(sweep, err)) return -1;
-    return set_wishes(sweep, kind, options, err);
+    return set_wishes(sweep, kind->reference, options, err);
 }
 
 /* The trials, with a folder unless this is a dry run. */
@@ -223,13 +224,18 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
     if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
-    if (set_wishes(sweep, kind, options, err)) return -1;
-    if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
     int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status && (options->power || options->pack)) {
+    /* A folder that is there takes over only a reference that somebody named. */
+    bool there = dir && smoe_file_holds(dir, "cells.jsonl");
+    if (!status) status = set_wishes(sweep, there ? NULL : kind->reference, options, err);
+    if (status || options->dry_run) {
+        free(dir);
+        return status;
+    }
+    if ((options->power || options->pack)) {
         smoe_sweep_free(sweep);
         status = open_folder(sweep, kind, dir, options, err);
         free(dir);
@@ -242,7 +248,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                      : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
     /* The manifest of an existing sweep may have another figure or reference. */
-    return status ? -1 : set_wishes(sweep, kind, options, err);
+    return status ? -1 : set_wishes(sweep, kind->reference, options, err);
 }
 
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed

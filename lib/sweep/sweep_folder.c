@@ -1,6 +1,7 @@
 /*
  * The folder of a sweep: making, extending and removing it; see sweep.h. The manifest is written
- * once, completely, and replaced only by one that has more trials after the old ones.
+ * once, completely, and replaced only by one that has more trials after the old ones, or another
+ * reference or figure.
  */
 #include "base/file.h"
 #include "sweep/kept.h"
@@ -97,11 +98,29 @@ static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) 
     return got < 0 ? -1 : 0;
 }
 
-/* Replaces this sweep by the one in the folder, if they are the same. */
+/* Moves a text that is there and differs; true if it did. */
+static bool adopt(char **to, char **from) {
+    if (!*from || (*to && !strcmp(*to, *from))) return false;
+    free(*to);
+    *to = *from;
+    *from = NULL;
+    return true;
+}
+
+/* Replaces this sweep by the one in the folder, if they are the same. What rows are compared with
+ * and the figure concern no trial: the folder takes them over from this sweep, if it states them. */
 static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     smoe_sweep old;
     int status = smoe_sweep_open(&old, dir, err);
     if (!status) status = smoe_manifest_compare(&old, sweep, err);
+    bool changed = !status && adopt(&old.reference, &sweep->reference);
+    if (!status) {
+        changed |= adopt(&old.figure.x, &sweep->figure.x);
+        changed |= adopt(&old.figure.y, &sweep->figure.y);
+        changed |= adopt(&old.figure.line, &sweep->figure.line);
+        changed |= adopt(&old.figure.title, &sweep->figure.title);
+    }
+    if (changed) status = smoe_manifest_write(&old, dir, err);
     if (status) {
         smoe_sweep_free(&old);
         return -1;

@@ -32,6 +32,16 @@ grep -qE '^uniform +2 +precision_at_1 .* (equivalent within ±1e-09|different|no
 status 2 smoe sweep --status plan --equivalence none 2>err
 grep -q "^smoe sweep: --equivalence: 'none' is not a margin: " err || fail "$(cat err)"
 
+# a spec with another reference and figure: the folder has them from then on; one that names none changes nothing
+sed 's/^  seeds: .*/&\n  reference: model.moe.experts=4\n  figure: {x: model.moe.router}/' plan.yaml >other.yaml
+cp -r plan again
+status 0 smoe sweep other.yaml train.steps=4 -q -o again --resume >out
+grep -q '^Differences from model.moe.experts=4, by seed' out || fail "$(cat out)"
+status 0 smoe sweep plan.yaml train.steps=4 -q -o again --resume >out
+grep -q '^Differences from model.moe.experts=4, by seed' out || fail "$(cat out)"
+head -n 1 again/cells.jsonl | grep -q '"figure":{"x":"model.moe.router"' || fail "$(head -n 1 again/cells.jsonl)"
+status 0 smoe verify again >out
+
 # the number of seeds: of the folder, of the spec whose folder it is, and of an ablation
 status 0 smoe sweep plan --power >out
 [ "$(grep -cE ' (0.005|0.01|0.02|0.05) ' out)" -eq 8 ] || fail "$(cat out)"
