@@ -199,8 +199,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
-    if (standard && !sweep->reference)
-        (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
+    if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
     return 0;
 }
 
