@@ -409,7 +409,8 @@ EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training 
             k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
             transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain \
             transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-less-data transfer-randaugment \
-            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations dropping superclasses
+            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations dropping superclasses \
+            precision-quickstart
 evidence: all
 	@for s in $(EVIDENCE); do \
 	    name=$${s%:*}; echo "== $$name"; dir=runs/evidence/$$name; \
