@@ -385,6 +385,7 @@ help:
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
+	@echo 'make repeat       train published cells again, CELLS=3 drawn at random by DRAW=1, and compare every digit'
 	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
@@ -418,6 +419,13 @@ evidence: all
 	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
+# Published cells that are drawn at random are trained again and compared, digit for digit. Sweeps whose cells start from those of
+# another sweep are left out.
+CELLS := 3
+DRAW := 1
+repeat: all
+	@experiments/repeat.sh $(CELLS) $(DRAW) $(filter-out %:% $(foreach s,$(EVIDENCE),$(if $(wildcard experiments/results/$(s)/results.csv),,$(s))),$(EVIDENCE))
+
+.PHONY: evidence repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -4,6 +4,7 @@
 #include "progress.h"
 #include "base/clock.h"
 #include "spec/metrics.h"
+#include "sweep/choose.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
 static void count_states(const smoe_live *live, size_t *done, size_t *failed) {
     *done = *failed = 0;
     for (size_t i = 0; i < live->sweep->trials; i++) {
+        if (live->sweep->trial[i].left_out) continue;
         *done += live->sweep->trial[i].state == SMOE_TRIAL_DONE;
         *failed += live->sweep->trial[i].state == SMOE_TRIAL_FAILED;
     }
@@ -91,7 +93,7 @@ static double seconds_left(const smoe_live *live, const smoe_runner_trial *trial
         bool runs = trial && trial[i].running;
         if (runs && trial[i].steps) left += fmax(0, trial[i].seconds_left);
         running += runs;
-        waiting += !runs && !ended;
+        waiting += !runs && !ended && !t->left_out;
     }
     if (!done || !(running + waiting)) return NAN;
     if (most > running + waiting) most = running + waiting;
@@ -118,14 +120,14 @@ static void draw(smoe_live *live, const smoe_runner_trial *trial) {
     bool all = live->sweep->trials + 2 <= height;
     erase(live);
     for (size_t i = 0; i < live->sweep->trials && live->drawn + 2 < height; i++) {
-        if (!all && !trial[i].running) continue;
+        if (!trial[i].running && (!all || live->sweep->trial[i].left_out)) continue;
         draw_trial(&live->sweep->trial[i], &trial[i], name, width);
         live->drawn++;
     }
     count_states(live, &done, &failed);
     char line[120], about[48];
-    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done, live->sweep->trials,
-             failed, left_text(about, live, trial));
+    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done,
+             smoe_sweep_chosen(live->sweep), failed, left_text(about, live, trial));
     fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();
@@ -157,7 +159,7 @@ static void on_ended(void *user, size_t i) {
         snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
-                 live->sweep->trials, left_text(about, live, NULL));
+                 smoe_sweep_chosen(live->sweep), left_text(about, live, NULL));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else

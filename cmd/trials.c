@@ -6,6 +6,7 @@
 #include "slurm.h"
 #include "base/file.h"
 #include "base/stop.h"
+#include "sweep/choose.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/sweep_pack.h"
 #include "sweep/runner.h"
@@ -20,7 +21,8 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     smoe_spec spec = {0};
     size_t open = 0;
     if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
-    for (size_t i = 0; i < sweep->trials; i++) open += sweep->trial[i].state != SMOE_TRIAL_DONE;
+    for (size_t i = 0; i < sweep->trials; i++)
+        open += sweep->trial[i].state != SMOE_TRIAL_DONE && !sweep->trial[i].left_out;
     if (!open) return 0;
     int status =
         smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
@@ -180,7 +182,7 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return check_options(options, err) || check_place(options, arg, folder, err) ? -1 : 0;
 }
 
-/* The figure and reference on the command line take precedence over the spec and the manifest;
+/* The cells, figure and reference on the command line take precedence over the spec and the manifest;
  * `standard`, which may be NULL, is the reference where nobody names one. */
 static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
                       smoe_err *err) {
@@ -195,6 +197,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     }
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
+    if (options->cells && smoe_sweep_choose(sweep, options->cells, "--cells", err)) return -1;
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;

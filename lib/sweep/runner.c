@@ -6,6 +6,7 @@
 #include "sweep/runner.h"
 #include "base/stop.h"
 #include "store/env.h"
+#include "sweep/choose.h"
 #include "sweep/trial_run.h"
 #include "sweep/trial.h"
 
@@ -291,8 +292,9 @@ static void give_up(runner *r) {
 
 static int conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
-    size_t failed = 0, open = 0;
+    size_t failed = 0, open = 0, chosen = smoe_sweep_chosen(sweep);
     for (size_t i = 0; i < sweep->trials; i++) {
+        if (sweep->trial[i].left_out) continue;
         failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
         open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
     }
@@ -300,16 +302,16 @@ static int conclude(const runner *r, smoe_err *err) {
         return smoe_fail(err, SMOE_STOPPED,
                          "stopped on request with %zu of %zu cells left; --resume "
                          "continues",
-                         open, sweep->trials);
+                         open, chosen);
     if (!failed && !r->killed) return 0;
     if (r->killed)
         smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",
-                  r->killed, sweep->trials);
+                  r->killed, chosen);
     if (!failed) return -1;
-    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->trials);
+    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, chosen);
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *text = json_string_value(json_object_get(sweep->trial[i].outcome, "error"));
-        if (sweep->trial[i].state == SMOE_TRIAL_FAILED)
+        if (sweep->trial[i].state == SMOE_TRIAL_FAILED && !sweep->trial[i].left_out)
             smoe_fail_more(err, SMOE_PARTIAL, "%s: %.*s", sweep->trial[i].name,
                            text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
     }
@@ -337,7 +339,10 @@ static int runner_open(runner *r, smoe_err *err) {
     if (shared == MAP_FAILED)
         return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate the memory shared by the cells");
     r->trial = shared;
-    for (size_t i = 0; i < trials; i++) r->trial[i].test_precision = NAN;
+    for (size_t i = 0; i < trials; i++) {
+        r->trial[i].test_precision = NAN;
+        r->settled[i] = r->sweep->trial[i].left_out;
+    }
     return check_signals(err);
 }
 

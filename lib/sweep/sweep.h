@@ -40,6 +40,7 @@ typedef struct smoe_trial {
     smoe_trial_state state; /* as last looked at */
     json_t *outcome; /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
     bool sealed;     /* its file has a digest, which is right */
+    bool left_out;   /* this process does not run it, see sweep/choose.h */
 } smoe_trial;
 
 typedef struct smoe_sweep {

@@ -192,11 +192,6 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 /* ---- extending ------------------------------------------------------------------------------- */
 
-/* The number that a trial's name begins with. */
-static size_t number_of(const smoe_trial *trial) {
-    return (size_t)strtoull(trial->name, NULL, 10);
-}
-
 static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (strcmp(a->value[c], b->value[c])) return false;
@@ -242,7 +237,7 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     if (smoe_manifest_compare_settings(old, sweep, err)) return -1;
     for (size_t k = 0; k < old->trials; k++) {
         if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
-        if (number_of(&old->trial[k]) >= next) next = number_of(&old->trial[k]) + 1;
+        if (smoe_trial_number(&old->trial[k]) >= next) next = smoe_trial_number(&old->trial[k]) + 1;
     }
     for (size_t i = old->trials; i < sweep->trials; i++) {
         smoe_trial *trial = &sweep->trial[i];

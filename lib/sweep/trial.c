@@ -141,6 +141,10 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     return same;
 }
 
+size_t smoe_trial_number(const smoe_trial *trial) {
+    return (size_t)strtoull(trial->name, NULL, 10);
+}
+
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial) {
     uint64_t h = HASH_START;
     for (size_t c = 0; c < sweep->columns; c++) {

@@ -45,6 +45,9 @@ int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
  * version lacks the keys that were added since: there they have their defaults. */
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is);
 
+/* The number that its name begins with. */
+size_t smoe_trial_number(const smoe_trial *trial);
+
 /* The hash of a trial's settings, key by key. */
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
 

@@ -22,6 +22,18 @@ command -v gnuplot >/dev/null && { grep -q '<svg' whole/sweep.svg || fail "no fi
 status 0 smoe train tiny.yaml -q -o alone model.moe.experts=4 seed=1 train.steps=300 eval.fewshot.shots=2 >/dev/null
 cmp alone/ckpt/latest/model.safetensors "whole/003-experts=4,seed=1/ckpt/latest/model.safetensors" || fail "a cell is no run"
 
+# single cells, then the others
+status 0 smoe sweep tiny.yaml $more -q -o few --cells 3,0-1 >out
+smoe sweep --status few >out
+[ "$(grep -cE '^00[013]-.* done ' out)" -eq 3 ] && grep -qE '^002-.* waiting ' out || fail "$(cat out)"
+[ "$(grep -c ,done, few/results.csv)" -eq 3 ] || fail "$(cat few/results.csv)"
+status 0 smoe sweep --resume few -q >/dev/null
+same_sweep whole few
+for list in 4 1-9x 3-1 +1; do
+    status 2 smoe sweep tiny.yaml $more -q -o none --cells "$list" 2>err
+    grep -q "^smoe sweep: --cells: '$list': " err && [ ! -e none ] || fail "$list: $(cat err; ls none)"
+done
+
 # killed with all its processes, twice; then stopped on request; then finished by two processes
 for lines in 40 150; do
     setsid smoe sweep tiny.yaml $more -q --resume -o parts -J2 >/dev/null 2>&1 &
