@@ -47,7 +47,7 @@ FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=u
 FLAVOUR_CFLAGS_debug := -O0 -g
 FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
-FLAVOUR_CFLAGS_guided := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_guided := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-coverage=trace-cmp -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAVOUR_CFLAGS_tsan  := -O1 -fsanitize=thread -fno-omit-frame-pointer
 FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
@@ -109,8 +109,8 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
-# With sanitizers, clang takes many minutes for wide kernels: only those of base have them, for SMOE_ISA=base.
-bare        = $(if $(and $(filter-out base,$2),$(filter guided tsan,$(FLAVOUR))),$(filter-out $(FLAVOUR_CFLAGS),$1),$1)
+# With sanitizers, clang takes many minutes for kernels: for threads only those of base have them, for SMOE_ISA=base; parsers use none.
+bare        = $(if $(or $(filter guided,$(FLAVOUR)),$(and $(filter-out base,$2),$(filter tsan,$(FLAVOUR)))),$(filter-out $(FLAVOUR_CFLAGS),$1),$1)
 
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags

@@ -33,6 +33,10 @@ void smoe_digest_free(smoe_digest *digest) {
     XXH3_freeState(state_of(digest));
 }
 
+uint64_t smoe_digest_number(const void *bytes, size_t size) {
+    return XXH3_64bits(bytes, size);
+}
+
 const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]) {
     return text_of(XXH3_64bits(bytes, size), buf);
 }

@@ -18,6 +18,7 @@ void smoe_digest_free(smoe_digest *digest);
 
 /* Of all bytes at once. */
 const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]);
+uint64_t smoe_digest_number(const void *bytes, size_t size); /* the same as a number */
 
 /* Bytes that hold their own digest: its digits stand behind the last `mark` of the first `head`
  * bytes and count as zeros.

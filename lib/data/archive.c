@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { DEPTH = 8, READ_BLOCK = 1 << 18, FIRST_GUESS = 1 << 16 };
+enum { DEPTH = 8, READ_BLOCK = 1 << 18, SMALL_BLOCK = 1 << 14, FIRST_GUESS = 1 << 16 };
 #define MOST_MEMBERS (UINT64_C(1) << 24)
 
 static bool ends_with(const char *text, const char *end) {
@@ -211,7 +212,8 @@ typedef struct opened {
     struct archive *archive;
     gzFile gzip; /* NULL where the file is read as it is */
     uint8_t *block;
-    locale_t utf8, before; /* utf8 may be 0: then the locale is what it was */
+    size_t block_size;
+    locale_t before; /* 0: the locale is what it was, as there is none with UTF-8 */
 } opened;
 
 /* The reason why zlib, or else libarchive, could not continue. */
@@ -236,7 +238,7 @@ static int archive_failed(const opened *o, const char *path, const char *name, s
 static la_ssize_t inflate_block(struct archive *a, void *user, const void **block) {
     opened *o = user;
     errno = 0;
-    int n = gzread(o->gzip, o->block, READ_BLOCK), code;
+    int n = gzread(o->gzip, o->block, (unsigned)o->block_size), code;
     (void)gzerror(o->gzip, &code);
     *block = o->block;
     if (code == Z_OK) return n;
@@ -254,41 +256,51 @@ static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
     return n < 0 ? archive_failed(o, path, NULL, err) : 0;
 }
 
-/* Whether a file is gzip, by its first two bytes, as in smoe_gunzip. */
-static bool is_gzip(const char *path) {
+/* Whether a file is gzip, by its first two bytes, as in smoe_gunzip; and how many bytes to read at
+ * once: little memory for a small file. */
+static bool is_gzip(const char *path, size_t *block_size) {
     uint8_t magic[2] = {0};
+    struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    *block_size = READ_BLOCK;
+    if (fd >= 0 && !fstat(fd, &st))
+        while (*block_size > SMALL_BLOCK && (off_t)*block_size / 2 >= st.st_size) *block_size /= 2;
     if (fd >= 0) close(fd);
     return gzip;
+}
+
+static pthread_once_t made_utf8 = PTHREAD_ONCE_INIT;
+static locale_t utf8;
+
+static void make_utf8(void) {
+    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
 static void archive_close(opened *o) {
     if (o->archive) archive_read_free(o->archive);
     if (o->gzip) gzclose_r(o->gzip);
     free(o->block);
-    if (!o->utf8) return;
-    uselocale(o->before);
-    freelocale(o->utf8);
+    if (o->before) uselocale(o->before);
 }
 
 /* archive_close must be called after a failure too. */
 static int archive_open(opened *o, const char *path, smoe_err *err) {
-    *o = (opened){.archive = archive_read_new(),
-                  .utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)};
-    if (o->utf8) o->before = uselocale(o->utf8);
+    *o = (opened){.archive = archive_read_new()};
+    pthread_once(&made_utf8, make_utf8);
+    if (utf8) o->before = uselocale(utf8);
     if (!o->archive) return no_memory(err, path);
     archive_read_support_format_tar(o->archive);
-    if (!is_gzip(path)) {
+    if (!is_gzip(path, &o->block_size)) {
         archive_read_support_format_zip_seekable(o->archive);
-        if (archive_read_open_filename(o->archive, path, READ_BLOCK) == ARCHIVE_OK) return 0;
+        if (archive_read_open_filename(o->archive, path, o->block_size) == ARCHIVE_OK) return 0;
         return archive_failed(o, path, NULL, err);
     }
-    o->block = malloc(READ_BLOCK);
+    o->block = malloc(o->block_size);
     errno = 0;
     o->gzip = o->block ? gzopen(path, "rbe") : NULL;
     if (!o->gzip && errno) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    if (!o->gzip) return no_memory_for(err, path, READ_BLOCK);
+    if (!o->gzip) return no_memory_for(err, path, o->block_size);
     if (archive_read_open(o->archive, o, NULL, inflate_block, NULL) == ARCHIVE_OK) return 0;
     return archive_failed(o, path, NULL, err);
 }

@@ -19,11 +19,10 @@ int smoe_value_expected(char *problem, const char *expected, const char *text) {
 
 /* Whether the number is inside "[LOW, HIGH]"; round brackets mark bounds that are not included. */
 static bool inside(const char *range, double number) {
-    char open, shut;
-    double low, high;
-    if (sscanf(range, "%c%lf, %lf%c", &open, &low, &high, &shut) != 4) return false;
-    return (open == '(' ? number > low : number >= low) &&
-           (shut == ')' ? number < high : number <= high);
+    char *rest;
+    double low = strtod(range + 1, &rest), high = strtod(rest + 1, &rest); /* the comma between */
+    return (*range == '(' ? number > low : number >= low) &&
+           (*rest == ')' ? number < high : number <= high);
 }
 
 static int outside(const smoe_schema_entry *entry, const char *text, char *problem) {

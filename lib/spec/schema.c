@@ -2,8 +2,10 @@
  * key of a misspelt one. */
 #include "spec/profiles.h"
 #include "spec/schema.h"
+#include "base/digest.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <string.h>
 #include <strings.h>
 
@@ -88,10 +90,26 @@ const smoe_variant *smoe_variant_find(const char *name) {
     return NULL;
 }
 
+/* Entries + 1 by the digest of their keys; 0: free. More than twice as many as there are keys. */
+enum { PLACES = 1024 };
+static uint16_t place[PLACES];
+static pthread_once_t placed = PTHREAD_ONCE_INIT;
+
+/* The place of a key, or the free one where it would be. */
+static uint16_t *place_of(const char *key) {
+    size_t at = (size_t)smoe_digest_number(key, strlen(key)) % PLACES;
+    while (place[at] && strcmp(smoe_schema[place[at] - 1].key, key)) at = (at + 1) % PLACES;
+    return &place[at];
+}
+
+static void place_keys(void) {
+    _Static_assert(2 * SMOE_SCHEMA_COUNT < PLACES, "too few places");
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) *place_of(smoe_schema[i].key) = (uint16_t)(i + 1);
+}
+
 int smoe_schema_find(const char *key) {
-    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
-        if (!strcmp(smoe_schema[i].key, key)) return i;
-    return -1;
+    pthread_once(&placed, place_keys);
+    return (int)*place_of(key) - 1;
 }
 
 bool smoe_schema_within(int entry, const char *section) {
@@ -174,10 +192,25 @@ static bool same_letters(const char *a, const char *b) {
     return true;
 }
 
+/* A bit for each letter of a word; bytes that are the same but for multiples of 64 share one. */
+static uint64_t letters_of(const char *word) {
+    uint64_t letters = 0;
+    for (; *word; word++) letters |= UINT64_C(1) << ((unsigned char)*word % 64);
+    return letters;
+}
+
+/* At most the distance of two words: each slip removes one letter and adds one at most. */
+static size_t least_distance(const char *a, const char *b) {
+    uint64_t x = letters_of(a), y = letters_of(b);
+    int lost = __builtin_popcountll(x & ~y), added = __builtin_popcountll(y & ~x);
+    return (size_t)(lost > added ? lost : added);
+}
+
 size_t smoe_word_slips(const char *word, const char *candidate) {
     if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
     size_t length = strlen(word), other = strlen(candidate), most = length / 3 > 1 ? length / 3 : 1;
     if (length > other + most || other > length + most) return SIZE_MAX; /* the distance is more */
+    if (least_distance(word, candidate) > most) return SIZE_MAX;
     size_t distance = smoe_text_distance(word, candidate);
     if (distance == 2 && same_letters(word, candidate)) return distance;
     return distance > most || distance >= length ? SIZE_MAX : distance;
@@ -189,10 +222,13 @@ bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KE
     for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         /* Each part of a dotted key is a candidate: the last one the entry itself, the others
          * sections. */
-        const char *key = smoe_schema[i].key, *part = key;
+        const char *key = smoe_schema[i].key, *part = key,
+                   *before = i ? smoe_schema[i - 1].key : "";
         for (size_t length; *part; part += length + (part[length] == '.')) {
             char candidate[SMOE_KEY_SIZE];
             length = strcspn(part, ".");
+            size_t whole = (size_t)(part - key) + length;
+            if (part[length] && !strncmp(before, key, whole + 1)) continue; /* seen with that key */
             snprintf(candidate, sizeof candidate, "%.*s", (int)length, part);
             size_t slips = smoe_word_slips(word, candidate);
             size_t above =

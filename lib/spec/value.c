@@ -39,8 +39,10 @@ static int choose(const smoe_schema_entry *entry, const char *text, char *proble
     const char *nearest = NULL;
     size_t best = SIZE_MAX;
     snprintf(choices, sizeof choices, "%s", entry->range);
-    for (int i = 0; (word = strsep(&rest, "|")); i++) {
+    for (int i = 0; (word = strsep(&rest, "|")); i++)
         if (!strcmp(word, text)) return i;
+    snprintf(choices, sizeof choices, "%s", entry->range);
+    for (rest = choices; (word = strsep(&rest, "|"));) {
         size_t slips = smoe_word_slips(text, word);
         if (slips >= best) continue;
         best = slips;

@@ -6,6 +6,7 @@
  * comes first in the file is merged until none is left.
  */
 #include "text/tokenizer.h"
+#include "base/digest.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,15 +20,12 @@ enum {
     BYTES = 256,
     FIRST = 2 * BYTES,       /* id of the first merge */
     MERGES = 48894,          /* that CLIP uses of its longer file */
+    LETTERS = 0x144,         /* that stand for bytes */
     LINE = 512,              /* bytes of a line of the file */
     WORD = 512,              /* bytes of a word; a longer one is several */
     GROWN = 3 * SMOE_CAPTION /* room for a text with every byte replaced; lower case needs less */
 };
-
-typedef struct named {
-    char *text;
-    uint32_t id;
-} named;
+#define NONE UINT32_MAX
 
 typedef struct merge {
     uint32_t left, right, rank, id;
@@ -42,20 +40,24 @@ typedef struct bpe {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* A line: the texts of its two tokens, one behind the other, which together are that of the
+ * merge. */
+typedef struct line {
+    size_t at;             /* in reading.text */
+    uint16_t left, length; /* bytes of the first token, and of both */
+} line;
+
 /* What is needed while the file is read. */
 typedef struct reading {
     const char *path;
-    named *token; /* every token, sorted by text once all are there */
-    size_t tokens;
-    char (*line)[LINE]; /* of the merges */
-    size_t room;        /* for lines */
+    char *text;
+    size_t used, room; /* bytes of the text */
+    line *line;
+    size_t lines;                /* there is room for the next power of two */
+    uint32_t *table;             /* of merges by their text: numbers of lines, or NONE */
+    size_t mask;                 /* entries of the table - 1; a power of two - 1 */
+    uint32_t of_letter[LETTERS]; /* ids of the bytes for which letters stand */
 } reading;
-
-static int by_text(const void *a, const void *b) {
-    const named *x = a, *y = b;
-    int order = strcmp(x->text, y->text);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
 
 static int by_pair(const void *a, const void *b) {
     const merge *x = a, *y = b;
@@ -67,87 +69,75 @@ static int no_memory(const char *path, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for a tokenizer", path);
 }
 
-static int add_token(reading *r, const char *text, size_t length, smoe_err *err) {
-    char *own = strndup(text, length);
-    if (!own) return no_memory(r->path, err);
-    r->token[r->tokens] = (named){own, (uint32_t)r->tokens};
-    r->tokens++;
-    return 0;
-}
-
 static bool is_printed(uint32_t byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
 }
 
-/* The tokens of single bytes. A byte that is a printed character of Latin-1 stands for itself, the
- * others are the letters from U+0100 on; ids follow the letters, not the bytes. */
-static int add_bytes(bpe *t, reading *r, smoe_err *err) {
-    uint32_t letter[BYTES], id = 0, other = 0x100;
-    for (uint32_t b = 0; b < BYTES; b++)
-        if (is_printed(b)) {
-            t->of_byte[b] = id;
-            letter[id++] = b;
-        }
-    for (uint32_t b = 0; b < BYTES; b++)
-        if (!is_printed(b)) {
-            t->of_byte[b] = id;
-            letter[id++] = other++;
-        }
-    for (size_t end = 0; end < 2; end++)
-        for (size_t i = 0; i < BYTES; i++) {
-            char text[8 + sizeof "</w>"];
-            int length = u8_uctomb((uint8_t *)text, letter[i], 8);
-            if (end) memcpy(text + length, "</w>", 4);
-            if (add_token(r, text, (size_t)length + 4 * end, err)) return -1;
-        }
-    return 0;
+/* A byte that is a printed character of Latin-1 stands for itself, the others are the letters from
+ * U+0100 on; ids follow the letters, not the bytes. */
+static void number_bytes(bpe *t, reading *r) {
+    uint32_t id = 0, other = 0x100;
+    for (uint32_t letter = 0; letter < LETTERS; letter++) r->of_letter[letter] = NONE;
+    for (int printed = 1; printed >= 0; printed--)
+        for (uint32_t b = 0; b < BYTES; b++)
+            if (is_printed(b) == printed) {
+                t->of_byte[b] = id;
+                r->of_letter[printed ? b : other++] = id++;
+            }
 }
 
-/* The next line, without its end. */
-static int add_line(reading *r, size_t *count, const char *line, smoe_err *err) {
-    if (*count == r->room) {
-        size_t room = r->room ? 2 * r->room : 64;
-        char(*more)[LINE] = realloc(r->line, room * sizeof *more);
+static int add_line(reading *r, const char *text, size_t left, size_t right, smoe_err *err) {
+    size_t length = left + right;
+    if (r->room - r->used < length) {
+        size_t room = 2 * r->room + LINE;
+        char *more = realloc(r->text, room);
         if (!more) return no_memory(r->path, err);
-        r->line = more;
+        r->text = more;
         r->room = room;
     }
-    strcpy(r->line[(*count)++], line);
+    if (!(r->lines & (r->lines - 1))) { /* they fill a power of two */
+        line *more = realloc(r->line, (r->lines ? 2 * r->lines : 1) * sizeof *more);
+        if (!more) return no_memory(r->path, err);
+        r->line = more;
+    }
+    memcpy(r->text + r->used, text, left);
+    memcpy(r->text + r->used + left, text + left + 1, right);
+    r->line[r->lines++] = (line){r->used, (uint16_t)left, (uint16_t)length};
+    r->used += length;
     return 0;
 }
 
-/* The lines of the merges in r->line, and their number; the line ends are cut off. */
-static int read_lines(reading *r, size_t *count, smoe_err *err) {
-    char line[LINE];
+/* The lines of the merges. */
+static int read_lines(reading *r, smoe_err *err) {
+    char text[LINE];
     gzFile file = gzopen(r->path, "rb");
     if (!file)
         return smoe_fail(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: %s", r->path,
                          errno ? strerror(errno) : "out of memory");
     int status = -1, code = Z_OK;
-    *count = 0;
-    for (size_t number = 1; *count < MERGES && gzgets(file, line, sizeof line); number++) {
-        size_t length = strlen(line);
-        if (length == sizeof line - 1 && line[length - 1] != '\n') {
+    for (size_t number = 1; r->lines < MERGES && gzgets(file, text, sizeof text); number++) {
+        size_t length = strlen(text);
+        if (length == sizeof text - 1 && text[length - 1] != '\n') {
             smoe_fail(err, SMOE_DATA, "%s: line %zu: longer than %d bytes: not a file of merges",
                       r->path, number, LINE - 2);
             goto out;
         }
-        line[strcspn(line, "\r\n")] = '\0';
+        text[strcspn(text, "\r\n")] = '\0';
         if (number == 1) continue;
-        const char *gap = strchr(line, ' ');
-        if (!*line && gzeof(file)) break;
-        if (!gap || gap == line || !gap[1] || strchr(gap + 1, ' ')) {
+        const char *gap = strchr(text, ' ');
+        if (!*text && gzeof(file)) break;
+        if (!gap || gap == text || !gap[1] || strchr(gap + 1, ' ')) {
             smoe_fail(err, SMOE_DATA,
                       "%s: line %zu: two tokens with one blank between them were expected", r->path,
                       number);
             goto out;
         }
-        if (add_line(r, count, line, err)) goto out;
+        if (add_line(r, text, (size_t)(gap - text), strlen(gap + 1), err)) goto out;
     }
     const char *problem = gzerror(file, &code);
     if (code != Z_OK && code != Z_STREAM_END) {
         smoe_fail(err, SMOE_DATA, "%s: damaged: %s", r->path, problem);
-    } else if (!*count) {
+    } else if (!r->lines) {
         smoe_fail(err, SMOE_DATA, "%s: no merges in it", r->path);
     } else {
         status = 0;
@@ -157,35 +147,49 @@ out:
     return status;
 }
 
-/* The id of a token; if several have the same text, the last one, as in a Python dictionary.
- * UINT32_MAX if there is none. */
-static uint32_t id_of(const reading *r, const char *text, size_t length) {
-    size_t low = 0, high = r->tokens;
-    while (low < high) { /* the first that is greater */
-        size_t middle = low + (high - low) / 2;
-        const char *there = r->token[middle].text;
-        int order = strncmp(there, text, length);
-        if (order < 0 || (!order && !there[length]))
-            low = middle + 1;
-        else
-            high = middle;
+/* The entry of the table for a text: that of a merge with this text, or a free one. */
+static uint32_t *entry_of(const reading *r, const char *text, size_t length) {
+    size_t at = (size_t)smoe_digest_number(text, length) & r->mask;
+    for (;; at = (at + 1) & r->mask) {
+        const line *there = r->table[at] == NONE ? NULL : &r->line[r->table[at]];
+        if (!there || (there->length == length && !memcmp(r->text + there->at, text, length)))
+            return &r->table[at];
     }
-    const named *last = low ? &r->token[low - 1] : NULL;
-    bool found = last && !strncmp(last->text, text, length) && !last->text[length];
-    return found ? last->id : UINT32_MAX;
+}
+
+/* If several merges have the same text, the last one counts, as in a Python dictionary. */
+static int index_merges(reading *r, smoe_err *err) {
+    size_t entries = 1;
+    while (entries < 2 * r->lines) entries *= 2;
+    r->table = malloc(entries * sizeof *r->table);
+    if (!r->table) return no_memory(r->path, err);
+    r->mask = entries - 1;
+    for (size_t i = 0; i < entries; i++) r->table[i] = NONE;
+    for (size_t i = 0; i < r->lines; i++)
+        *entry_of(r, r->text + r->line[i].at, r->line[i].length) = (uint32_t)i;
+    return 0;
+}
+
+/* The id of a token: of the merge with this text, else of a byte; NONE if there is neither. */
+static uint32_t id_of(const reading *r, const char *text, size_t length) {
+    uint32_t merged = *entry_of(r, text, length);
+    if (merged != NONE) return FIRST + merged;
+    ucs4_t letter;
+    size_t bytes = (size_t)u8_mbtouc(&letter, (const uint8_t *)text, length);
+    bool end = length == bytes + 4 && !memcmp(text + bytes, "</w>", 4);
+    if ((length != bytes && !end) || letter >= LETTERS || r->of_letter[letter] == NONE) return NONE;
+    return r->of_letter[letter] + (end ? BYTES : 0);
 }
 
 static int resolve(bpe *t, const reading *r, smoe_err *err) {
     for (size_t i = 0; i < t->count; i++) {
-        const char *line = r->line[i], *gap = strchr(line, ' ');
-        char whole[LINE];
-        size_t left = (size_t)(gap - line), right = strlen(gap + 1);
-        snprintf(whole, sizeof whole, "%.*s%s", (int)left, line, gap + 1);
-        t->merges[i] = (merge){.left = id_of(r, line, left),
-                               .right = id_of(r, gap + 1, right),
+        const line *l = &r->line[i];
+        const char *text = r->text + l->at;
+        t->merges[i] = (merge){.left = id_of(r, text, l->left),
+                               .right = id_of(r, text + l->left, (size_t)l->length - l->left),
                                .rank = (uint32_t)i,
-                               .id = id_of(r, whole, left + right)};
-        if (t->merges[i].left == UINT32_MAX || t->merges[i].right == UINT32_MAX)
+                               .id = id_of(r, text, l->length)};
+        if (t->merges[i].left == NONE || t->merges[i].right == NONE)
             return smoe_fail(err, SMOE_DATA,
                              "%s: line %zu: a token that is no byte and no merge of the file",
                              r->path, i + 2);
@@ -201,22 +205,30 @@ static const merge *merge_of(const bpe *t, uint32_t left, uint32_t right) {
     return bsearch(&key, t->merges, t->count, sizeof key, by_pair);
 }
 
-/* Adds the ids of a word, until there is no room. */
+/* Adds the ids of a word, until there is no room. The merge of each part with the next one is kept,
+ * and looked up again only beside new parts. */
 static void encode_word(const bpe *t, smoe_token_list *ids, const uint8_t *word, size_t n) {
     uint32_t part[WORD];
-    for (size_t i = 0; i < n; i++) part[i] = t->of_byte[word[i]] + (i + 1 == n ? BYTES : 0);
-    while (n > 1) {
+    const merge *next[WORD]; /* NULL: there is none */
+    bool new[WORD];
+    for (size_t i = 0; i < n; i++) {
+        part[i] = t->of_byte[word[i]] + (i + 1 == n ? BYTES : 0);
+        next[i] = NULL;
+        new[i] = true;
+    }
+    for (;;) {
         const merge *first = NULL;
         for (size_t i = 0; i + 1 < n; i++) {
-            const merge *m = merge_of(t, part[i], part[i + 1]);
-            if (m && (!first || m->rank < first->rank)) first = m;
+            if (new[i] || new[i + 1]) next[i] = merge_of(t, part[i], part[i + 1]);
+            if (next[i] && (!first || next[i]->rank < first->rank)) first = next[i];
         }
         if (!first) break;
         size_t to = 0;
-        for (size_t i = 0; i < n; i++) {
-            bool both = i + 1 < n && part[i] == first->left && part[i + 1] == first->right;
-            part[to++] = both ? first->id : part[i];
-            i += both;
+        for (size_t i = 0; i < n; i++, to++) {
+            new[to] = i + 1 < n &&part[i] == first->left &&part[i + 1] == first->right;
+            part[to] = new[to] ? first->id : part[i];
+            next[to] = next[i];
+            i += new[to];
         }
         n = to;
     }
@@ -259,11 +271,12 @@ static ucs4_t entity(const char *text, size_t *length) {
         ucs4_t is;
     } names[] = {{"&amp;", '&'},  {"&lt;", '<'},    {"&gt;", '>'},
                  {"&quot;", '"'}, {"&apos;", '\''}, {"&nbsp;", 0xa0}};
+    if (*text != '&') return 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         *length = strlen(names[i].name);
         if (!strncmp(text, names[i].name, *length)) return names[i].is;
     }
-    if (text[0] != '&' || text[1] != '#') return 0;
+    if (text[1] != '#') return 0;
     bool hex = text[2] == 'x' || text[2] == 'X';
     const char *digits = text + 2 + hex;
     size_t n = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
@@ -337,23 +350,15 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
         no_memory(path, err);
         goto out;
     }
-    if (read_lines(&r, &t->count, err)) goto out;
-    r.token = calloc(FIRST + t->count, sizeof *r.token);
+    if (read_lines(&r, err)) goto out;
+    t->count = r.lines;
     t->merges = calloc(t->count, sizeof *t->merges);
-    if (!r.token || !t->merges) {
+    if (!t->merges) {
         no_memory(path, err);
         goto out;
     }
-    if (add_bytes(t, &r, err)) goto out;
-    for (size_t i = 0; i < t->count; i++) {
-        char whole[LINE];
-        size_t left = strcspn(r.line[i], " ");
-        int length =
-            snprintf(whole, sizeof whole, "%.*s%s", (int)left, r.line[i], r.line[i] + left + 1);
-        if (add_token(&r, whole, (size_t)length, err)) goto out;
-    }
-    qsort(r.token, r.tokens, sizeof *r.token, by_text);
-    if (resolve(t, &r, err)) goto out;
+    number_bytes(t, &r);
+    if (index_merges(&r, err) || resolve(t, &r, err)) goto out;
     t->base = (smoe_tokenizer){.type = &type,
                                .vocabulary = FIRST + t->count + 2,
                                .start = (uint32_t)(FIRST + t->count),
@@ -361,9 +366,9 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
     *tokenizer = &t->base;
     status = 0;
 out:
-    for (size_t i = 0; r.token && i < r.tokens; i++) free(r.token[i].text);
-    free(r.token);
+    free(r.text);
     free(r.line);
+    free(r.table);
     if (status && t) free(t->merges);
     if (status) free(t);
     return status;

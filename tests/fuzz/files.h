@@ -5,31 +5,42 @@
 
 #include "data/dataset.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Writes a file into the folder, which is created on first use. */
-static inline void fuzz_write(char folder[64], const char *name, const void *bytes, size_t size) {
-    char path[128];
-    if (!folder[0]) {
-        /* Files in memory, if the system has such a place: creating them is most of the work. */
-        snprintf(folder, 64, "%s/smoe-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
-        if (!mkdtemp(folder)) abort();
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(bytes, 1, size, file) != size || fclose(file)) abort();
+/* Kept until the process ends, since creating folders takes longer than many a parser. */
+static char fuzz_folder[64];
+
+static inline void fuzz_end(void) {
+    rmdir(fuzz_folder);
 }
 
-static inline void fuzz_remove(char folder[64], const char *name) {
+/* The folder, which is created on first use. */
+static inline const char *fuzz_place(void) {
+    if (fuzz_folder[0]) return fuzz_folder;
+    /* in memory, if the system has such a place */
+    snprintf(fuzz_folder, sizeof fuzz_folder, "%s/smoe-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(fuzz_folder) || atexit(fuzz_end)) abort();
+    return fuzz_folder;
+}
+
+/* Writes a file into the folder. */
+static inline void fuzz_write(const char *name, const void *bytes, size_t size) {
     char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", fuzz_place(), name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || close(fd)) abort();
+}
+
+static inline void fuzz_remove(const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", fuzz_folder, name);
     unlink(path);
-    rmdir(folder); /* together with the last file in it */
-    if (access(folder, F_OK)) folder[0] = 0;
 }
 
 /* The keys that lib/data reads; path is borrowed. */
@@ -45,32 +56,29 @@ static inline smoe_spec fuzz_data(smoe_source source, const char *path, size_t i
     return spec;
 }
 
-/* Opens train and test and reads every image of an accepted data set; a refusal must have a
- * message. */
-static inline void fuzz_read_all(smoe_source source, const char *path, size_t image_size,
-                                 size_t channels) {
+/* Opens a split and reads every image of an accepted data set; a refusal must have a message. */
+static inline void fuzz_read(smoe_source source, const char *path, const char *split,
+                             size_t image_size, size_t channels) {
     smoe_spec spec = fuzz_data(source, path, image_size, channels);
-    for (int test = 0; test < 2; test++) {
-        smoe_dataset *set;
-        smoe_err err = {0};
-        if (smoe_dataset_open(&set, &spec, test ? "test" : "train", &err)) {
-            if (!err.text[0] || err.code == SMOE_OK || set) __builtin_trap();
-            continue;
-        }
-        size_t n = channels * image_size * image_size;
-        real *pixels = malloc(n * sizeof *pixels);
-        real *target = malloc(smoe_dataset_classes(set) * sizeof *target);
-        for (size_t i = 0; pixels && target && i < smoe_dataset_images(set); i++) {
-            int64_t label;
-            if (smoe_dataset_image(set, i, true, pixels, target, &label, &err)) continue;
-            if (label < 0 || (size_t)label >= smoe_dataset_classes(set)) __builtin_trap();
-            for (size_t k = 0; k < n; k++)
-                if (!(pixels[k] >= -1 && pixels[k] <= 1)) __builtin_trap();
-        }
-        free(pixels);
-        free(target);
-        smoe_dataset_free(set);
+    smoe_dataset *set;
+    smoe_err err = {0};
+    if (smoe_dataset_open(&set, &spec, split, &err)) {
+        if (!err.text[0] || err.code == SMOE_OK || set) __builtin_trap();
+        return;
     }
+    size_t n = channels * image_size * image_size;
+    real *pixels = malloc(n * sizeof *pixels);
+    real *target = malloc(smoe_dataset_classes(set) * sizeof *target);
+    for (size_t i = 0; pixels && target && i < smoe_dataset_images(set); i++) {
+        int64_t label;
+        if (smoe_dataset_image(set, i, true, pixels, target, &label, &err)) continue;
+        if (label < 0 || (size_t)label >= smoe_dataset_classes(set)) __builtin_trap();
+        for (size_t k = 0; k < n; k++)
+            if (!(pixels[k] >= -1 && pixels[k] <= 1)) __builtin_trap();
+    }
+    free(pixels);
+    free(target);
+    smoe_dataset_free(set);
 }
 
 #endif

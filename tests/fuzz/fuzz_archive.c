@@ -3,16 +3,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *name = size > 1 && data[0] == 'P' && data[1] == 'K'     ? "a.zip"
                        : size > 1 && data[0] == 0x1f && data[1] == 0x8b ? "a.tar.gz"
                                                                         : "a.tar";
     char path[128];
-    fuzz_write(folder, name, data, size);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    fuzz_read_all(SMOE_SOURCE_FOLDER, path, 8, size % 2 ? 1 : 3);
-    fuzz_remove(folder, name);
+    fuzz_write(name, data, size);
+    snprintf(path, sizeof path, "%s/%s", fuzz_place(), name);
+    fuzz_read(SMOE_SOURCE_FOLDER, path, "train", 8, size % 2 ? 1 : 3);
+    fuzz_read(SMOE_SOURCE_FOLDER, path, "test", 8, size % 2 ? 1 : 3);
+    fuzz_remove(name);
     return 0;
 }

@@ -5,14 +5,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[128];
     smoe_labels *labels;
     smoe_err err;
-    fuzz_write(folder, "labels.csv", data, size);
-    snprintf(path, sizeof path, "%s/labels.csv", folder);
+    fuzz_write("labels.csv", data, size);
+    snprintf(path, sizeof path, "%s/labels.csv", fuzz_place());
     if (!smoe_labels_read(&labels, path, &err))
         for (uint32_t row = 1; row <= smoe_labels_rows(labels); row++) {
             size_t count;
@@ -21,6 +19,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 __builtin_trap();
         }
     smoe_labels_free(labels);
-    fuzz_remove(folder, "labels.csv");
+    fuzz_remove("labels.csv");
     return 0;
 }

@@ -5,11 +5,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
-
 static void clean(void) {
-    fuzz_remove(folder, "a.safetensors");
-    fuzz_remove(folder, "model.safetensors.index.json");
+    fuzz_remove("a.safetensors");
+    fuzz_remove("model.safetensors.index.json");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -20,11 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[128];
     smoe_safetensors *file;
     smoe_err err = {0};
-    if (!folder[0]) atexit(clean);
-    fuzz_write(folder, "model.safetensors.index.json", data, size);
-    snprintf(path, sizeof path, "%s/a.safetensors", folder);
+    if (!fuzz_folder[0] && (!fuzz_place() || atexit(clean))) abort();
+    fuzz_write("model.safetensors.index.json", data, size);
+    snprintf(path, sizeof path, "%s/a.safetensors", fuzz_place());
     if (access(path, F_OK) && smoe_safetensors_write(path, tensors, 2, NULL, 0, &err)) abort();
-    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", fuzz_place());
     if (smoe_shards_open(&file, path, &err)) {
         if (!err.text[0] || file) abort();
         return 0;
