@@ -12,7 +12,7 @@
 
 /* The end of the message about any other link. */
 #define SMOE_CHECKPOINTS_LINKS \
-    "a symbolic link; within a run only ckpt/latest and ckpt/best may be links"
+    "a symbolic link; within runs and sweeps only ckpt/latest and ckpt/best may be links"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 

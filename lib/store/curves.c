@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/records.h"
+#include "store/run_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -113,6 +114,7 @@ int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err
     *runs = NULL;
     *count = 0;
     bool alone = smoe_file_holds(dir, "metrics.jsonl");
+    if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
     int n = alone ? 1 : scandir(dir, &list, is_visible, alphasort);
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
     char **found = calloc((size_t)n + 1, sizeof *found);

@@ -33,6 +33,22 @@ int smoe_run_own(const char *dir, smoe_err *err) {
     return status;
 }
 
+int smoe_run_no_links(const char *folder, smoe_err *err) {
+    DIR *open = opendir(folder);
+    int status = 0;
+    if (!open) return 0;
+    for (struct dirent *entry; !status && (entry = readdir(open));) {
+        struct stat there;
+        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) continue;
+        if (!fstatat(dirfd(open), entry->d_name, &there, AT_SYMLINK_NOFOLLOW) &&
+            S_ISLNK(there.st_mode))
+            status =
+                smoe_fail(err, SMOE_DATA, "%s/%s: " SMOE_CHECKPOINTS_LINKS, folder, entry->d_name);
+    }
+    closedir(open);
+    return status;
+}
+
 /* ---- metrics.csv ----------------------------------------------------------------------------- */
 
 typedef struct sheet {

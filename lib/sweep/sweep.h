@@ -88,8 +88,8 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the manifest of DIR and looks at every trial. SMOE_USAGE: no sweep there; SMOE_DATA:
- * damaged.
- */
+ * damaged, or a symbolic link in the folder or in one of its own folders, which would lead out of
+ * the sweep. */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The manifest alone, without a look at the trials, which all count as open. */

@@ -4,6 +4,7 @@
  * reference or figure.
  */
 #include "base/file.h"
+#include "store/run_files.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
 #include "sweep/trial.h"
@@ -38,6 +39,33 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
     if (!status) status = smoe_file_remove(aside, err);
     free(path);
     free(aside);
+    return status;
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* Fails with SMOE_DATA for a link in the folder of a sweep, among its claims and outcomes, or in
+ * the checkpoint that it keeps. It would lead to files of others, which would be read or
+ * replaced. */
+static int own(const char *dir, smoe_err *err) {
+    static const char *const folders[] = {"", "/claims", "/claims/" SMOE_KEPT};
+    int status = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
+        char *folder = smoe_text_format("%s%s", dir, folders[i]);
+        status = folder ? smoe_run_no_links(folder, err) : no_memory(dir, err);
+        free(folder);
+    }
+    return status;
+}
+
+/* And of its trials. */
+static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
+    int status = 0;
+    for (size_t i = 0; i < sweep->trials && !sweep->run && !status; i++) {
+        char *dir = smoe_trial_dir(sweep, i);
+        status = dir ? smoe_run_own(dir, err) : no_memory(sweep->dir, err);
+        free(dir);
+    }
     return status;
 }
 
@@ -149,7 +177,8 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         no_memory(dir, err);
     } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
-    } else if (!smoe_file_make_folder(claims, err) && !claim_manifest(&claim, claims, err)) {
+    } else if (!own(dir, err) && !smoe_file_make_folder(claims, err) &&
+               !claim_manifest(&claim, claims, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
             status = begin(sweep, dir, claims, err);
         else /* another process may have been faster */
@@ -175,8 +204,9 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
                   "%s: no sweep there; SPEC.yaml and its overrides with -o %s start one", dir, dir);
     } else if (access(path, F_OK)) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
-    } else {
+    } else if (!own(dir, err)) {
         status = smoe_manifest_read(sweep, path, err);
+        if (!status) status = own_trials(sweep, err);
     }
     free(path);
     if (status) smoe_sweep_free(sweep);

@@ -106,6 +106,25 @@ done
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
 status 0 smoe verify grid >out
 grep -q '^ok   grid: the ledger of 2 cells, unchanged$' out || fail "$(cat out)"
+# Links below a sweep are followed by none of its readers and writers: folders of cells, what is in them, outcomes, tables, figures.
+cell=$(cd grid && ls -d 000-*)
+for name in $cell claims cells.jsonl claims/$cell.json results.csv sweep.svg sweep.gp differences.csv $cell/metrics.jsonl $cell/outcomes.npy $cell/ckpt; do
+    cp -r grid linked && if [ -e linked/$name ]; then mv linked/$name theirs; else echo mine >theirs; fi
+    cp -r theirs before && ln -s "$PWD/theirs" linked/$name
+    for command in "sweep --resume linked" "sweep --status linked" "sweep linked --pack p.tar.gz" "sweep linked --power" "verify linked" \
+        "sweep tiny.yaml train.steps=4 model.moe.experts=2,4,8 --extend -o linked" "sweep tiny.yaml train.steps=4 model.moe.experts=2,4 --force -o linked"; do
+        status 3 smoe $command -q >out 2>&1
+        grep -q "linked/$name: a symbolic link" out || fail "$command followed $name: $(cat out)"
+    done
+    case $name in */*) ;; *) status 3 smoe watch --once linked >out 2>&1 && grep -q "linked/$name: a symbolic link" out || fail "watch followed $name: $(cat out)" ;; esac
+    diff -r theirs before || fail "$name was changed through a link"
+    rm -r linked theirs before
+done
+# Nor is a claim of the folder that a new sweep is to get.
+mkdir new theirs && ln -s ../theirs new/claims
+status 3 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o new >out 2>&1
+grep -q 'new/claims: a symbolic link' out && [ -z "$(ls theirs)" ] || fail "a sweep began through a link: $(cat out)"
+rm -r new theirs
 rm grid/summary.csv
 status 0 smoe verify --repair grid >out
 [ -s grid/summary.csv ] || fail "no table: $(cat out)"
