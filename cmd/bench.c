@@ -418,6 +418,7 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     smoe_spec *spec = &loaded.spec;
     bool model = smoe_run_is_model(options->arg[0]);
     loaded.trains = true;
+    if (smoe_options_check(options, model ? "model" : "spec-file", err)) return -1;
     int status = model ? smoe_load_spec(&loaded, options->arg[0], options, err)
                        : smoe_cmd_spec(spec, options->arg[0], options, err);
     if (!status)

@@ -1,6 +1,7 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
 #include "data/dataset.h"
+#include "draw/gnuplot.h"
 #include "spec/sources.h"
 #include "store/run.h"
 #include "base/file.h"
@@ -213,6 +214,14 @@ int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
                      "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or "
                      "82mm",
                      text);
+}
+
+void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const char *scripts) {
+    if (smoe_gnuplot_hung())
+        smoe_cmd_print(stderr, "gnuplot did not end in %d seconds and was killed; %s/%s\n",
+                       SMOE_GNUPLOT_MOST, folder, scripts);
+    else if (!options->quiet)
+        smoe_cmd_print(stderr, "gnuplot is not installed, or failed; %s/%s\n", folder, scripts);
 }
 
 void smoe_cmd_put_quoted(FILE *out, const char *text) {

@@ -78,6 +78,10 @@ void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *estimate);
 /* --figure-width in inches; 0: none is given. */
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Prints that gnuplot did not draw, and where the scripts are: FOLDER/SCRIPTS. With --quiet only if
+ * it hung and had to be killed: that is a failure, while a machine without gnuplot is none. */
+void smoe_cmd_undrawn(const smoe_options *options, const char *folder, const char *scripts);
+
 /* Text in single quotes for a shell. */
 void smoe_cmd_put_quoted(FILE *out, const char *text);
 

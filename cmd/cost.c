@@ -144,16 +144,10 @@ static int positive(double *number, const char *name, const char *text, double p
 
 static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
                        const smoe_options *options, smoe_err *err) {
-    const char *alone = options->link      ? "link"
-                        : options->latency ? "latency"
-                        : options->gflops  ? "gflops"
-                                           : NULL;
     double rate, latency, gflops;
     size_t classes;
     if (smoe_cmd_classes(spec, 0, false, &classes, err)) return -1;
     *s = (shares){.count = 0};
-    if (!options->processes && alone)
-        return smoe_fail(err, SMOE_USAGE, "--%s needs --processes", alone);
     if (positive(&rate, "link", options->link, 1, err) ||
         positive(&latency, "latency", options->latency, 10, err) ||
         positive(&gflops, "gflops", options->gflops, 100, err))
@@ -297,8 +291,6 @@ static int compare(const smoe_options *options, smoe_err *err) {
 int cmd_cost(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     smoe_cost cost = {0};
-    if (options->args > 1 && options->print_config)
-        return smoe_fail(err, SMOE_USAGE, "--print-config takes one spec");
     if (options->args > 1) return compare(options, err);
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     if (!status && options->print_config) {

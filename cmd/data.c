@@ -415,11 +415,8 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     }
     if (smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err)) return -1;
     fflush(stdout);
-    if (!options->quiet && !drawn)
-        smoe_cmd_print(stderr,
-                       "gnuplot is not installed, or failed; %s/contact.gp is the script of the "
-                       "sheet with names\n",
-                       options->out);
+    if (!drawn)
+        smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
     smoe_heading_files(options, options->out, files, sizeof files / sizeof *files, NULL);
     return 0;
 }

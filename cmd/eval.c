@@ -123,11 +123,8 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
     if (classes > SMOE_CONFUSION_WHOLE) return 0;
     int status = smoe_figure_plot(&plot, &entry, frame, 1, err);
     if (!status) status = smoe_plot_draw(&plot, options->out, &screen, &drawn, err);
-    if (!status && !drawn && !options->quiet)
-        smoe_cmd_print(
-            stderr,
-            "gnuplot is not installed, or failed; %s/confusion.gp is the script of the figure\n",
-            options->out);
+    if (!status && !drawn)
+        smoe_cmd_undrawn(options, options->out, "confusion.gp is the script of the figure");
     smoe_plot_free(&plot);
     return status;
 }

@@ -241,16 +241,6 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
                            smoe_err *err) {
     double inches;
     if (smoe_cmd_width(options, &inches, err)) return -1;
-    if (options->figure_width && !options->out)
-        return smoe_fail(err, SMOE_USAGE, "--figure-width needs -o: without it no figure is drawn");
-    if (options->slots && !options->out)
-        return smoe_fail(err, SMOE_USAGE, "--slots needs -o: without it no overlay is drawn");
-    if (options->images && !options->out && !options->dump_routing)
-        return smoe_fail(err, SMOE_USAGE, "--images needs -o or --dump-routing");
-    if (runs > 1 && options->dump_routing)
-        return smoe_fail(err, SMOE_USAGE, "--dump-routing takes one run");
-    if (runs > 1 && options->print_config)
-        return smoe_fail(err, SMOE_USAGE, "--print-config takes one run");
     for (size_t i = 0; i < runs; i++) {
         if (!x[i].loaded.spec.model.moe.layer_count)
             return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x[i].loaded.path);

@@ -42,10 +42,8 @@ int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample
     if (!status) status = draw_overlays(samples, count, units, &size, &sheets, options, err);
     if (!status)
         status = smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err);
-    if (!status && (drawn < scripts || !sheets) && !options->quiet)
-        smoe_cmd_print(
-            stderr, "gnuplot is not installed, or failed; %s/*.gp are the scripts of the figures\n",
-            options->out);
+    if (!status && (drawn < scripts || !sheets))
+        smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");
     char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);
     if (!status)
         status = path ? smoe_report_write(&report, path, err)

@@ -42,8 +42,6 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (status) goto out;
     if (options->spec)
         status = smoe_cmd_text(&file, options->spec, options, err);
-    else if (options->profile)
-        status = smoe_fail(err, SMOE_USAGE, "--profile needs --spec; %s has its own spec", l->path);
     else if (!carried.text)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s has no spec; describe the model with --spec SPEC.yaml", l->path);

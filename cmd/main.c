@@ -156,6 +156,9 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         if (!status) status = check_environment(err);
         if (!status) status = check_arguments(&options, command, err);
         if (!status) status = check_which(&options, err);
+        if (!status)
+            status = smoe_options_check(&options, options.args > 1 ? "several" : NULL, err);
+        if (!status) status = smoe_options_check_keys(&options, err);
         if (!status) status = runs[command - smoe_commands](&options, err);
     }
     smoe_options_free(&options);

@@ -28,7 +28,7 @@ const smoe_command smoe_commands[] = {
 const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 
 /* NAMES: bytes of a list of commands or choices */
-enum { OPTIONS = sizeof smoe_option_table / sizeof *smoe_option_table, CODE = 256, NAMES = 128 };
+enum { OPTIONS = SMOE_OPTIONS, CODE = 256, NAMES = 128 };
 
 /* What other programs call a command, or what one may expect to be one. */
 static const struct {
@@ -260,7 +260,7 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
                        smoe_err *err) {
     struct option longs[OPTIONS + 1];
     char shorts[2 * OPTIONS + 2];
-    *options = (smoe_options){0};
+    *options = (smoe_options){.command = command};
     for (size_t i = 0; i < OPTIONS; i++)
         if (smoe_option_table[i].preset &&
             set(options, &smoe_option_table[i], smoe_option_table[i].preset, err))
@@ -270,7 +270,9 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
     optind = 0; /* glibc: start afresh */
     for (int code; (code = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
         if (code == '?' || code == ':') return refused(command, code, argc, argv, err);
-        if (set(options, entry_of(code), optarg, err)) return hint(command, err);
+        const smoe_option *entry = entry_of(code);
+        if (set(options, entry, optarg, err)) return hint(command, err);
+        options->given[entry - smoe_option_table] = true;
     }
     return sort_arguments(options, argc - optind, argv + optind, err);
 }

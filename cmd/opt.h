@@ -10,6 +10,16 @@
 
 #include <stdio.h>
 
+/* The number of entries of options.def. */
+enum {
+#define OPTION(kind, field, ...) SMOE_OPTION_##field,
+#include "options.def"
+#undef OPTION
+    SMOE_OPTIONS
+};
+
+struct smoe_command;
+
 typedef struct smoe_options {
 #define SMOE_FIELD_FLAG(field) bool field;
 #define SMOE_FIELD_TEXT(field) const char *field;
@@ -20,7 +30,9 @@ typedef struct smoe_options {
 #undef SMOE_FIELD_FLAG
 #undef SMOE_FIELD_TEXT
 #undef SMOE_FIELD_COUNT
-    char **override; /* the key=value arguments, in order; pointers into argv */
+    bool given[SMOE_OPTIONS];           /* on the command line, by the entry's number */
+    const struct smoe_command *command; /* NULL: `smoe` itself */
+    char **override;                    /* the key=value arguments, in order; pointers into argv */
     size_t overrides;
     char **arg; /* the other arguments */
     size_t args;
@@ -73,6 +85,37 @@ const char *smoe_option_argument(const smoe_option *option, char *buf, size_t si
 int smoe_options_parse(smoe_options *options, const smoe_command *command, int argc, char **argv,
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_options_free(smoe_options *options);
+
+/* An entry of rules.def, which explains its members. */
+typedef struct smoe_option_rule {
+    const char *commands, *options;
+    enum { SMOE_RULE_ALWAYS, SMOE_RULE_NEEDS, SMOE_RULE_NOT } relation;
+    const char *others, *why;
+} smoe_option_rule;
+enum { SMOE_RULE_WORD = 64 }; /* room for a word of `others` */
+
+extern const smoe_option_rule smoe_option_rules[];
+extern const size_t smoe_option_rule_count;
+
+/* Whether the rule names the option of this command on its left side. */
+bool smoe_option_rule_concerns(const smoe_option_rule *rule, const smoe_command *command,
+                               const smoe_option *option);
+
+/* An entry of rules.def for keys. */
+typedef struct smoe_key_rule {
+    const char *command, *keys, *why;
+} smoe_key_rule;
+
+extern const smoe_key_rule smoe_key_rules[];
+extern const size_t smoe_key_rule_count;
+
+/* Refuses a key=value that has no effect in the command: SMOE_USAGE naming it. */
+int smoe_options_check_keys(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Refuses an option that was given and has no effect: SMOE_USAGE naming it. `state` is what the
+ * command found out about its arguments, one of the states of rules.c, or NULL. */
+int smoe_options_check(const smoe_options *options, const char *state,
+                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* The help of a command, or of `smoe` where it is NULL. */
 void smoe_options_help(const smoe_command *command, FILE *out);

@@ -39,15 +39,6 @@ typedef struct train_job {
 /* SPEC, RUN with --resume, or with --resume and -o no argument at all. */
 static int choose_spec(train_job *job, const smoe_options *options, smoe_err *err) {
     const char *arg = options->args ? options->arg[0] : options->out;
-    if (options->resume && (options->force || options->init))
-        return smoe_fail(err, SMOE_USAGE, "--resume and --%s cannot be used together",
-                         options->force ? "force" : "init");
-    if (options->upcycle && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
-    if (options->upcycle_noise && !options->upcycle)
-        return smoe_fail(err, SMOE_USAGE, "--upcycle-noise needs --upcycle");
-    if (options->moments && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");

@@ -78,10 +78,8 @@ bool smoe_trials_is_run(const char *arg) {
 static int draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
-    if (!drawn && !options->quiet)
-        smoe_cmd_print(
-            stderr, "gnuplot is not installed, or failed; %s/*.gp are the scripts of the figures\n",
-            results->sweep->dir);
+    if (!drawn)
+        smoe_cmd_undrawn(options, results->sweep->dir, "*.gp are the scripts of the figures");
     return 0;
 }
 
@@ -104,44 +102,6 @@ static const char *reader(const smoe_options *options) {
     return options->pack ? "pack" : options->power ? "power" : NULL;
 }
 
-/* Options that exclude or need each other. */
-static int check_options(const smoe_options *options, smoe_err *err) {
-    if (options->force && (options->resume || options->status))
-        return smoe_fail(err, SMOE_USAGE, "--force starts again and cannot be used with --%s",
-                         options->resume ? "resume" : "status");
-    if (options->extend && (options->force || options->resume || options->status))
-        return smoe_fail(err, SMOE_USAGE, "--extend cannot be used with --%s",
-                         options->force    ? "force"
-                         : options->resume ? "resume"
-                                           : "status");
-    if (options->retry_failed && !options->resume)
-        return smoe_fail(err, SMOE_USAGE, "--retry-failed needs --resume");
-    if (options->status && (options->reference || options->equivalence) && options->json)
-        return smoe_fail(err, SMOE_USAGE,
-                         "--status --json has no differences; --resume --json has them");
-    if (options->slurm && (options->status || options->pack || options->power || options->dry_run))
-        return smoe_fail(err, SMOE_USAGE, "--slurm cannot be used with --%s",
-                         options->status  ? "status"
-                         : options->pack  ? "pack"
-                         : options->power ? "power"
-                                          : "dry-run");
-    const char *reads = reader(options);
-    if (reads && (options->force || options->extend || options->resume || options->status ||
-                  options->dry_run || (options->pack && options->power)))
-        return smoe_fail(err, SMOE_USAGE, "--%s cannot be used with --%s", reads,
-                         options->force     ? "force"
-                         : options->extend  ? "extend"
-                         : options->resume  ? "resume"
-                         : options->status  ? "status"
-                         : options->dry_run ? "dry-run"
-                                            : "power");
-    if (options->upcycle && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
-    if (options->moments && !options->init)
-        return smoe_fail(err, SMOE_USAGE, "--moments needs --init, the run to start from");
-    return 0;
-}
-
 /* Options for a folder that has a sweep, or for a spec. */
 static int check_place(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (options->extend && folder)
@@ -155,21 +115,11 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
-    if (folder && options->profile)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "--profile %s: the cells of the sweep in %s are fixed; a profile cannot change them",
-            options->profile, arg);
-    if (folder && options->init)
-        return smoe_fail(err, SMOE_USAGE,
-                         "--init %s: the cells of the sweep in %s are fixed, and so is what they "
-                         "start from",
-                         options->init, arg);
-    if (folder && (options->overrides || options->seeds))
+    if (folder && options->overrides)
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
                          "values, --extend and -o %s adds cells",
-                         options->overrides ? options->override[0] : options->seeds, arg);
+                         options->override[0], arg);
     if (folder && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
                          options->out);
@@ -179,7 +129,8 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
 static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
-    return check_options(options, err) || check_place(options, arg, folder, err) ? -1 : 0;
+    if (smoe_options_check(options, folder ? "folder" : NULL, err)) return -1;
+    return check_place(options, arg, folder, err);
 }
 
 /* The cells, figure and reference on the command line take precedence over the spec and the manifest;

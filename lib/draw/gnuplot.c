@@ -25,17 +25,20 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
 /* A gnuplot that had to be killed would hang at the next figure too: it is not started again. */
 static atomic_bool hangs;
 
+bool smoe_gnuplot_hung(void) {
+    return atomic_load(&hangs);
+}
+
 /* The status of a child, which is killed if it takes far longer than any figure needs. */
 static int wait_for(pid_t child) {
     const struct timespec moment = {.tv_nsec = 5000000};
-    const double most = 60; /* seconds */
     double start = smoe_now();
     int status = -1;
     for (;;) {
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child) return status;
         if (ended < 0 && errno != EINTR) return -1;
-        if (smoe_now() - start > most) break;
+        if (smoe_now() - start > SMOE_GNUPLOT_MOST) break;
         nanosleep(&moment, NULL);
     }
     kill(child, SIGKILL);

@@ -11,6 +11,11 @@
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool pdf, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether gnuplot did not end in SMOE_GNUPLOT_MOST seconds and was killed. Then no further figure
+ * is drawn. */
+enum { SMOE_GNUPLOT_MOST = 60 };
+bool smoe_gnuplot_hung(void);
+
 /* Removes the script NAME and its pictures. */
 int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -77,5 +77,14 @@ refused() {
 }
 refused "no 8: blocks.1 of run has the slots 0 to 7" run -o refused --slots 0,8
 refused "no 4: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" -o refused --slots 4
-refused "'1,x' is not a list of slot numbers" run --slots 1,x
-refused "1 is given twice" run --slots 1,1
+refused "'1,x' is not a list of slot numbers" run -o refused --slots 1,x
+refused "1 is given twice" run -o refused --slots 1,1
+# A gnuplot that hangs is killed after a minute, which a clock makes short here; this failure is told also with -q. Without
+# gnuplot, -q says nothing.
+(PATH=$PWD/bin status 0 smoe inspect run -q -o two --force >/dev/null 2>err) && [ ! -s err ] || fail "-q without gnuplot: $(cat err)"
+if command -v "${CC:-cc}" >/dev/null; then
+    mkdir hung && printf '#!/bin/sh\nexec sleep 100\n' >hung/gnuplot && chmod +x hung/gnuplot
+    "${CC:-cc}" -std=c11 -D_GNU_SOURCE= -fPIC -shared -o faults.so "$ROOT/tests/faults/faults.c" -ldl || fail "no library"
+    (PATH=$PWD/hung:$PATH LD_PRELOAD=$PWD/faults.so FAULT_CLOCK=1000 status 0 smoe inspect run -q -o two --force >/dev/null 2>err)
+    [ "$(cat err)" = "gnuplot did not end in 60 seconds and was killed; two/*.gp are the scripts of the figures" ] || fail "$(cat err)"
+fi

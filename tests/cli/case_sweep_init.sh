@@ -43,7 +43,7 @@ rm -rf "$cell/ckpt" "$cell/outcomes.npy" fine/claims/000*
 status 0 smoe sweep --resume fine -q >/dev/null
 same "$cell" "hand-$(basename "$cell")"
 status 2 smoe sweep --resume fine --init pre 2>err
-grep -q 'the cells of the sweep in fine are fixed' err || fail "$(cat err)"
+grep -q -- '--init cannot be used with the folder of a sweep: its cells are fixed' err || fail "$(cat err)"
 status 2 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 train.optimizer.lr=1e-3,1e-2 --resume -o fine 2>err
 grep -q 'its cells start from .*/pre' err || fail "$(cat err)"
 

@@ -109,6 +109,140 @@ static void test_table_is_sound(void **state) {
     }
 }
 
+/* ---- rules.def ------------------------------------------------------------------------------- */
+
+/* A command line with an option and the options among "status+json"; *state is the state among
+ * them. False if the command takes one of the options not at all. */
+static bool line_of(char *line, size_t size, const smoe_command *command, const char *option,
+                    const char *words, const char **state) {
+    char list[SMOE_RULE_WORD], *rest = list, *word;
+    snprintf(line, size, "spec.yaml");
+    snprintf(list, sizeof list, "%s%s%s", option, *words ? "+" : "", words);
+    *state = NULL;
+    while ((word = strsep(&rest, "+"))) {
+        const smoe_option *entry = NULL;
+        for (size_t i = 0; i < smoe_option_count; i++)
+            if (!strcmp(smoe_option_table[i].name, word)) entry = &smoe_option_table[i];
+        if (!entry) *state = strstr(words, word); /* the last word of the text */
+        if (!entry) continue;
+        if (!smoe_option_applies(entry, command)) return false;
+        size_t used = strlen(line);
+        const char *value = *entry->choices                ? entry->choices[0]
+                            : entry->kind == SMOE_OPT_FLAG ? ""
+                                                           : "1";
+        snprintf(line + used, size - used, " --%s%s%s", word, *value ? "=" : "", value);
+    }
+    return true;
+}
+
+/* The answer to such a command line, as a message; "" when it is accepted. */
+static void answer(char *text, size_t size, const smoe_command *command, const char *option,
+                   const char *words) {
+    char line[200];
+    const char *state;
+    smoe_options options;
+    smoe_err err;
+    if (!line_of(line, sizeof line, command, option, words, &state))
+        fail_msg("rules.def: smoe %s does not take --%s or %s", command->name, option, words);
+    if (parse(&options, command->name, line, &err)) fail_msg("%s: %s", line, err.text);
+    int status = smoe_options_check(&options, state, &err);
+    assert_int_equal(status, err.code == SMOE_USAGE ? -1 : 0);
+    snprintf(text, size, "%s", status ? err.text : "");
+    smoe_options_free(&options);
+}
+
+/* One option of a rule for one command: refused, or accepted, with each of the others. */
+static void check_rule(const smoe_option_rule *rule, const smoe_command *command,
+                       const char *option) {
+    char refused[80], text[sizeof((smoe_err *)0)->text], others[200], *rest = others, *words;
+    bool needs = rule->relation == SMOE_RULE_NEEDS;
+    snprintf(refused, sizeof refused, "--%s %s", option,
+             needs ? "needs --" : "cannot be used with ");
+    answer(text, sizeof text, command, option, "");
+    bool never = !strcmp(rule->others, "any"), open = strstr(rule->others, "spec-file");
+    assert_int_equal(!strncmp(text, refused, strlen(refused)), (needs && !open) || never);
+    snprintf(others, sizeof others, "%s", rule->others);
+    while ((words = strsep(&rest, " "))) {
+        answer(text, sizeof text, command, option, words);
+        /* Another rule of the same option may come first; it names the option too. */
+        size_t length = needs ? strlen(refused) : strlen(option) + 3;
+        if (!strncmp(text, refused, length) == needs)
+            fail_msg("smoe %s --%s with %s: \"%s\"", command->name, option, words, text);
+    }
+}
+
+/* Every rule is kept for each of its commands, and each option of a command has a rule. */
+static void test_rules(void **state) {
+    (void)state;
+    for (size_t c = 0; c < smoe_command_count; c++)
+        for (size_t i = 0; i < smoe_option_count; i++) {
+            const smoe_option *option = &smoe_option_table[i];
+            size_t rules = 0;
+            if (!smoe_option_applies(option, &smoe_commands[c])) continue;
+            for (size_t r = 0; r < smoe_option_rule_count; r++) {
+                const smoe_option_rule *rule = &smoe_option_rules[r];
+                if (!smoe_option_rule_concerns(rule, &smoe_commands[c], option)) continue;
+                rules++;
+                if (rule->relation != SMOE_RULE_ALWAYS)
+                    check_rule(rule, &smoe_commands[c], option->name);
+            }
+            if (!rules)
+                fail_msg("rules.def: no rule for smoe %s --%s", smoe_commands[c].name,
+                         option->name);
+        }
+}
+
+/* Names that no command or option has would never be refused. */
+static void test_rules_name_known(void **state) {
+    (void)state;
+    for (size_t r = 0; r < smoe_option_rule_count; r++) {
+        char list[400], *rest = list, *word;
+        snprintf(list, sizeof list, "%s", smoe_option_rules[r].commands);
+        while (strcmp(list, "*") && (word = strsep(&rest, " ")))
+            if (!smoe_command_find(word, NULL)) fail_msg("rules.def: no command %s", word);
+        snprintf(list, sizeof list, "%s", smoe_option_rules[r].options);
+        for (rest = list; (word = strsep(&rest, " "));) {
+            size_t users = 0;
+            for (size_t i = 0; i < smoe_option_count; i++)
+                for (size_t c = 0; c < smoe_command_count; c++)
+                    users += !strcmp(smoe_option_table[i].name, word) &&
+                             smoe_option_rule_concerns(&smoe_option_rules[r], &smoe_commands[c],
+                                                       &smoe_option_table[i]) &&
+                             smoe_option_applies(&smoe_option_table[i], &smoe_commands[c]);
+            if (!users) fail_msg("rules.def: no command of its rule takes --%s", word);
+        }
+    }
+}
+
+/* Keys of rules.def exist, and each of them is refused by its command, and by no other one. */
+static void test_rules_of_keys(void **state) {
+    (void)state;
+    for (size_t r = 0; r < smoe_key_rule_count; r++) {
+        const smoe_key_rule *rule = &smoe_key_rules[r];
+        char list[600], *rest = list, *key;
+        snprintf(list, sizeof list, "%s", rule->keys);
+        while ((key = strsep(&rest, " "))) {
+            char words[100];
+            smoe_options options;
+            smoe_err err;
+            if (smoe_spec_check_key(key, &err)) fail_msg("rules.def: %s", err.text);
+            snprintf(words, sizeof words, "spec.yaml %s=1", key);
+            assert_int_equal(parse(&options, rule->command, words, &err), 0);
+            assert_int_equal(smoe_options_check_keys(&options, &err), -1);
+            assert_int_equal(err.code, SMOE_USAGE);
+            assert_non_null(strstr(err.text, key));
+            smoe_options_free(&options);
+            assert_int_equal(parse(&options, "train", words, &err), 0);
+            assert_int_equal(smoe_options_check_keys(&options, &err), 0);
+            smoe_options_free(&options);
+            snprintf(words, sizeof words, "spec.yaml %s_of_another_name=1", key);
+            assert_int_equal(parse(&options, rule->command, words, &err), 0);
+            assert_int_equal(smoe_options_check_keys(&options, &err), 0);
+            smoe_options_free(&options);
+        }
+    }
+}
+
 static void fill(smoe_table *table) {
     static const char *const cells[] = {"layer", "value", "norm", "1.5", "attention", "20"};
     for (size_t i = 0; i < 6; i++) smoe_table_add(table, "%s", cells[i]);
@@ -158,9 +292,15 @@ static void test_times(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_order),        cmocka_unit_test(test_what_is_an_override),
-        cmocka_unit_test(test_defaults_are_set), cmocka_unit_test(test_table_is_sound),
-        cmocka_unit_test(test_table_aligns),     cmocka_unit_test(test_times),
+        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_what_is_an_override),
+        cmocka_unit_test(test_defaults_are_set),
+        cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_name_known),
+        cmocka_unit_test(test_rules_of_keys),
+        cmocka_unit_test(test_table_aligns),
+        cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
