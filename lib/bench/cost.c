@@ -94,7 +94,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     smoe_params *params = smoe_model_params(model);
     smoe_model_divide(model, comm, spec->train.experts_over, G / R);
     const smoe_share *divided = smoe_model_share(model);
-    params->passes = smoe_step_passes(&spec->train, comm, divided);
+    params->passes = smoe_optim_factors(&spec->train) ? G : 0;
     double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     double average = spec->train.ema > 0 ? (double)params->total : 0;
     double trained = (double)smoe_params_trained(params), experts = 0, stored = 0;

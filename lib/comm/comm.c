@@ -138,10 +138,20 @@ static void add(real *x, const real *y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
+/* The elements of `part` in units first .. end. */
+static smoe_stretch clip(smoe_stretch part, size_t first, size_t end, size_t unit) {
+    if (part.first < first * unit) part.first = first * unit;
+    if (part.end > end * unit) part.end = end * unit;
+    if (part.end < part.first) part.end = part.first;
+    return part;
+}
+
 /* Sends the part that the other process keeps, and adds the part that it sends, block by block. */
-static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t unit, real *block) {
-    size_t keep = least(h->first * unit, size), keep_end = least(h->end * unit, size);
-    size_t away = least(h->away_first * unit, size), away_end = least(h->away_end * unit, size);
+static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_stretch part,
+                     real *block) {
+    smoe_stretch stays = clip(part, h->first, h->end, unit);
+    smoe_stretch goes = clip(part, h->away_first, h->away_end, unit);
+    size_t keep = stays.first, keep_end = stays.end, away = goes.first, away_end = goes.end;
     while (keep < keep_end || away < away_end) {
         size_t in = least(keep_end - keep, SMOE_COMM_BLOCK);
         size_t out = least(away_end - away, SMOE_COMM_BLOCK);
@@ -153,12 +163,13 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t u
     }
 }
 
-void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, real *block) {
-    assert(is_power(c->size));
+void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe_stretch part,
+                           real *block) {
+    assert(is_power(c->size) && part.end <= size);
     size_t first = 0, end = (size + unit - 1) / unit;
     for (int bit = 1; bit < c->size; bit *= 2) {
         half h = halve(c, bit, first, end);
-        sum_half(c, x, &h, size, unit, block);
+        sum_half(c, x, &h, unit, part, block);
         first = h.first;
         end = h.end;
     }
@@ -287,11 +298,13 @@ static void expect(smoe_sent *sent, uint64_t bytes, uint64_t messages) {
     sent->messages += messages;
 }
 
-void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, smoe_sent *sent) {
+void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, smoe_stretch part,
+                                  smoe_sent *sent) {
     size_t first = 0, end = (size + unit - 1) / unit;
     for (int bit = 1; bit < c->size; bit *= 2) {
         half h = halve(c, bit, first, end);
-        size_t n = least(h.away_end * unit, size) - least(h.away_first * unit, size);
+        smoe_stretch goes = clip(part, h.away_first, h.away_end, unit);
+        size_t n = goes.end - goes.first;
         expect(sent, n * sizeof(real), (n + SMOE_COMM_BLOCK - 1) / SMOE_COMM_BLOCK);
         first = h.first;
         end = h.end;

@@ -96,11 +96,16 @@ void smoe_comm_join(smoe_comm *comm, void *x, size_t bytes);
 /* The part of n units that belongs to this process: [*first, *end). */
 void smoe_comm_range(const smoe_comm *comm, size_t n, size_t *first, size_t *end);
 
-/* x [size] in units of `unit` elements, the last one shorter: of the units of its range each
- * process gets the sum in the tree; the rest of x is left as rubbish. `block` [SMOE_COMM_BLOCK] is
- * scratch, not looked at with one process. */
+/* x [size] in units of `unit` elements, the last one shorter, of which only the elements of `part`
+ * are summed: of those in the units of its range each process gets the sum in the tree; the others
+ * of the part are left as rubbish. `block` [SMOE_COMM_BLOCK] is scratch, not looked at with one
+ * process. */
+typedef struct smoe_stretch {
+    size_t first, end; /* elements first .. end */
+} smoe_stretch;
 enum { SMOE_COMM_BLOCK = 1 << 20 };
-void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, real *block);
+void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, smoe_stretch part,
+                           real *block);
 
 /* x of `bytes` in units of `unit` bytes: each process gets the ranges of the others from them. */
 void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_traffic kind);
@@ -110,7 +115,8 @@ void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_
 void smoe_comm_collect(smoe_comm *comm, void *x, size_t part, smoe_traffic kind);
 
 /* Adds to *sent what such a call will send; only rank and size of comm are used. */
-void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit, smoe_sent *sent);
+void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit,
+                                  smoe_stretch part, smoe_sent *sent);
 void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_collect(const smoe_comm *comm, size_t part, smoe_sent *sent);
 void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);

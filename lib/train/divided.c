@@ -1,5 +1,6 @@
 /* The parameter table of several processes; see divided.h. */
 #include "train/divided.h"
+#include "train/factors.h"
 #include "train/optim.h"
 #include "vit/share.h"
 
@@ -17,14 +18,11 @@ static size_t least(size_t a, size_t b) {
 /* The process whose range has element `at` of the parameters that are not divided, and where that
  * range ends. `guess` is tried first. */
 static int range_owner(const smoe_divided *p, size_t at, int guess, size_t *end) {
-    size_t n = (p->params->shared + UNIT - 1) / UNIT;
-    *end = p->params->shared;
     for (int i = 0; i <= p->comm->size; i++) {
-        smoe_comm one = {.size = p->comm->size, .rank = i ? i - 1 : guess};
+        int rank = i ? i - 1 : guess;
         size_t first;
-        smoe_comm_range(&one, n, &first, end);
-        *end *= UNIT;
-        if (at >= first * UNIT && at < *end) return one.rank;
+        smoe_optim_range(p->params, rank, p->comm->size, &first, end);
+        if (at >= first && at < *end) return rank;
     }
     return 0; /* not reached: the ranges are a partition */
 }
@@ -131,55 +129,15 @@ size_t smoe_divided_units(const smoe_divided *p) {
     return (p->whole + UNIT - 1) / UNIT;
 }
 
-/* Whether parameter i has gradients of experts here. */
-static bool of_experts(const smoe_params *params, size_t i) {
-    return !params->param[i].frozen && params->param[i].offset >= params->shared;
-}
-
-/* The next gradients of experts that are in memory without a gap, from parameter *i on; between two
- * of these stretches there are outer products. */
-static bool next_stretch(const smoe_params *params, size_t *i, size_t *first, size_t *size) {
-    *first = *size = 0;
-    for (; *i < params->count; ++*i) {
-        const smoe_param *param = &params->param[*i];
-        if (!of_experts(params, *i)) continue;
-        if (param->outer && *size) break;
-        if (param->outer) continue;
-        if (!*size) *first = param->offset;
-        *size = smoe_param_end(param) - *first;
-    }
-    return *size;
-}
-
-/* Bytes of each of the three arrays of kept factors that one block of processes has. */
-typedef struct factor_bytes {
-    size_t dy, x, first;
-} factor_bytes;
-
-static factor_bytes bytes_of(const smoe_divided *p, const smoe_param *param) {
-    const smoe_outer_passes *kept = &param->kept;
-    size_t passes = kept->passes / (size_t)p->same.size, rows = passes * kept->rows;
-    size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in);
-    return (factor_bytes){rows * out * sizeof *kept->dy, rows * in * sizeof *kept->x,
-                          passes * (E + 1) * sizeof *kept->first};
-}
-
 void smoe_divided_sum(smoe_divided *p, real *block) {
     smoe_params *params = p->params;
     if (p->same.size == 1) return;
-    for (size_t i = 0, first, n; next_stretch(params, &i, &first, &n);) {
+    for (size_t i = 0, first, n; (n = smoe_factors_between(params, true, &i, &first));) {
         real *g = params->g + first;
-        smoe_comm_scatter_sum(&p->same, g, n, UNIT, block);
+        smoe_comm_scatter_sum(&p->same, g, n, UNIT, (smoe_stretch){0, n}, block);
         smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
     }
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *param = &params->param[i];
-        if (!of_experts(params, i) || !param->outer) continue;
-        factor_bytes part = bytes_of(p, param);
-        smoe_comm_collect(&p->same, param->kept.dy, part.dy, SMOE_TRAFFIC_GRADIENTS);
-        smoe_comm_collect(&p->same, param->kept.x, part.x, SMOE_TRAFFIC_GRADIENTS);
-        smoe_comm_collect(&p->same, param->kept.first, part.first, SMOE_TRAFFIC_GRADIENTS);
-    }
+    smoe_factors_collect(params, &p->same);
 }
 
 /* Where the parts from that process begin in the buffer. */
@@ -253,18 +211,11 @@ void smoe_divided_squares(smoe_divided *p, double *square) {
 
 void smoe_divided_expect(const smoe_divided *p, smoe_sent sent[SMOE_TRAFFICS]) {
     smoe_sent *gradients = &sent[SMOE_TRAFFIC_GRADIENTS];
-    for (size_t i = 0, first, n; next_stretch(p->params, &i, &first, &n);) {
-        smoe_comm_expect_scatter_sum(&p->same, n, UNIT, gradients);
+    for (size_t i = 0, first, n; (n = smoe_factors_between(p->params, true, &i, &first));) {
+        smoe_comm_expect_scatter_sum(&p->same, n, UNIT, (smoe_stretch){0, n}, gradients);
         smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
     }
-    for (size_t i = 0; i < p->params->count; i++) {
-        const smoe_param *param = &p->params->param[i];
-        if (!of_experts(p->params, i) || !param->outer) continue;
-        factor_bytes part = bytes_of(p, param);
-        smoe_comm_expect_collect(&p->same, part.dy, gradients);
-        smoe_comm_expect_collect(&p->same, part.x, gradients);
-        smoe_comm_expect_collect(&p->same, part.first, gradients);
-    }
+    smoe_factors_expect_collect(p->params, &p->same, gradients);
     for (int r = 0; r < p->comm->size; r++) {
         gradients->bytes += p->out[r] * sizeof(real);
         gradients->messages += p->out[r] > 0;

@@ -90,6 +90,15 @@ const real *smoe_optim_gradients(const smoe_params *params, size_t at, size_t n,
     return copied ? room : params->g + at;
 }
 
+void smoe_optim_range(const smoe_params *params, int rank, int size, size_t *first, size_t *end) {
+    const smoe_comm one = {.size = size, .rank = rank};
+    smoe_comm_range(&one, (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT, first, end);
+    *first *= SMOE_OPTIM_UNIT;
+    *end *= SMOE_OPTIM_UNIT;
+    if (*first > params->shared) *first = params->shared;
+    if (*end > params->shared) *end = params->shared;
+}
+
 double smoe_optim_unit_square(const real *g, size_t n) {
     return smoe_kernels_get()->row->dot_double(g, g, n);
 }
@@ -236,13 +245,15 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
         uint32_t key = (uint32_t)smoe_rng_u64(&rng);
         size_t size = p->outer ? smoe_outer_step(p) : SHARE;
 #pragma omp for schedule(static) nowait
-        for (size_t j = from; j < to; j += size) {
-            size_t at = p->offset + j, n = to - j < size ? to - j : size;
+        for (size_t step_at = from / size * size; step_at < to; step_at += size) {
+            size_t j = step_at < from ? from : step_at, at = p->offset + j;
+            size_t n = (to - step_at < size ? to : step_at + size) - j;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
-            if (p->outer) {
-                size_t terms = smoe_outer_terms(p, j);
+            if (p->outer) { /* computed whole, even if the range has only a part of it */
+                size_t terms = smoe_outer_terms(p, step_at);
                 smoe_prefetch_ranges next = prefetch_ranges_of(params, at, n, terms, &k.early);
-                smoe_outer_write(g = made, p, j, &next);
+                smoe_outer_write(made, p, step_at, &next);
+                g = made + (j - step_at);
             }
             if (params->m_bf16)
                 update_narrow(params, at, g, n, key, p->from + j, spec, &k);

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/param.h"
+#include "comm/comm.h"
 #include "spec/spec.h"
 
 /* Allocates weights, gradients, and the moments in the form that the optimiser needs. From here on
@@ -26,7 +27,7 @@ void smoe_optim_average(smoe_params *params, double decay, uint64_t updates);
  * and 4 with moments in BF16; with Adafactor half of that, plus the factors. */
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
 
-/* Whether gradients may be left as outer products (base/param.h), with one process. */
+/* Whether gradients may be left as outer products (base/param.h). */
 bool smoe_optim_factors(const smoe_train_spec *spec);
 
 /* Sum of the squares of the gradients of parameters first .. end of the table, in double, in an
@@ -39,6 +40,9 @@ double smoe_optim_norm(const smoe_params *params);
  * order, is the square of the norm above, if there are several passes per update. */
 enum { SMOE_OPTIM_UNIT = 1 << 15 };
 void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end);
+/* The elements [*first, *end) of the slabs, tensors that are divided excepted, whose gradients
+ * process `rank` of `size` sums, and which it updates: its range of the units. */
+void smoe_optim_range(const smoe_params *params, int rank, int size, size_t *first, size_t *end);
 /* Of one unit, of n elements. */
 double smoe_optim_unit_square(const real *g, size_t n);
 

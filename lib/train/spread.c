@@ -48,15 +48,10 @@ static bool in_ranges(const smoe_spread *s, int64_t slab) {
     return s->moments && slab >= M && slab <= V_BF16;
 }
 
-/* Elements of a tensor. */
-typedef struct stretch {
-    size_t first, end;
-} stretch;
-
-/* What process `owner` sends to `asker` when that one makes the request. Experts come from the same
- * block. */
-static stretch part_of(const smoe_spread *s, const request *r, int owner, int asker) {
-    stretch part = {0, 0};
+/* The elements of a tensor that process `owner` sends to `asker` when that one makes the request.
+ * Experts come from the same block. */
+static smoe_stretch part_of(const smoe_spread *s, const request *r, int owner, int asker) {
+    smoe_stretch part = {0, 0};
     if (r->slab < 0) return part;
     const smoe_param *p = param_of(s, r->slab, r->param);
     int shards = (int)s->shards;
@@ -67,18 +62,14 @@ static stretch part_of(const smoe_spread *s, const request *r, int owner, int as
         part.first *= each;
         part.end *= each;
     } else if (in_ranges(s, r->slab)) {
-        smoe_comm one = {.size = s->comm->size, .rank = owner};
-        smoe_comm_range(&one, (s->params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT,
-                        &part.first, &part.end);
-        part.first *= SMOE_OPTIM_UNIT;
-        part.end *= SMOE_OPTIM_UNIT;
+        smoe_optim_range(s->params, owner, s->comm->size, &part.first, &part.end);
         part.first -= part.first < p->offset ? part.first : p->offset;
         part.end -= part.end < p->offset ? part.end : p->offset;
     }
     size_t end = r->first + r->count;
     if (part.first < r->first) part.first = r->first;
     if (part.end > end) part.end = end;
-    return part.first < part.end ? part : (stretch){0, 0};
+    return part.first < part.end ? part : (smoe_stretch){0, 0};
 }
 
 static size_t bytes_of(const request *r, size_t count) {
@@ -96,7 +87,7 @@ static const char *here(const smoe_spread *s, const request *r, size_t at) {
 static bool take_round(const smoe_spread *s, const request *own, char *out) {
     int rank = s->comm->rank;
     bool wanted = own->slab >= 0;
-    stretch mine = part_of(s, own, rank, rank);
+    smoe_stretch mine = part_of(s, own, rank, rank);
     if (out && mine.end)
         memcpy(out + bytes_of(own, mine.first - own->first), here(s, own, mine.first),
                bytes_of(own, mine.end - mine.first));
@@ -106,7 +97,7 @@ static bool take_round(const smoe_spread *s, const request *own, char *out) {
         smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other, own, sizeof *own, &theirs,
                            sizeof theirs);
         wanted = wanted || theirs.slab >= 0;
-        stretch give = part_of(s, &theirs, rank, other), take = part_of(s, own, other, rank);
+        smoe_stretch give = part_of(s, &theirs, rank, other), take = part_of(s, own, other, rank);
         smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other,
                            give.end ? here(s, &theirs, give.first) : NULL,
                            bytes_of(&theirs, give.end - give.first),
@@ -140,7 +131,7 @@ static void spread_here(void *user, const void *slab, size_t i, size_t *first, s
     int64_t number = number_of(s->params, slab);
     const request all = {number, i, 0, param_of(s, number, i)->whole};
     int rank = s->comm->rank;
-    stretch part = {0, all.count};
+    smoe_stretch part = {0, all.count};
     if (spread_away(user, slab, i)) part = part_of(s, &all, rank, rank);
     *first = part.first;
     *end = part.end;

@@ -1,6 +1,7 @@
 /* One training step; see step.h. */
 #include "train/step.h"
 #include "spec/tasks.h"
+#include "train/factors.h"
 #include "train/optim.h"
 #include "train/task.h"
 #include "vit/share.h"
@@ -79,18 +80,9 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
                      smoe_optim_divides(&spec->train));
     if (s->comm->size > 1) params->reader = &s->spread.reader;
     if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
-    params->passes = smoe_step_passes(&spec->train, s->comm, s->share);
     if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
     if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
-}
-
-/* Where experts are divided, those of a process get the rows of all passes, or what other blocks
- * kept of theirs (train/divided.h). Else the processes sum gradients in memory. */
-size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
-                        const smoe_share *share) {
-    bool all = comm->size == 1 || share;
-    return all && smoe_optim_factors(train) ? train->pieces : 0;
 }
 
 void smoe_step_free(smoe_step *s) {
@@ -129,27 +121,26 @@ static const char *suspect(const smoe_params *params, const char *layer) {
     return name;
 }
 
-/* Elements of the slabs, experts that are divided excepted, whose sums and moments are here:
- * [*first, *end). */
-static void own_range(const smoe_step *s, const smoe_params *params, size_t *first, size_t *end) {
-    smoe_comm_range(s->comm, units(params), first, end);
-    *first *= SMOE_OPTIM_UNIT;
-    *end *= SMOE_OPTIM_UNIT;
-    if (*first > params->shared) *first = params->shared;
-    if (*end > params->shared) *end = params->shared;
-}
-
-/* The first parameter whose gradient is not finite, or NULL. */
+/* The first parameter whose gradient is not finite, or NULL; of parameters that are not divided,
+ * only elements of the range of this process are looked at. */
 static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
+    enum { UNIT = SMOE_OPTIM_UNIT };
     size_t first, end;
-    own_range(s, params, &first, &end);
+    real room[UNIT];
+    smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         bool whole = s->comm->size == 1 || p->offset >= params->shared; /* the sum is here */
+        size_t at = p->offset, to = at + p->size;
         if (p->frozen) continue;
         if (whole && !isfinite(smoe_optim_square(params, i, i + 1))) return p->name;
-        for (size_t j = p->offset; j < p->offset + p->size && !whole; j++)
-            if (j >= first && j < end && !isfinite(params->g[j])) return p->name;
+        if (at < first) at = first;
+        if (to > end) to = end;
+        for (size_t n; !whole && at < to; at += n) {
+            n = to - at < UNIT ? to - at : UNIT;
+            const real *g = smoe_optim_gradients(params, at, n, room);
+            if (!isfinite(smoe_optim_unit_square(g, n))) return p->name;
+        }
     }
     return NULL;
 }
@@ -279,12 +270,21 @@ static void conclude(smoe_step *s, size_t whole) {
     memcpy(s->stats, s->sums + stats, (n - stats) * sizeof *s->sums);
 }
 
-/* Sums the gradients of the range of this process over all processes. */
+/* Gradients of the range of this process, summed over all processes; those that are left as factors
+ * can be computed there. */
+static void sum_shared(smoe_step *s, smoe_params *params) {
+    for (size_t i = 0, at, n; (n = smoe_factors_between(params, false, &i, &at));)
+        smoe_comm_scatter_sum(s->comm, params->g, params->shared, SMOE_OPTIM_UNIT,
+                              (smoe_stretch){at, at + n}, s->block);
+    smoe_factors_scatter(params, s->comm);
+}
+
+/* The norm of the gradient of all processes. */
 static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
-    smoe_comm_scatter_sum(s->comm, params->g, params->shared, SMOE_OPTIM_UNIT, s->block);
+    sum_shared(s, params);
     if (s->share) {
         smoe_divided_sum(&s->divided, s->block);
         smoe_divided_squares(&s->divided, s->squares);
@@ -301,7 +301,7 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
  * divided, it receives all gradients and updates everything. */
 static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
-    own_range(s, params, &first, &end);
+    smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);
     if (s->comm->size > 1 && !smoe_optim_divides(&s->spec->train)) {
         smoe_comm_gather(s->comm, params->g, params->shared * sizeof(real),
                          SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_GRADIENTS);
@@ -357,8 +357,10 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
         smoe_comm_expect_join(comm, embedded, other);
-    smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
-                                 &sent[SMOE_TRAFFIC_GRADIENTS]);
+    for (size_t i = 0, at, n; (n = smoe_factors_between(params, false, &i, &at));)
+        smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
+                                     (smoe_stretch){at, at + n}, &sent[SMOE_TRAFFIC_GRADIENTS]);
+    smoe_factors_expect_scatter(params, comm, &sent[SMOE_TRAFFIC_GRADIENTS]);
     bool divides = smoe_optim_divides(train);
     smoe_comm_expect_gather(comm, bytes, unit,
                             &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);

@@ -64,12 +64,8 @@ void smoe_step_free(smoe_step *step);
 int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
 
-/* params->passes of a step with these processes. */
-size_t smoe_step_passes(const smoe_train_spec *train, const smoe_comm *comm,
-                        const smoe_share *share);
-
 /* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
- * agreements of the trainer; for choice routers whose experts are divided, if all buffers are full.
+ * agreements of the trainer; for choice routers, if all buffers are full.
  * The table needs no slabs; with divided experts, the memory of a piece was measured. */
 int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
                      smoe_sent *sent, smoe_err *err) SMOE_MUST_CHECK;

@@ -7,12 +7,15 @@ needs_mpi
 base="train.pieces=4 data.test_size=60 train.steps=6 train.eval_every=3 train.checkpoint_every=0 model.width=64 model.mlp=256
 train.optimizer.clip=0.01 eval.batch_size=7"
 
-# same_bits KEY=VALUE ...: one process, and four
+# same_bits KEY=VALUE ...: one process; four that divide the experts; two and four that all have all of them
 same_bits() {
-    rm -rf one four
+    rm -rf one
     status 0 smoe train tiny.yaml -q -j1 -o one $base "$@" >/dev/null
-    status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o four $base "$@" train.experts_over=all >/dev/null
-    same_run one four
+    for how in 4:all 2:1 4:1; do
+        rm -rf four
+        status 0 $several -n ${how%:*} smoe train tiny.yaml -q -j1 -o four $base "$@" train.experts_over=${how#*:} >/dev/null
+        same_run one four
+    done
 }
 
 routers=$(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$ROOT/lib/spec/routers.def")
@@ -64,17 +67,23 @@ status 0 smoe verify parts -q >/dev/null
 
 # The bytes sent are those that smoe cost states: 6 steps, of which only the last is logged; one evaluation, at the end.
 quiet="train.pieces=4 train.log_every=6 train.steps=6 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
-for over in 2 4; do
+foretold() { sed "s/.*\"sent_per_step\":{.*\"$1\":{\"bytes\":\([0-9]*\),.*\"other\".*/\1/" costs; }
+for over in 1 2 4; do
     rm -rf counted
     status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o counted $quiet train.experts_over=$over >/dev/null
     smoe cost tiny.yaml --json --processes 4 $quiet train.experts_over=$over | tr -d ' \n' >costs
     for kind in weights gradients; do
         # process 0 does not always send most
-        most=$(sed "s/.*\"sent_per_step\":{.*\"$kind\":{\"bytes\":\([0-9]*\),.*\"other\".*/\1/" costs)
+        most=$(foretold $kind)
         sent=$(sed -n "s/.* $kind: \([0-9]*\) .*/\1/p" counted/log.txt)
         [ $((6 * most)) -ge "$sent" ] || fail "$kind: smoe cost says $most per step, the run: $sent"
     done
 done
+# Where all processes have all experts, factors of gradients take less than half of the gradients, which BF16 needs.
+smoe cost tiny.yaml --json --processes 4 $quiet | tr -d ' \n' >costs
+factors=$(foretold gradients)
+smoe cost tiny.yaml --json --processes 4 $quiet train.precision=bf16 | tr -d ' \n' >costs
+[ $((2 * factors)) -lt "$(foretold gradients)" ] || fail "$factors bytes of factors, $(foretold gradients) of gradients"
 status 2 smoe train tiny.yaml -q -o bad train.experts_over=3 2>err
 grep -q 'must be all or a power of two, found 3' err || fail "$(cat err)"
 

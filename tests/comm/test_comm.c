@@ -85,7 +85,7 @@ static bool scatters(smoe_comm *c, void *user) {
     bool good = true;
     for (size_t k = 0; k < size; k++) x[k] = (real)number((size_t)c->rank, k);
     smoe_comm_range(c, n, &first, &end);
-    smoe_comm_scatter_sum(c, x, size, unit, block);
+    smoe_comm_scatter_sum(c, x, size, unit, (smoe_stretch){0, size}, block);
     for (size_t k = first * unit; k < end * unit && k < size; k++)
         good = good && x[k] == real_tree(0, R, k);
     smoe_comm_gather(c, x, size * sizeof *x, unit * sizeof *x, SMOE_TRAFFIC_WEIGHTS);
@@ -94,7 +94,7 @@ static bool scatters(smoe_comm *c, void *user) {
     uint64_t sent = c->sent[SMOE_TRAFFIC_GRADIENTS].bytes, got = size * sizeof *x;
     smoe_sent summed = {0}, gathered = {0};
     if (size % (R * unit) == 0) good = good && sent == got / R * (R - 1);
-    smoe_comm_expect_scatter_sum(c, size, unit, &summed);
+    smoe_comm_expect_scatter_sum(c, size, unit, (smoe_stretch){0, size}, &summed);
     smoe_comm_expect_gather(c, size * sizeof *x, unit * sizeof *x, &gathered);
     good = good && !memcmp(&summed, &c->sent[SMOE_TRAFFIC_GRADIENTS], sizeof summed);
     good = good && !memcmp(&gathered, &c->sent[SMOE_TRAFFIC_WEIGHTS], sizeof gathered);
@@ -110,6 +110,37 @@ static void what_is_scattered_and_gathered_is_the_sum(void **state) {
     for (int i = 0; i < SIZES; i++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
             assert_true(forked_run(sizes[i], scatters, shapes[k]));
+}
+
+/* Parts of x are summed, in the ranges of the whole, and what is between them stays. */
+static bool scatters_parts(smoe_comm *c, void *user) {
+    enum { SIZE = 1000, UNIT = 16, PARTS = 5 };
+    /* within a unit, none, over several ranges, the last unit, which is short */
+    const smoe_stretch part[PARTS] = {{3, 9}, {100, 100}, {120, 870}, {871, 880}, {990, SIZE}};
+    real x[SIZE], *block = malloc(SMOE_COMM_BLOCK * sizeof *block);
+    size_t first, end, R = (size_t)c->size;
+    smoe_sent foretold = {0};
+    bool good = true, summed[SIZE] = {false};
+    (void)user;
+    for (size_t k = 0; k < SIZE; k++) x[k] = (real)number((size_t)c->rank, k);
+    smoe_comm_range(c, (SIZE + UNIT - 1) / UNIT, &first, &end);
+    for (size_t i = 0; i < PARTS; i++) {
+        smoe_comm_scatter_sum(c, x, SIZE, UNIT, part[i], block);
+        smoe_comm_expect_scatter_sum(c, SIZE, UNIT, part[i], &foretold);
+        for (size_t k = part[i].first; k < part[i].end; k++) summed[k] = true;
+    }
+    for (size_t k = 0; k < SIZE; k++) {
+        bool here = k >= first * UNIT && k < end * UNIT;
+        if (!summed[k]) good = good && x[k] == (real)number((size_t)c->rank, k);
+        if (summed[k] && here) good = good && x[k] == real_tree(0, R, k);
+    }
+    free(block);
+    return good && !memcmp(&foretold, &c->sent[SMOE_TRAFFIC_GRADIENTS], sizeof foretold);
+}
+
+static void parts_are_summed_in_the_ranges_of_the_whole(void **state) {
+    (void)state;
+    for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], scatters_parts, NULL));
 }
 
 /* The parts of all, and as many bytes as predicted: one part less than there are. */
@@ -223,6 +254,7 @@ int main(void) {
         cmocka_unit_test(sums_follow_the_tree),
         cmocka_unit_test(integers_are_summed),
         cmocka_unit_test(what_is_scattered_and_gathered_is_the_sum),
+        cmocka_unit_test(parts_are_summed_in_the_ranges_of_the_whole),
         cmocka_unit_test(parts_are_collected_in_the_order_of_processes),
         cmocka_unit_test(parts_are_joined_to_the_bit),
         cmocka_unit_test(ranges_are_a_partition),

@@ -1,0 +1,147 @@
+/* Factors of gradients over several processes; see factors.h. */
+#include "train/factors.h"
+#include "train/optim.h"
+
+/* Whether parameter i has gradients, and is among those that are divided, or among the others. */
+static bool is_of(const smoe_params *params, size_t i, bool divided) {
+    const smoe_param *param = &params->param[i];
+    return !param->frozen && (param->offset >= params->shared) == divided;
+}
+
+size_t smoe_factors_between(const smoe_params *params, bool divided, size_t *i, size_t *first) {
+    size_t size = 0;
+    for (; *i < params->count; ++*i) {
+        const smoe_param *param = &params->param[*i];
+        if (!is_of(params, *i, divided)) continue;
+        if (param->outer && size) break;
+        if (param->outer) continue;
+        if (!size) *first = param->offset;
+        size = smoe_param_end(param) - *first;
+    }
+    return size;
+}
+
+/* Sizes of the factors of a parameter in each of R processes. */
+typedef struct sizes {
+    size_t passes, rows, out, in, E; /* rows of a pass, of all experts */
+} sizes;
+
+static sizes sizes_of(const smoe_param *param, const smoe_comm *comm) {
+    size_t out = param->dim[1], in = param->dim[2];
+    return (sizes){param->kept.passes / (size_t)comm->size, param->kept.rows, out, in,
+                   param->size / (out * in)};
+}
+
+/* The bytes of one process's numbers of rows. */
+static size_t first_bytes(const sizes *s) {
+    return s->passes * (s->E + 1) * sizeof(size_t);
+}
+
+/* ---- to all ---------------------------------------------------------------------------------- */
+
+void smoe_factors_collect(const smoe_params *params, smoe_comm *comm) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        if (!is_of(params, i, true) || !param->outer) continue;
+        const smoe_outer_passes *kept = &param->kept;
+        sizes s = sizes_of(param, comm);
+        size_t bytes = s.passes * s.rows * sizeof(real);
+        smoe_comm_collect(comm, kept->dy, bytes * s.out, SMOE_TRAFFIC_GRADIENTS);
+        smoe_comm_collect(comm, kept->x, bytes * s.in, SMOE_TRAFFIC_GRADIENTS);
+        smoe_comm_collect(comm, kept->first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
+    }
+}
+
+void smoe_factors_expect_collect(const smoe_params *params, const smoe_comm *comm,
+                                 smoe_sent *sent) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        if (!is_of(params, i, true) || !param->outer) continue;
+        sizes s = sizes_of(param, comm);
+        size_t bytes = s.passes * s.rows * sizeof(real);
+        smoe_comm_expect_collect(comm, bytes * s.out, sent);
+        smoe_comm_expect_collect(comm, bytes * s.in, sent);
+        smoe_comm_expect_collect(comm, first_bytes(&s), sent);
+    }
+}
+
+/* ---- to the processes that need them --------------------------------------------------------- */
+
+/* Experts of a parameter. */
+typedef struct experts {
+    size_t begin, end;
+} experts;
+
+/* Those that have elements in the range of a process. */
+static experts experts_of(const smoe_params *params, const smoe_param *param, int rank, int size) {
+    size_t first, end, each = param->dim[1] * param->dim[2];
+    smoe_optim_range(params, rank, size, &first, &end);
+    if (first < param->offset) first = param->offset;
+    if (end > param->offset + param->size) end = param->offset + param->size;
+    if (first >= end) return (experts){0, 0};
+    return (experts){(first - param->offset) / each, (end - param->offset + each - 1) / each};
+}
+
+/* Rows of a factor: of these experts in one pass. */
+typedef struct rows {
+    real *at;
+    size_t bytes;
+} rows;
+
+static rows rows_of(const sizes *s, const smoe_outer_passes *kept, real *factor, size_t width,
+                    size_t pass, experts e) {
+    const size_t *first = kept->first + pass * (s->E + 1);
+    size_t begin = first[e.begin], n = first[e.end] - begin;
+    return (rows){factor + (pass * s->rows + begin) * width, n * width * sizeof *factor};
+}
+
+/* Both factors of one parameter, with one other process. */
+static void exchange(const smoe_params *params, const smoe_param *param, smoe_comm *comm,
+                     int other) {
+    const smoe_outer_passes *kept = &param->kept;
+    sizes s = sizes_of(param, comm);
+    experts theirs = experts_of(params, param, other, comm->size);
+    experts mine = experts_of(params, param, comm->rank, comm->size);
+    real *factor[] = {kept->dy, kept->x};
+    const size_t width[] = {s.out, s.in};
+    for (size_t i = 0; i < s.passes; i++)
+        for (int k = 0; k < 2; k++) {
+            size_t own = (size_t)comm->rank * s.passes + i, away = (size_t)other * s.passes + i;
+            rows out = rows_of(&s, kept, factor[k], width[k], own, theirs);
+            rows in = rows_of(&s, kept, factor[k], width[k], away, mine);
+            smoe_comm_exchange(comm, SMOE_TRAFFIC_GRADIENTS, other, out.at, out.bytes, in.at,
+                               in.bytes);
+        }
+}
+
+void smoe_factors_scatter(const smoe_params *params, smoe_comm *comm) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        if (!is_of(params, i, false) || !param->outer) continue;
+        sizes s = sizes_of(param, comm);
+        smoe_comm_collect(comm, param->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
+        for (int bit = 1; bit < comm->size; bit++) exchange(params, param, comm, comm->rank ^ bit);
+    }
+}
+
+static void expect(smoe_sent *sent, size_t bytes, size_t times) {
+    if (!bytes) return;
+    sent->bytes += bytes * times;
+    sent->messages += times;
+}
+
+void smoe_factors_expect_scatter(const smoe_params *params, const smoe_comm *comm,
+                                 smoe_sent *sent) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *param = &params->param[i];
+        if (!is_of(params, i, false) || !param->outer) continue;
+        sizes s = sizes_of(param, comm);
+        smoe_comm_expect_collect(comm, first_bytes(&s), sent);
+        for (int bit = 1; bit < comm->size; bit++) {
+            experts e = experts_of(params, param, comm->rank ^ bit, comm->size);
+            size_t bytes = (e.end - e.begin) * (s.rows / s.E) * sizeof(real);
+            expect(sent, bytes * s.out, s.passes);
+            expect(sent, bytes * s.in, s.passes);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+/*
+ * Gradients that layers leave as the factors of outer products (base/param.h), over several
+ * processes. Each process has the factors of its own pieces of the batch. They are sent, not the
+ * gradients, and the sum over all pieces is computed from all of them, tile by tile, in the tree of
+ * the pieces (math/outer.h). So the bits are those of one process, and no process has these
+ * gradients in memory.
+ *
+ * This never sends more than the gradients would be, apart from the numbers of rows. A gradient is
+ * left as factors only if those of all G passes are no larger than itself (smoe_outer_sum_pays).
+ * Each of R processes then sends at most 1/R of the gradient to each of the others; if gradients
+ * were summed in halves, it would send (R - 1)/R of it in all.
+ */
+#ifndef SMOE_FACTORS_H
+#define SMOE_FACTORS_H
+
+#include "base/param.h"
+#include "comm/comm.h"
+
+/* Each process gets the factors of all processes of `comm`, of all tensors that are divided. */
+void smoe_factors_collect(const smoe_params *params, smoe_comm *comm);
+
+/* Of tensors that are not divided: each process gets from all others the factors of the experts
+ * that have elements in its range of the slabs (smoe_optim_range). */
+void smoe_factors_scatter(const smoe_params *params, smoe_comm *comm);
+
+/* Adds what such a call will send; with choice routers, if all buffers are full. The table needs no
+ * slabs. */
+void smoe_factors_expect_collect(const smoe_params *params, const smoe_comm *comm, smoe_sent *sent);
+void smoe_factors_expect_scatter(const smoe_params *params, const smoe_comm *comm, smoe_sent *sent);
+
+/* The next gradients that are in memory without a gap, from parameter *i on, of the tensors that
+ * are divided or of the others; returns their number. *i starts at 0. */
+size_t smoe_factors_between(const smoe_params *params, bool divided, size_t *i, size_t *first);
+
+#endif
