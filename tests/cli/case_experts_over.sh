@@ -66,12 +66,13 @@ same_run whole parts
 status 0 smoe verify parts -q >/dev/null
 
 # The bytes sent are those that smoe cost states: 6 steps, of which only the last is logged; one evaluation, at the end.
-quiet="train.pieces=4 train.log_every=6 train.steps=6 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
+model="train.pieces=4 model.width=64 model.mlp=256"
+quiet="$model train.log_every=6 train.steps=6 train.eval_every=0 train.checkpoint_every=0"
 foretold() { sed "s/.*\"sent_per_step\":{.*\"$1\":{\"bytes\":\([0-9]*\),.*\"other\".*/\1/" costs; }
 for over in 1 2 4; do
     rm -rf counted
     status 0 $several -n 4 smoe train tiny.yaml -q -j1 -o counted $quiet train.experts_over=$over >/dev/null
-    smoe cost tiny.yaml --json --processes 4 $quiet train.experts_over=$over | tr -d ' \n' >costs
+    smoe cost tiny.yaml --json --processes 4 $model train.experts_over=$over | tr -d ' \n' >costs
     for kind in weights gradients; do
         # process 0 does not always send most
         most=$(foretold $kind)
@@ -80,9 +81,9 @@ for over in 1 2 4; do
     done
 done
 # Where all processes have all experts, factors of gradients take less than half of the gradients, which BF16 needs.
-smoe cost tiny.yaml --json --processes 4 $quiet | tr -d ' \n' >costs
+smoe cost tiny.yaml --json --processes 4 $model | tr -d ' \n' >costs
 factors=$(foretold gradients)
-smoe cost tiny.yaml --json --processes 4 $quiet train.precision=bf16 | tr -d ' \n' >costs
+smoe cost tiny.yaml --json --processes 4 $model train.precision=bf16 | tr -d ' \n' >costs
 [ $((2 * factors)) -lt "$(foretold gradients)" ] || fail "$factors bytes of factors, $(foretold gradients) of gradients"
 status 2 smoe train tiny.yaml -q -o bad train.experts_over=3 2>err
 grep -q 'must be all or a power of two, found 3' err || fail "$(cat err)"

@@ -14,9 +14,10 @@ sed s/one/two/ one.out | cmp - two.out || fail "of two processes: $(cat two.out)
 cmp one/outcomes.npy two/outcomes.npy || fail "other outcomes"
 # The bytes sent are those that smoe cost states: 24 steps, of which only the last is logged. In BF16, where no factors of
 # gradients are sent, both processes send as much.
-quiet="train.precision=bf16 train.pieces=4 train.log_every=24 train.eval_every=0 train.checkpoint_every=0 model.width=64 model.mlp=256"
+model="train.precision=bf16 train.pieces=4 model.width=64 model.mlp=256"
+quiet="$model train.log_every=24 train.eval_every=0 train.checkpoint_every=0"
 status 0 $several -n 2 smoe train tiny.yaml -q -j1 -o counted $quiet >/dev/null
-smoe cost tiny.yaml --json --processes 2 $quiet | tr -d ' \n' |
+smoe cost tiny.yaml --json --processes 2 $model | tr -d ' \n' |
     sed 's/.*"sent_per_step":{"gradients":{"bytes":\([0-9]*\),"messages":\([0-9]*\)}.*/\1 \2/' >costs
 read -r bytes messages <costs
 grep -q "gradients: $((24 * bytes)) bytes in $((24 * messages)) messages," counted/log.txt ||

@@ -53,7 +53,7 @@ compare() {
         modules="-x SMOE_MODULES=$work/delay -x SMOE_DELAYED=$real -x SMOE_DELAY_US=$us"; fi
     status 0 $several $modules smoe train $spec -q -j1 -o "$work/two" $run "$@" >/dev/null
     predicted=$(smoe cost $spec --json --processes 2 --link "$(awk "BEGIN {print $gbit / 8}")" --latency "$(awk "BEGIN {print $us + $own}")" \
-        --gflops "$gflops" $run "$@" | number step_s)
+        --gflops "$gflops" $pieces "$@" | number step_s)
     measured=$(step_of two)
     verdict=$(awk "BEGIN {r = $measured / $predicted; printf \"%.2f\", r; exit !(r < 0.8 || r > 1.2)}") && bad=$((bad + 1))
     printf '| %s %s | %s Gbit/s | %s us | %s s | %.3f s | %s |\n' "$(basename $spec .yaml)" "$*" "$gbit" "$us" "$measured" "$predicted" "$verdict"
@@ -67,13 +67,14 @@ calibrate() {
     smoe train $spec -q -j1 -o "$work/other" $run "$@" >/dev/null &
     status 0 smoe train $spec -q -j1 -o "$work/one" $run "$@" >/dev/null
     wait $! || fail "the other run"
-    flops=$(smoe cost $spec --json $run "$@" | number flops_train_per_image)
+    flops=$(smoe cost $spec --json $pieces "$@" | number flops_train_per_image)
     gflops=$(awk "BEGIN {print $flops * $batch / $(step_of one) / 1e9}")
     echo "$(basename $spec .yaml): one process with one thread, beside another one, takes $(step_of one) s per step, $gflops GFLOP/s"
 }
 
 own=30 # microseconds that a message takes here without a delay
-run="train.pieces=2 train.log_every=1 train.eval_every=0 train.checkpoint_every=0 data.limit=640"
+pieces=train.pieces=2
+run="$pieces train.log_every=1 train.eval_every=0 train.checkpoint_every=0 data.limit=640"
 echo "| spec | rate | latency | measured | predicted | measured / predicted |"
 echo "|---|---|---|---|---|---|"
 run="$run train.steps=${STEPS:-8}"
