@@ -28,6 +28,7 @@ static const struct {
     const char *name, *shown;
 } states[] = {{"folder", "the folder of a sweep"},
               {"several", "several arguments"},
+              {"run", "a run"},
               {"model", "a model"},
               {"spec-file", "a spec"},
               {"any", "this command"}};

@@ -35,11 +35,6 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
     if (!status && seeds) override[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)
         if (strncmp(options->override[i], "seed=", 5)) override[count++] = options->override[i];
-    if (!status && options->init && smoe_trials_is_run(arg))
-        status = smoe_fail(err, SMOE_USAGE,
-                           "--init %s: %s is a run, which is evaluated and not "
-                           "trained",
-                           options->init, arg);
     if (!status)
         status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, override, count, err)
                                          : expand_spec(sweep, arg, override, count, options, err);

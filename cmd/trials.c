@@ -129,7 +129,8 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
 static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
-    if (smoe_options_check(options, folder ? "folder" : NULL, err)) return -1;
+    const char *state = folder ? "folder" : smoe_trials_is_run(arg) ? "run" : NULL;
+    if (smoe_options_check(options, state, err)) return -1;
     return check_place(options, arg, folder, err);
 }
 

@@ -48,7 +48,8 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
  * the checkpoint that it keeps. It would lead to files of others, which would be read or
  * replaced. */
 static int own(const char *dir, smoe_err *err) {
-    static const char *const folders[] = {"", "/claims", "/claims/" SMOE_KEPT};
+    static const char kept[] = "/claims/" SMOE_KEPT;
+    static const char *const folders[] = {"", "/claims", kept};
     int status = 0;
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
         char *folder = smoe_text_format("%s%s", dir, folders[i]);

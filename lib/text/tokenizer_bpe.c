@@ -88,7 +88,7 @@ static void number_bytes(bpe *t, reading *r) {
 
 static int add_line(reading *r, const char *text, size_t left, size_t right, smoe_err *err) {
     size_t length = left + right;
-    if (r->room - r->used < length) {
+    if (!r->text || r->room - r->used < length) {
         size_t room = 2 * r->room + LINE;
         char *more = realloc(r->text, room);
         if (!more) return no_memory(r->path, err);
