@@ -6,6 +6,8 @@
 #ifndef SMOE_BF16_H
 #define SMOE_BF16_H
 
+#include "base/base.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +36,28 @@ static inline smoe_bf16 smoe_bf16_round(float x) {
     uint32_t bits = smoe_float_bits(x);
     if ((bits & 0x7fffffff) > 0x7f800000) return (smoe_bf16)(bits >> 16 | 0x40);
     return (smoe_bf16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. The first type is for
+ * reading, the second for writing. */
+typedef struct smoe_values {
+    const real *at;
+    const smoe_bf16 *bf16;
+} smoe_values;
+typedef struct smoe_outputs {
+    real *at;
+    smoe_bf16 *bf16;
+} smoe_outputs;
+
+/* What was written, for reading; and the same from element n on. */
+static inline smoe_values smoe_written(smoe_outputs x) {
+    return (smoe_values){x.at, x.bf16};
+}
+static inline smoe_values smoe_values_from(smoe_values x, size_t n) {
+    return (smoe_values){x.at ? x.at + n : NULL, x.bf16 ? x.bf16 + n : NULL};
+}
+static inline smoe_outputs smoe_outputs_from(smoe_outputs x, size_t n) {
+    return (smoe_outputs){x.at ? x.at + n : NULL, x.bf16 ? x.bf16 + n : NULL};
 }
 
 #endif

@@ -4,7 +4,7 @@
  * is computed in the same way as the others, so the bits of a value do not depend on its position.
  */
 #include "math/kernels.h"
-#include "math/simd.h"
+#include "math/round_bf16.h"
 #include "math/tuning_kernels.h"
 
 /* The vector at p, of which w <= VL elements exist. */
@@ -65,33 +65,9 @@ static void gelu_backward(real *dx, real *a, const real *da, const real *x, size
 
 /* ---- BF16 ------------------------------------------------------------------------------------ */
 
-#ifndef SMOE_F64
-typedef uint32_t vbits __attribute__((vector_size(SMOE_VBYTES)));
-typedef uint16_t vhalves __attribute__((vector_size(SMOE_VBYTES / 2)));
-
-static inline void widen_vector(real *y, const smoe_bf16 *x) {
-    vhalves halves;
-    memcpy(&halves, x, sizeof halves);
-    vbits bits = __builtin_convertvector(halves, vbits) << 16;
-    memcpy(y, &bits, sizeof bits);
-}
-
-/* smoe_bf16_round. */
-static inline void narrow_vector(smoe_bf16 *y, const real *x) {
-    vbits bits;
-    memcpy(&bits, x, sizeof bits);
-    vbits nan = (vbits)((bits & 0x7fffffff) > 0x7f800000), upper = bits >> 16;
-    vbits nearest = (bits + 0x7fff + (upper & 1)) >> 16;
-    vhalves halves = __builtin_convertvector((nearest & ~nan) | ((upper | 0x40) & nan), vhalves);
-    memcpy(y, &halves, sizeof halves);
-}
-#endif
-
 static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
     size_t i = 0;
-#ifndef SMOE_F64
-    for (; i + VL <= n; i += VL) widen_vector(y + i, x + i);
-#endif
+    for (; i + VL <= n; i += VL) vstore(y + i, load_widened(x + i));
     for (; i < n; i++) y[i] = smoe_bf16_widen(x[i]);
 }
 
@@ -468,14 +444,17 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 /* The number of vectors of each row whose sums fit into registers. */
 enum { OUTER_ROWS = SMOE_OUTER_ROWS };
 
-/* nv vectors of each of the rows of g, dy without gaps. */
+/* nv vectors, from column j on, of each of the rows of g; dy without gaps. */
 static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,
-                                                             const real *x, size_t R, size_t n) {
+                                                             const smoe_factor *x, bool narrow,
+                                                             size_t R, size_t n, size_t j) {
     vreal sum[OUTER_ROWS][OUTER_VECTORS] = {{{0}}};
-    for (size_t r = 0; r < R; r++, dy += OUTER_ROWS, x += n) {
+    for (size_t r = 0, at = j; r < R; r++, dy += OUTER_ROWS, at += x->ld) {
         vreal xr[OUTER_VECTORS];
 #pragma GCC unroll 4
-        for (size_t q = 0; q < nv; q++) xr[q] = vload(x + q * VL);
+        for (size_t q = 0; q < nv; q++)
+            xr[q] =
+                narrow ? load_widened(x->rows.bf16 + at + q * VL) : vload(x->rows.at + at + q * VL);
 #pragma GCC unroll 4
         for (size_t i = 0; i < OUTER_ROWS; i++)
 #pragma GCC unroll 4
@@ -484,29 +463,44 @@ static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g,
 #pragma GCC unroll 4
     for (size_t i = 0; i < OUTER_ROWS; i++)
 #pragma GCC unroll 4
-        for (size_t q = 0; q < nv; q++) vstore(g + i * n + q * VL, sum[i][q]);
+        for (size_t q = 0; q < nv; q++) vstore(g + i * n + j + q * VL, sum[i][q]);
 }
 
-static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
-                  const smoe_prefetch_ranges *next) {
+static inline __attribute__((always_inline)) void outer_rows(real *g, const real *near,
+                                                             const smoe_factor *x, bool narrow,
+                                                             size_t R, size_t n,
+                                                             const smoe_prefetch_ranges *next) {
     enum { WIDTH = OUTER_VECTORS * VL, LINE = 64 };
-    real near[SMOE_OUTER_TERMS * OUTER_ROWS];
-    for (size_t r = 0; r < R; r++) {
-        memcpy(near + r * OUTER_ROWS, dy + r * ld, OUTER_ROWS * sizeof *near);
-        __builtin_prefetch(dy + r * ld + OUTER_ROWS);
-    }
     size_t tiles = (n + WIDTH - 1) / WIDTH;
     smoe_prefetch_ranges left = *next;
     for (size_t j = 0; j < n; j += WIDTH) {
         if (j + WIDTH <= n)
-            outer_tile(OUTER_VECTORS, g + j, near, x + j, R, n);
+            outer_tile(OUTER_VECTORS, g, near, x, narrow, R, n, j);
         else
-            for (size_t q = j; q < n; q += VL) outer_tile(1, g + q, near, x + q, R, n);
+            for (size_t q = j; q < n; q += VL) outer_tile(1, g, near, x, narrow, R, n, q);
         for (size_t a = 0; a < SMOE_REACHES; a++)
             for (size_t prefetched = 0; prefetched < next->bytes[a];
                  prefetched += tiles * LINE, left.at[a] += LINE)
                 __builtin_prefetch(left.at[a], 1);
     }
+}
+
+static void outer(real *g, const smoe_factor *dy, const smoe_factor *x, size_t R, size_t n,
+                  const smoe_prefetch_ranges *next) {
+    real near[SMOE_OUTER_TERMS * OUTER_ROWS], *to = near;
+    bool narrow = x->rows.bf16;
+    for (size_t r = 0, at = 0; r < R; r++, at += dy->ld, to += OUTER_ROWS)
+        if (narrow) {
+            for (size_t i = 0; i < OUTER_ROWS; i++) to[i] = smoe_bf16_widen(dy->rows.bf16[at + i]);
+            __builtin_prefetch(dy->rows.bf16 + at + OUTER_ROWS);
+        } else {
+            memcpy(to, dy->rows.at + at, OUTER_ROWS * sizeof *to);
+            __builtin_prefetch(dy->rows.at + at + OUTER_ROWS);
+        }
+    if (narrow)
+        outer_rows(g, near, x, true, R, n, next);
+    else
+        outer_rows(g, near, x, false, R, n, next);
 }
 
 /* The hash is the last part of MurmurHash3, which mixes every bit of 32 into every other. */

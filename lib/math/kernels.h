@@ -7,7 +7,7 @@
 #define SMOE_KERNELS_H
 
 #include "base/base.h"
-#include "base/bf16.h"
+#include "base/param.h"
 #include "math/gelu.h"
 #include "math/precision.h"
 
@@ -174,9 +174,9 @@ typedef struct smoe_row_kernels {
     /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
     /* g [SMOE_OUTER_ROWS,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy, as wide,
-     * ld apart, and of x [R,n], without packing either. Meanwhile `next` is prefetched. n is a
-     * multiple of 16. */
-    void (*outer)(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
+     * and of x [R,n], without packing either; those in BF16 are widened. Meanwhile `next` is
+     * prefetched. n is a multiple of 16. */
+    void (*outer)(real *g, const smoe_factor *dy, const smoe_factor *x, size_t R, size_t n,
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 

@@ -26,15 +26,16 @@ static smoe_outer pass_of(const smoe_param *param, size_t i) {
     const smoe_outer_passes *kept = &param->kept;
     size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in),
            row = i * kept->rows;
-    return (smoe_outer){kept->dy + row * out, kept->x + row * in, kept->first + i * (E + 1)};
+    return (smoe_outer){{{.at = kept->dy + row * out}, out},
+                        {{.at = kept->x + row * in}, in},
+                        kept->first + i * (E + 1)};
 }
 
-/* Rows of kernel e, and where its factors begin. */
-static size_t factors_of(const smoe_param *param, const smoe_outer *f, size_t e, const real **dy,
-                         const real **x) {
+/* Rows of kernel e, and its factors. */
+static size_t factors_of(const smoe_outer *f, size_t e, smoe_factor *dy, smoe_factor *x) {
     size_t first = f->first[e];
-    *dy = f->dy + first * param->dim[1];
-    *x = f->x + first * param->dim[2];
+    *dy = (smoe_factor){smoe_values_from(f->dy.rows, first * f->dy.ld), f->dy.ld};
+    *x = (smoe_factor){smoe_values_from(f->x.rows, first * f->x.ld), f->x.ld};
     return f->first[e + 1] - first;
 }
 
@@ -55,10 +56,11 @@ size_t smoe_outer_step(const smoe_param *param) {
 
 static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, size_t first,
                        const smoe_prefetch_ranges *next) {
-    const real *dy, *x;
+    smoe_factor dy, x;
     size_t out = param->dim[1], in = param->dim[2], at = first / in;
-    size_t rows = factors_of(param, f, at / out, &dy, &x);
-    smoe_kernels_get()->row->outer(g, dy + at % out, out, x, rows, in, next);
+    size_t rows = factors_of(f, at / out, &dy, &x);
+    dy.rows = smoe_values_from(dy.rows, at % out);
+    smoe_kernels_get()->row->outer(g, &dy, &x, rows, in, next);
 }
 
 /* Sums are combined like the bits of a binary counter: the sum that waits at a level is the left
@@ -101,14 +103,35 @@ void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n) {
     }
 }
 
-double smoe_outer_square(const smoe_param *param, size_t e) {
-    enum { PAIRS = SMOE_FACTORS_ROWS * SMOE_FACTORS_ROWS };
+enum { PAIRS = SMOE_FACTORS_ROWS * SMOE_FACTORS_ROWS };
+
+/* The products of R rows of n elements with one another; those in BF16 are widened in parts. */
+static void gram_of(double *out, const smoe_factor *x, size_t R, size_t n) {
+    enum { PART = 256 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    const real *dy, *x;
+    if (x->rows.at) {
+        kern->gram(out, x->rows.at, R, n);
+        return;
+    }
+    real wide[SMOE_FACTORS_ROWS * PART];
+    double part[PAIRS];
+    memset(out, 0, R * R * sizeof *out);
+    for (size_t i = 0; i < n; i += PART) {
+        size_t some = n - i < PART ? n - i : PART;
+        for (size_t r = 0; r < R; r++)
+            kern->widen(wide + r * some, x->rows.bf16 + r * x->ld + i, some);
+        kern->gram(part, wide, R, some);
+        for (size_t r = 0; r < R; r++)
+            for (size_t s = 0; s <= r; s++) out[r * R + s] += part[r * R + s];
+    }
+}
+
+double smoe_outer_square(const smoe_param *param, size_t e) {
+    smoe_factor dy, x;
     double left[PAIRS], right[PAIRS], sum = 0;
-    size_t rows = factors_of(param, &param->factors, e, &dy, &x);
-    kern->gram(left, dy, rows, param->dim[1]);
-    kern->gram(right, x, rows, param->dim[2]);
+    size_t rows = factors_of(&param->factors, e, &dy, &x);
+    gram_of(left, &dy, rows, param->dim[1]);
+    gram_of(right, &x, rows, param->dim[2]);
     for (size_t r = 0; r < rows; r++)
         for (size_t s = 0; s <= r; s++)
             sum += (r == s ? 1 : 2) * left[r * rows + s] * right[r * rows + s];

@@ -7,7 +7,7 @@
 #define SMOE_PACK_MATRIX_H
 
 #include "math/kernels.h"
-#include "math/simd.h"
+#include "math/round_bf16.h"
 
 #include <string.h>
 
@@ -39,14 +39,6 @@ enum {
 
 static size_t steps_of(size_t k) {
     return (k + DEEP - 1) / DEEP;
-}
-
-/* Rounds to nearest even, and denormals to 0 with their sign, as the instructions of processors do.
- */
-static inline smoe_bf16 rounded(real x) {
-    uint32_t bits = smoe_float_bits((float)x);
-    if (!(bits & 0x7f800000)) return (smoe_bf16)(bits >> 16 & 0x8000);
-    return smoe_bf16_round((float)x);
 }
 
 /* x - high, the remainder of a rounded number; 0 if one of them is not finite. */

@@ -129,8 +129,10 @@ void smoe_plan_round(smoe_plan *plan) {
 typedef struct pieces {
     const smoe_plan *plan;
     const real *weights; /* [G,T,S] */
-    real *out, *weights_out;
-    const real *tokens, *slots, *residual;
+    smoe_outputs slots_out;
+    real *tokens_out, *weights_out;
+    const real *tokens, *residual;
+    smoe_values slots;
     size_t d;
 } pieces;
 
@@ -138,9 +140,11 @@ typedef struct pieces {
 static smoe_product to_slots(size_t g, const void *context) {
     const pieces *x = context;
     size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
+    smoe_outputs slots = smoe_outputs_from(x->slots_out, g * d);
     smoe_product p =
-        smoe_product_of(x->out + g * d, G * d, S, d, T, smoe_transposed(x->weights + g * T * S, S),
+        smoe_product_of(slots.at, G * d, S, d, T, smoe_transposed(x->weights + g * T * S, S),
                         smoe_matrix_of(x->tokens + g * T * d, d));
+    p.c_bf16 = slots.bf16;
     p.precision = x->plan->precision;
     return p;
 }
@@ -149,9 +153,11 @@ static smoe_product to_slots(size_t g, const void *context) {
 static smoe_product to_tokens(size_t g, const void *context) {
     const pieces *x = context;
     size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
+    smoe_values slots = smoe_values_from(x->slots, g * d);
     smoe_product p =
-        smoe_product_of(x->out + g * T * d, d, T, d, S, smoe_matrix_of(x->weights + g * T * S, S),
-                        smoe_matrix_of(x->slots + g * d, G * d));
+        smoe_product_of(x->tokens_out + g * T * d, d, T, d, S,
+                        smoe_matrix_of(x->weights + g * T * S, S), smoe_matrix_of(slots.at, G * d));
+    p.b_bf16 = slots.bf16;
     p.add = x->residual ? x->residual + g * T * d : NULL;
     p.ldadd = d;
     p.precision = x->plan->precision;
@@ -162,59 +168,118 @@ static smoe_product to_tokens(size_t g, const void *context) {
 static smoe_product to_weights(size_t g, const void *context) {
     const pieces *x = context;
     size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    smoe_product p = smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
-                                     smoe_matrix_of(x->tokens + g * T * d, d),
-                                     smoe_transposed(x->slots + g * d, G * d));
+    smoe_values slots = smoe_values_from(x->slots, g * d);
+    smoe_product p =
+        smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
+                        smoe_matrix_of(x->tokens + g * T * d, d), smoe_transposed(slots.at, G * d));
+    p.b_bf16 = slots.bf16;
     p.precision = x->plan->precision;
     return p;
 }
 
+/* ---- the rows of sparse plans, of n numbers ----------------------------------------------------
+ * Rows in BF16 are widened or rounded in parts. */
+
+enum { PART = 512 };
+
+static size_t part_of(size_t n, size_t i) {
+    return n - i < PART ? n - i : PART;
+}
+
+/* y = x */
+static void copy_row(smoe_outputs y, const real *x, size_t n) {
+    if (y.bf16)
+        smoe_kernels_get()->row->narrow(y.bf16, x, n);
+    else
+        memcpy(y.at, x, n * sizeof *x);
+}
+
+/* y = a x */
+static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real part[PART];
+    if (y.at) {
+        kern->scale(y.at, a, x, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += PART) {
+        kern->scale(part, a, x + i, part_of(n, i));
+        kern->narrow(y.bf16 + i, part, part_of(n, i));
+    }
+}
+
+/* y += a x */
+static void add_row(real *y, real a, smoe_values x, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real part[PART];
+    if (x.at) {
+        kern->axpy(y, a, x.at, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += PART) {
+        kern->widen(part, x.bf16 + i, part_of(n, i));
+        kern->axpy(y + i, a, part, part_of(n, i));
+    }
+}
+
+static real dot_row(const real *y, smoe_values x, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real part[PART], sum = 0;
+    if (x.at) return kern->dot(y, x.at, n);
+    for (size_t i = 0; i < n; i += PART) {
+        kern->widen(part, x.bf16 + i, part_of(n, i));
+        sum += kern->dot(y + i, part, part_of(n, i));
+    }
+    return sum;
+}
+
 /* ---- dispatch and combine -------------------------------------------------------------------- */
 
-void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d) {
+void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x, size_t d) {
     if (!plan->sparse) {
-        pieces p = {.plan = plan, .weights = plan->mixed_disp, .out = slots, .tokens = x, .d = d};
+        pieces p = {
+            .plan = plan, .weights = plan->mixed_disp, .slots_out = slots, .tokens = x, .d = d};
         smoe_gemm_each(plan->G, to_slots, &p);
         return;
     }
     SMOE_SHARED(routing, plan->placed * d)
     for (size_t i = 0; i < plan->placed; i++) {
         size_t slot = (size_t)plan->slot[i];
-        memcpy(slots + (size_t)plan->row[slot] * d, x + (size_t)plan->slot_token[slot] * d,
-               d * sizeof *x);
+        copy_row(smoe_outputs_from(slots, (size_t)plan->row[slot] * d),
+                 x + (size_t)plan->slot_token[slot] * d, d);
     }
 }
 
-void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const real *residual,
+void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const real *residual,
                        size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
                     .weights = plan->mixed_comb,
-                    .out = y,
+                    .tokens_out = y,
                     .slots = out,
                     .residual = residual,
                     .d = d};
         smoe_gemm_each(plan->G, to_tokens, &p);
         return;
     }
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memcpy(y + t * d, residual + t * d, d * sizeof *y);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
             size_t slot = (size_t)plan->slot[i];
-            kern->axpy(y + t * d, plan->slot_weight[slot], out + (size_t)plan->row[slot] * d, d);
+            add_row(y + t * d, plan->slot_weight[slot],
+                    smoe_values_from(out, (size_t)plan->row[slot] * d), d);
         }
     }
 }
 
-void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, const real *out,
+void smoe_plan_combine_backward(smoe_plan *plan, smoe_outputs dout, const real *dy, smoe_values out,
                                 size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
                     .weights = plan->mixed_comb,
                     .weights_out = plan->dcomb,
-                    .out = dout,
+                    .slots_out = dout,
                     .tokens = dy,
                     .slots = out,
                     .d = d};
@@ -222,23 +287,23 @@ void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, con
         if (!plan->comb_constant) smoe_gemm_each(plan->G, to_weights, &p);
         return;
     }
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(routing, plan->placed * d)
     for (size_t i = 0; i < plan->placed; i++) {
         size_t slot = (size_t)plan->slot[i], row = (size_t)plan->row[slot];
         const real *g = dy + (size_t)plan->slot_token[slot] * d;
-        kern->scale(dout + row * d, plan->slot_weight[slot], g, d);
-        if (!plan->weight_constant) plan->dweight[slot] = kern->dot(g, out + row * d, d);
+        scale_row(smoe_outputs_from(dout, row * d), plan->slot_weight[slot], g, d);
+        if (!plan->weight_constant)
+            plan->dweight[slot] = dot_row(g, smoe_values_from(out, row * d), d);
     }
 }
 
-void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, const real *x,
+void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, const real *x,
                                  size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
                     .weights = plan->mixed_disp,
                     .weights_out = plan->ddisp,
-                    .out = dx,
+                    .tokens_out = dx,
                     .tokens = x,
                     .slots = dslots,
                     .d = d};
@@ -246,12 +311,12 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
         if (!plan->disp_constant) smoe_gemm_each(plan->G, to_weights, &p);
         return;
     }
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memset(dx + t * d, 0, d * sizeof *dx);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
-            kern->add(dx + t * d, dslots + (size_t)plan->row[plan->slot[i]] * d, d);
+            add_row(dx + t * d, 1, smoe_values_from(dslots, (size_t)plan->row[plan->slot[i]] * d),
+                    d);
     }
 }
 

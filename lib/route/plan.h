@@ -15,6 +15,7 @@
 #define SMOE_PLAN_H
 
 #include "base/base.h"
+#include "base/bf16.h"
 #include "math/precision.h"
 
 /* What a router adds to the loss in training; 0: nothing. */
@@ -90,19 +91,21 @@ void smoe_plan_seal(smoe_plan *plan);
  * rounded weights are used as those of the weights before rounding. */
 void smoe_plan_round(smoe_plan *plan);
 
-/* slots [rows,d] = dispatch of x [tokens,d]. */
-void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d);
+/* The rows of experts may be in BF16 if the precision of a dense plan is BF16; what is written is
+ * rounded to nearest.
+ * slots [rows,d] = dispatch of x [tokens,d]. */
+void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x, size_t d);
 
 /* y [tokens,d] = residual [tokens,d] + combine of the experts' outputs out [rows,d]. */
-void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const real *residual,
+void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const real *residual,
                        size_t d);
 
 /* dout [rows,d] (overwritten) and the plan's dcomb or dweight from dy [tokens,d]. */
-void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, const real *out,
+void smoe_plan_combine_backward(smoe_plan *plan, smoe_outputs dout, const real *dy, smoe_values out,
                                 size_t d);
 
 /* dx [tokens,d] (overwritten) and the plan's ddisp from dslots [rows,d]. */
-void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, const real *x,
+void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, const real *x,
                                  size_t d);
 
 /* Statistics of the last pass, exact, in double. */

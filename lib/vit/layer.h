@@ -57,17 +57,6 @@ typedef struct smoe_space {
     bool wide;   /* some passes have another precision */
 } smoe_space;
 
-/* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. The first type is for
- * reading, the second for writing. */
-typedef struct smoe_values {
-    const real *at;
-    const smoe_bf16 *bf16;
-} smoe_values;
-typedef struct smoe_outputs {
-    real *at;
-    smoe_bf16 *bf16;
-} smoe_outputs;
-
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
 #define SMOE_NORM_EPS 1e-6 /* added to the variance */
 typedef struct smoe_norm {
@@ -307,8 +296,8 @@ typedef struct smoe_share {
 typedef struct smoe_far {
     size_t most;      /* largest number from one process; those of process q begin at q * most */
     size_t *first;    /* [N, E+1] rows of each expert from each process; kept */
-    real *x;          /* [N * most, d] inputs; kept */
-    real *y, *dy;     /* [N * most, d] outputs or gradients of inputs, gradients of outputs */
+    void *x;          /* [N * most, d] inputs; kept; these as the rows of smoe_moe */
+    void *y, *dy;     /* [N * most, d] outputs or gradients of inputs, gradients of outputs */
     uint64_t *places; /* [N * most] for dropout, kept; NULL: none */
 } smoe_far;
 
@@ -330,12 +319,33 @@ typedef struct smoe_moe {
     smoe_share *share;            /* NULL: this process has all experts */
     uint64_t *places;             /* [rows] for dropout in experts of other processes; or NULL */
     size_t d;
-    real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
-    real *slots;   /* [rows,d] the experts' inputs, kept */
-    real *out;     /* [rows,d] their outputs, kept; in BF16 as the tokens */
-    real *dslots, *dout;
+    real *rounded; /* [R,d] the tokens rounded to BF16, kept; NULL where no pass needs them */
+    /* In `real` or, in passes in which the experts are narrow, in BF16 (smoe_moe_rows): */
+    void *slots; /* [rows,d] the experts' inputs, kept */
+    void *out;   /* [rows,d] their outputs, kept; rounded as the tokens */
+    void *dslots, *dout;
     real *dshared; /* [R,d] */
+    /* The tokens x are not kept. They are in `tokens` [R,d], which the experts overwrite: the
+     * caller writes them there before forward and, the same numbers, before
+     * smoe_moe_tokens_backward. */
+    bool again;
+    real *tokens;
 } smoe_moe;
+/* Whether the next pass keeps the rows of experts in BF16. */
+static inline bool smoe_moe_narrow(const smoe_moe *l) {
+    return smoe_mlp_narrow(&l->experts[0].mlp);
+}
+/* One of their buffers from row `row` on, as this pass uses it. */
+static inline smoe_outputs smoe_moe_rows(const smoe_moe *l, void *buffer, size_t row) {
+    if (smoe_moe_narrow(l)) return (smoe_outputs){.bf16 = (smoe_bf16 *)buffer + row * l->d};
+    return (smoe_outputs){.at = (real *)buffer + row * l->d};
+}
+/* Takes memory for one: after the experts are reserved. */
+static inline void *smoe_moe_take_rows(const smoe_moe *l, smoe_arena *arena, size_t rows,
+                                       const smoe_space *space) {
+    bool narrow = l->experts[0].mlp.narrow && !space->wide;
+    return smoe_arena_take(arena, rows * l->d, narrow ? sizeof(smoe_bf16) : sizeof(real));
+}
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
                   smoe_err *err) SMOE_MUST_CHECK;
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
@@ -343,8 +353,11 @@ void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs);
 /* y = residual + combine(experts(dispatch(x))) + shared(x); residual may be y. */
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass);
-/* dx is overwritten, and contains the gradient of the auxiliary loss. */
-void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
+/* Backward has two parts: from dy to the gradients of the experts, and from these to dx, which is
+ * overwritten and contains the gradient of the auxiliary loss. */
+void smoe_moe_experts_backward(smoe_moe *l, const real *dy, const smoe_pass *pass);
+void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
+                              const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
 /* ---- head: pooling, classifier --------------------------------------------------- */

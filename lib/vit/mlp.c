@@ -62,14 +62,15 @@ static size_t pitch_of(size_t n) {
     return ((n + LINE - 1) / LINE | 1) * LINE;
 }
 
-static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space) {
+/* `factors` is for those of outer-product gradients. */
+static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space, smoe_arena *factors) {
     size_t widest = l->h > l->d ? l->h : l->d;
     l->hidden_bf16 = NULL;
     l->pitch = pitch_of(l->h);
-    l->active_bf16 = smoe_arena_take(space->scratch, rows * l->pitch, sizeof(smoe_bf16));
+    l->active_bf16 = smoe_arena_take(factors, rows * l->pitch, sizeof(smoe_bf16));
     if (!space->train) return;
     l->hidden_bf16 = smoe_arena_take(space->keep, rows * l->pitch, sizeof(smoe_bf16));
-    l->dhidden_bf16 = smoe_arena_take(space->scratch, rows * l->pitch, sizeof(smoe_bf16));
+    l->dhidden_bf16 = smoe_arena_take(factors, rows * l->pitch, sizeof(smoe_bf16));
     l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(widest), sizeof(real));
 }
 
@@ -105,8 +106,8 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     }
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->panels = NULL;
-    l->narrow = space->bf16 && !param[l->fc1].outer && l->dropout == 0;
-    if (l->narrow) reserve_narrow(l, rows, space);
+    l->narrow = space->bf16 && l->dropout == 0;
+    if (l->narrow) reserve_narrow(l, rows, space, factors);
     if (l->narrow && !space->wide) return;
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
@@ -249,7 +250,7 @@ static void weights_backward(const smoe_mlp *l, size_t weights, rows dy, rows x,
         return;
     }
     if (p->outer) {
-        p->factors = (smoe_outer){.dy = dy.of.at, .x = x.of.at, .first = first};
+        p->factors = (smoe_outer){{dy.of, dy.ld}, {x.of, x.ld}, first};
         return;
     }
     weights_gradient g = {.first = first,

@@ -60,15 +60,21 @@ int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *
     return 0;
 }
 
+/* Where the scratch of the experts begins, at `first`: they need it only while the tokens are not
+ * read. */
+static void reserve_tokens(smoe_moe *l, size_t size, size_t first, const smoe_space *space) {
+    size_t end = space->scratch->used;
+    space->scratch->used = first;
+    l->tokens = smoe_arena_take(space->scratch, size, sizeof(real));
+    if (space->scratch->used < end) space->scratch->used = end;
+}
+
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->router->type->reserve(l->router, space->B, space->train, space->keep);
     size_t rows = smoe_plan_most_rows(&l->router->plan);
     size_t R = space->B * l->router->image_tokens, size = R * l->d;
-    l->rounded = NULL;
-    if (l->router->plan.rounded) l->rounded = smoe_arena_take(space->keep, size, sizeof(real));
-    l->slots = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
-    l->out = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
     smoe_arena *factors = space->scratch;
+    size_t scratch = space->scratch->used;
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
         size_t own = rows / l->router->E * group->mlp.E;
@@ -78,13 +84,21 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
         if (smoe_mlp_outer_arena(&group->mlp, space) == space->keep) factors = space->keep;
         if (k) group->first = smoe_arena_take(space->keep, group->count + 1, sizeof *group->first);
     }
+    bool narrow = l->experts[0].mlp.narrow && !space->wide;
+    l->again = narrow && space->train && !l->shares;
+    if (l->again) reserve_tokens(l, size, scratch, space);
+    l->rounded = NULL;
+    if (l->router->plan.rounded && !narrow)
+        l->rounded = smoe_arena_take(space->keep, size, sizeof(real));
+    l->slots = smoe_moe_take_rows(l, space->keep, rows, space);
+    l->out = smoe_moe_take_rows(l, space->keep, rows, space);
     l->places = NULL;
     if (l->share && space->train && l->experts[0].mlp.dropout > 0)
         l->places = smoe_arena_take(space->scratch, rows, sizeof *l->places);
     if (l->shares) smoe_mlp_reserve(&l->shared, R, space);
     if (!space->train) return;
-    l->dout = smoe_arena_take(factors, rows * l->d, sizeof(real));
-    l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
+    l->dout = smoe_moe_take_rows(l, factors, rows, space);
+    l->dslots = smoe_moe_take_rows(l, space->scratch, rows, space);
     if (l->shares) l->dshared = smoe_arena_take(space->scratch, size, sizeof(real));
 }
 
@@ -130,17 +144,24 @@ static void find_rows(smoe_moe *l) {
     }
 }
 
-/* The number of the first row of a group among those of all experts, times d. */
-static size_t start(const smoe_moe *l, size_t k) {
-    return l->router->plan.first_row[l->experts[k].begin] * l->d;
+/* The rows of group k in a buffer. */
+static smoe_outputs rows_of(const smoe_moe *l, size_t k, void *buffer) {
+    return smoe_moe_rows(l, buffer, l->router->plan.first_row[l->experts[k].begin]);
+}
+
+/* Passes in which the experts are narrow round what they dispatch and combine anyway. */
+static const real *mixed(const smoe_moe *l, const real *x) {
+    return l->rounded && !smoe_moe_narrow(l) ? l->rounded : x;
 }
 
 /* The outputs of the slots that the pass leaves out become zero; each image is a group. */
 static void leave_out(smoe_moe *l, const smoe_pass *pass) {
     for (size_t b = 0; b < pass->images; b++) {
         size_t slot = pass->without[b];
-        if (slot != SIZE_MAX)
-            memset(l->out + (slot * pass->images + b) * l->d, 0, l->d * sizeof *l->out);
+        if (slot == SIZE_MAX) continue;
+        smoe_outputs out = smoe_moe_rows(l, l->out, slot * pass->images + b);
+        if (out.at) memset(out.at, 0, l->d * sizeof *out.at);
+        if (out.bf16) memset(out.bf16, 0, l->d * sizeof *out.bf16);
     }
 }
 
@@ -150,22 +171,21 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     plan->precision = l->build->precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
-    if (l->rounded) {
-        smoe_plan_round(plan);
-        smoe_rows_round(l->rounded, x, plan->tokens * l->d);
-    }
-    smoe_plan_dispatch(plan, l->slots, l->rounded ? l->rounded : x, l->d);
+    const real *tokens = mixed(l, x);
+    smoe_outputs slots = smoe_moe_rows(l, l->slots, 0), out = smoe_moe_rows(l, l->out, 0);
+    if (plan->rounded) smoe_plan_round(plan);
+    if (tokens != x) smoe_rows_round(l->rounded, x, plan->tokens * l->d);
+    smoe_plan_dispatch(plan, slots, tokens, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     find_rows(l);
     if (l->share) smoe_share_forward(l, pass);
     for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_forward(&l->experts[k].mlp, (smoe_outputs){.at = l->out + start(l, k)},
-                         (smoe_values){.at = l->slots + start(l, k)}, NULL, l->experts[k].first,
-                         pass);
+        smoe_mlp_forward(&l->experts[k].mlp, rows_of(l, k, l->out),
+                         smoe_written(rows_of(l, k, l->slots)), NULL, l->experts[k].first, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     if (pass->without && pass->without_block == l->router->block) leave_out(l, pass);
-    if (l->rounded) smoe_rows_round(l->out, l->out, plan->rows * l->d);
-    smoe_plan_combine(plan, y, l->out, residual, l->d);
+    if (tokens != x) smoe_rows_round(out.at, out.at, plan->rows * l->d);
+    smoe_plan_combine(plan, y, smoe_written(out), residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (!l->shares) return;
     const size_t rows[] = {0, plan->tokens};
@@ -184,18 +204,24 @@ static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x
 
 /* The derivative of rounding is taken to be 1: backward uses the rounded operands, and gradients
  * pass through rounding unchanged. */
-void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
-                       const smoe_pass *pass) {
+void smoe_moe_experts_backward(smoe_moe *l, const real *dy, const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
-    smoe_plan_combine_backward(plan, l->dout, dy, l->out, l->d);
+    smoe_plan_combine_backward(plan, smoe_moe_rows(l, l->dout, 0), dy,
+                               smoe_written(smoe_moe_rows(l, l->out, 0)), l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (l->share) smoe_share_backward(l, pass);
     for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_backward(&l->experts[k].mlp, (smoe_outputs){.at = l->dslots + start(l, k)},
-                          (smoe_values){.at = l->dout + start(l, k)},
-                          (smoe_values){.at = l->slots + start(l, k)}, l->experts[k].first, pass);
+        smoe_mlp_backward(&l->experts[k].mlp, rows_of(l, k, l->dslots),
+                          smoe_written(rows_of(l, k, l->dout)),
+                          smoe_written(rows_of(l, k, l->slots)), l->experts[k].first, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
-    smoe_plan_dispatch_backward(plan, dx, l->dslots, l->rounded ? l->rounded : x, l->d);
+}
+
+void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
+                              const smoe_pass *pass) {
+    smoe_plan *plan = &l->router->plan;
+    smoe_plan_dispatch_backward(plan, dx, smoe_written(smoe_moe_rows(l, l->dslots, 0)), mixed(l, x),
+                                l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);

@@ -77,14 +77,14 @@ void smoe_share_free(smoe_share *s) {
 void smoe_share_reserve(smoe_moe *l, size_t k, size_t most, const smoe_space *space) {
     smoe_expert_group *group = &l->experts[k];
     smoe_far *far = &group->far;
-    size_t n = processes(l), size = n * most * l->d;
+    size_t n = processes(l), rows = n * most;
     far->most = most;
     far->places = NULL;
     far->first = smoe_arena_take(space->keep, n * (group->mlp.E + 1), sizeof *far->first);
-    far->x = smoe_arena_take(space->keep, size, sizeof *far->x);
-    far->y = smoe_arena_take(space->scratch, size, sizeof *far->y);
+    far->x = smoe_moe_take_rows(l, space->keep, rows, space);
+    far->y = smoe_moe_take_rows(l, space->scratch, rows, space);
     if (!space->train) return;
-    far->dy = smoe_arena_take(space->scratch, size, sizeof *far->dy);
+    far->dy = smoe_moe_take_rows(l, space->scratch, rows, space);
     if (group->mlp.dropout > 0)
         far->places = smoe_arena_take(space->keep, n * most, sizeof *far->places);
 }
@@ -141,6 +141,11 @@ static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
     }
 }
 
+/* The bytes of a row that experts read or write. */
+static size_t row_bytes(const smoe_moe *l, bool narrow) {
+    return l->d * (narrow ? sizeof(smoe_bf16) : sizeof(real));
+}
+
 /* Exchanges rows of group k, of `bytes` each, with process `other`: sends it those in `near`, which
  * has the rows of this process's plan in their order, and receives those in `far`. */
 static void rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void *far, size_t bytes,
@@ -153,7 +158,7 @@ static void rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void
 
 static void rows_back(smoe_moe *l, size_t k, size_t other, void *near, const void *far, bool idle) {
     size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
-    size_t most = l->experts[k].far.most, bytes = l->d * sizeof(real);
+    size_t most = l->experts[k].far.most, bytes = row_bytes(l, smoe_moe_narrow(l));
     exchange(l, other, (const char *)far + other * most * bytes, far_rows(l, k, other) * bytes,
              (char *)near + first * bytes, rows * bytes);
 }
@@ -164,28 +169,28 @@ static void rows_back(smoe_moe *l, size_t k, size_t other, void *near, const voi
 typedef struct work {
     smoe_mlp mlp;
     const size_t *first;
-    real *x, *y, *dy, *dx;
+    smoe_outputs x, y, dy, dx;
 } work;
 
 static work work_of(smoe_moe *l, size_t k, size_t q) {
     const smoe_expert_group *group = &l->experts[k];
     const smoe_far *far = &group->far;
-    size_t at = q * far->most * l->d, first;
+    size_t at = q * far->most, first;
     work w = {.mlp = smoe_mlp_at(&group->mlp, q * far->most), .first = far_first(l, k, q)};
     w.mlp.ahead = ((ptrdiff_t)q - (ptrdiff_t)own(l)) * (ptrdiff_t)l->share->pieces;
     if (q == own(l)) {
         (void)near_rows(l, k, q, &first);
-        w.x = l->slots + first * l->d;
-        w.y = l->out + first * l->d;
-        if (l->dout) w.dy = l->dout + first * l->d;
-        if (l->dslots) w.dx = l->dslots + first * l->d;
+        w.x = smoe_moe_rows(l, l->slots, first);
+        w.y = smoe_moe_rows(l, l->out, first);
+        if (l->dout) w.dy = smoe_moe_rows(l, l->dout, first);
+        if (l->dslots) w.dx = smoe_moe_rows(l, l->dslots, first);
         return w;
     }
     w.mlp.plan = NULL;
     if (far->places) w.mlp.places = far->places + q * far->most;
-    w.x = far->x + at;
-    w.y = w.dx = far->y + at;
-    if (far->dy) w.dy = far->dy + at;
+    w.x = smoe_moe_rows(l, far->x, at);
+    w.y = w.dx = smoe_moe_rows(l, far->y, at);
+    if (far->dy) w.dy = smoe_moe_rows(l, far->dy, at);
     return w;
 }
 
@@ -198,14 +203,14 @@ static void count_own(smoe_moe *l, size_t k) {
 }
 
 static void forward(smoe_moe *l, const smoe_pass *pass, bool idle) {
-    size_t n = processes(l);
+    size_t n = processes(l), bytes = row_bytes(l, smoe_moe_narrow(l));
     for (size_t bit = 1; bit < n; bit++) exchange_counts(l, own(l) ^ bit, idle);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_expert_group *group = &l->experts[k];
         bool drops = pass->train && group->far.places;
         if (!idle) count_own(l, k);
         for (size_t bit = 1; bit < n; bit++)
-            rows_out(l, k, own(l) ^ bit, l->slots, group->far.x, l->d * sizeof(real), idle);
+            rows_out(l, k, own(l) ^ bit, l->slots, group->far.x, bytes, idle);
         if (drops) {
             size_t at = l->router->plan.first_row[group->begin];
             smoe_dropout_find(l->places + at, &l->router->plan, group->begin, group->count, pass);
@@ -215,8 +220,7 @@ static void forward(smoe_moe *l, const smoe_pass *pass, bool idle) {
         for (size_t q = 0; q < n; q++) {
             if (q == own(l) && idle) continue;
             work w = work_of(l, k, q);
-            smoe_mlp_forward(&w.mlp, (smoe_outputs){.at = w.y}, (smoe_values){.at = w.x}, NULL,
-                             w.first, pass);
+            smoe_mlp_forward(&w.mlp, w.y, smoe_written(w.x), NULL, w.first, pass);
         }
         for (size_t bit = 1; bit < n; bit++)
             rows_back(l, k, own(l) ^ bit, l->out, group->far.y, idle);
@@ -277,12 +281,12 @@ void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
         const smoe_expert_group *group = &l->experts[k];
         params_of(&group->mlp, param);
         for (size_t bit = 1; bit < n; bit++)
-            rows_out(l, k, own(l) ^ bit, l->dout, group->far.dy, l->d * sizeof(real), false);
+            rows_out(l, k, own(l) ^ bit, l->dout, group->far.dy, row_bytes(l, smoe_moe_narrow(l)),
+                     false);
         for (size_t q = 0; q < n; q++) {
             work w = work_of(l, k, q);
             clear(params, param);
-            smoe_mlp_backward(&w.mlp, (smoe_outputs){.at = w.dx}, (smoe_values){.at = w.dy},
-                              (smoe_values){.at = w.x}, w.first, pass);
+            smoe_mlp_backward(&w.mlp, w.dx, smoe_written(w.dy), smoe_written(w.x), w.first, pass);
             for (size_t i = 0; i < PARAMS; i++) {
                 const smoe_param *p = &params->param[param[i]];
                 if (p->frozen || p->outer) continue;
@@ -304,7 +308,9 @@ static void expect(smoe_sent *sent, size_t bytes, size_t times) {
 
 void smoe_share_expect(const smoe_moe *l, smoe_sent *sent) {
     enum { WAYS = 2 }; /* forward and backward */
-    size_t n = processes(l), pieces = l->share->pieces, row = l->d * sizeof(real);
+    bool narrow = l->experts[0].mlp.narrow &&
+                  smoe_spec_precision(l->build->spec, true) == SMOE_PRECISION_BF16;
+    size_t n = processes(l), pieces = l->share->pieces, row = row_bytes(l, narrow);
     for (size_t bit = 1; bit < n; bit++) {
         size_t experts = 0;
         for (size_t k = 0; k < l->groups; k++) {

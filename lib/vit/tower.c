@@ -117,7 +117,10 @@ static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
         smoe_moe_reserve(&b->moe, space);
     else
         smoe_mlp_reserve(&b->mlp, R, space);
-    b->normed2 = reserve_normed(R * d, !b->is_moe && b->mlp.narrow, space);
+    if (b->is_moe && b->moe.again)
+        b->normed2 = (smoe_normed){.at = b->moe.tokens};
+    else
+        b->normed2 = reserve_normed(R * d, !b->is_moe && b->mlp.narrow, space);
     b->out = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
     space->scratch->used = scratch;
     if (!space->train) space->keep->used = keep;
@@ -183,6 +186,14 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
         smoe_norm_forward(&t->norm, (smoe_outputs){.at = t->out}, t->blocks[t->L - 1].out, R);
 }
 
+/* The tokens of a layer that does not keep them are computed again. */
+static void moe_backward(smoe_block *b, real *dx, const real *dy, size_t R, const smoe_pass *pass) {
+    smoe_moe_experts_backward(&b->moe, dy, pass);
+    if (b->moe.again) (void)norm_forward(&b->norm2, &b->normed2, false, b->middle, R);
+    smoe_clock_lap(pass->clock, SMOE_PART_norm);
+    smoe_moe_tokens_backward(&b->moe, dx, dy, b->normed2.at, pass);
+}
+
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass) {
     size_t R = pass->images * t->T;
     real *branch = t->dbranch;
@@ -197,7 +208,7 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
         smoe_block *b = &t->blocks[i];
         const real *dy = smoe_drop_path_backward(&b->drop2, t->dscaled, dx, pass);
         if (b->is_moe) {
-            smoe_moe_backward(&b->moe, branch, dy, b->normed2.at, pass);
+            moe_backward(b, branch, dy, R, pass);
         } else {
             const size_t rows[] = {0, R};
             smoe_mlp_backward(&b->mlp, (smoe_outputs){.at = branch}, (smoe_values){.at = dy},

@@ -359,6 +359,30 @@ static void largest_model_costs_nothing(void **state) {
     smoe_cost_free(&cost);
 }
 
+/* The benchmarks: activations in BF16 take at most 60% of those in F32. */
+static void memory_in_bf16(void **state) {
+    (void)state;
+    static const char *const names[] = {"tiny-dense",  "tiny-soft64",    "s16-dense",
+                                        "s16-soft128", "routers-tokens", "routers-experts"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        double bytes[2];
+        for (int narrow = 0; narrow < 2; narrow++) {
+            smoe_spec spec;
+            smoe_cost cost;
+            smoe_err err = {0};
+            char path[64], f32[] = "train.precision=f32", bf16[] = "train.precision=bf16";
+            snprintf(path, sizeof path, "experiments/bench/%s.yaml", names[i]);
+            if (smoe_spec_read(&spec, path, (char *[]){narrow ? bf16 : f32}, 1, &err) ||
+                smoe_cost_estimate(&cost, &spec, 10, NULL, &err))
+                fail_msg("%s", err.text);
+            bytes[narrow] = cost.bytes.activations;
+            smoe_cost_free(&cost);
+            smoe_spec_free(&spec);
+        }
+        if (!(bytes[1] <= 0.6 * bytes[0])) fail_msg("%s: %.3f", names[i], bytes[1] / bytes[0]);
+    }
+}
+
 static void classes_must_be_known(void **state) {
     (void)state;
     smoe_spec spec;
@@ -411,6 +435,7 @@ int main(void) {
         cmocka_unit_test(gradients_of_few_rows),
         cmocka_unit_test(gradients_of_odd_widths),
         cmocka_unit_test(largest_model_costs_nothing),
+        cmocka_unit_test(memory_in_bf16),
         cmocka_unit_test(classes_must_be_known),
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);

@@ -165,13 +165,14 @@ static void check(fixture *f) {
     f->residual = numbers(R * d, 7);
     f->dy = numbers(R * d, 8);
     f->dslots = numbers(rows * d + 1, 10);
-    smoe_plan_dispatch(&f->plan, slots, f->x, d);
+    smoe_plan_dispatch(&f->plan, (smoe_outputs){.at = slots}, f->x, d);
     assert_mixed(slots, NULL, f->disp, true, f->x, rows, R, d);
-    smoe_plan_combine(&f->plan, y, f->out, f->residual, d);
+    smoe_plan_combine(&f->plan, y, (smoe_values){.at = f->out}, f->residual, d);
     assert_mixed(y, f->residual, f->comb, false, f->out, R, rows, d);
-    smoe_plan_combine_backward(&f->plan, dout, f->dy, f->out, d);
+    smoe_plan_combine_backward(&f->plan, (smoe_outputs){.at = dout}, f->dy,
+                               (smoe_values){.at = f->out}, d);
     assert_mixed(dout, NULL, f->comb, true, f->dy, rows, R, d);
-    smoe_plan_dispatch_backward(&f->plan, dx, f->dslots, f->x, d);
+    smoe_plan_dispatch_backward(&f->plan, dx, (smoe_values){.at = f->dslots}, f->x, d);
     assert_mixed(dx, NULL, f->disp, false, f->dslots, R, rows, d);
     check_weight_gradients(f);
     real *all[] = {slots, y, dx, dout, f->x, f->out, f->residual, f->dy, f->dslots};
@@ -210,6 +211,88 @@ static void sparse_against_loops(void **state) {
         begin_as(&f, i % 2, true, s[0], s[1], s[2], s[3], s[4]);
         fill_sparse(&f);
         check(&f);
+    }
+}
+
+/* ---- rows in BF16 ---------------------------------------------------------------------------- */
+
+/* The gradients of the weights of all slots. */
+static real *weight_gradients(const smoe_plan *p, bool of_dispatch) {
+    size_t n = p->sparse ? p->G * p->S : p->tokens * p->S;
+    real *x = numbers(n, 0);
+    const real *from = p->sparse ? p->dweight : of_dispatch ? p->ddisp : p->dcomb;
+    for (size_t i = 0; !p->sparse && i < n; i++) x[i] = from[i];
+    for (size_t i = 0; p->sparse && i < p->placed; i++) x[p->slot[i]] = from[p->slot[i]];
+    return x;
+}
+
+static void assert_gradients(const smoe_plan *p, real *wide, bool of_dispatch, double most) {
+    size_t n = p->sparse ? p->G * p->S : p->tokens * p->S;
+    real *x = weight_gradients(p, of_dispatch);
+    for (size_t i = 0; i < n; i++) assert_close(x[i], (double)wide[i], most);
+    free(x);
+    free(wide);
+}
+
+static void assert_rounded(const smoe_bf16 *y, real *x, size_t n) {
+    smoe_rows_round(x, x, n);
+    for (size_t i = 0; i < n; i++) assert_true((real)smoe_bf16_widen(y[i]) == x[i]);
+}
+
+/* What is written in BF16 is what would be written in `real`, rounded; what is read in BF16 gives
+ * what the same numbers in `real` give. Only the products of two long rows of sparse plans are
+ * summed in another order. */
+static void compare_rows(fixture *f) {
+    smoe_plan *p = &f->plan;
+    size_t d = f->d, R = f->R, n = f->rows * d;
+    real *x = numbers(R * d, 5), *dy = numbers(R * d, 8), *residual = numbers(R * d, 7);
+    real *rows = numbers(n, 6), *wide = numbers(n, 0), *y[2] = {numbers(R * d, 0)};
+    smoe_bf16 *read = calloc(n, sizeof *read), *written = calloc(n, sizeof *written);
+    y[1] = numbers(R * d, 0);
+    assert_true(read && written);
+    smoe_rows_round(rows, rows, n);
+    for (size_t i = 0; i < n; i++) read[i] = smoe_bf16_round((float)rows[i]);
+    const smoe_outputs to = {.at = wide}, to_bf16 = {.bf16 = written};
+    const smoe_values from = {.at = rows}, from_bf16 = {.bf16 = read};
+    double most = p->sparse && d > 512 ? 1e-4 : 0; /* sums of 600 products of normal numbers */
+
+    smoe_plan_dispatch(p, to, x, d);
+    smoe_plan_dispatch(p, to_bf16, x, d);
+    assert_rounded(written, wide, n);
+    smoe_plan_combine(p, y[0], from, residual, d);
+    smoe_plan_combine(p, y[1], from_bf16, residual, d);
+    assert_memory_equal(y[0], y[1], R * d * sizeof(real));
+    smoe_plan_combine_backward(p, to, dy, from, d);
+    real *gradients = weight_gradients(p, false);
+    smoe_plan_combine_backward(p, to_bf16, dy, from_bf16, d);
+    assert_rounded(written, wide, n);
+    assert_gradients(p, gradients, false, most);
+    smoe_plan_dispatch_backward(p, y[0], from, x, d);
+    gradients = weight_gradients(p, true);
+    smoe_plan_dispatch_backward(p, y[1], from_bf16, x, d);
+    assert_memory_equal(y[0], y[1], R * d * sizeof(real));
+    assert_gradients(p, gradients, true, most);
+    real *all[] = {x, dy, residual, rows, wide, y[0], y[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(read);
+    free(written);
+}
+
+static void rows_in_bf16(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        fixture f;
+        begin(&f, i % 2, 3, 6, 4, 3, 18);
+        if (f.plan.sparse)
+            fill_sparse(&f);
+        else
+            fill_dense(&f);
+        f.d = i < 2 ? 7 : 600;
+        f.plan.precision = f.plan.sparse ? SMOE_PRECISION_F32 : SMOE_PRECISION_BF16;
+        compare_rows(&f);
+        free(f.disp);
+        free(f.comb);
+        smoe_arena_free(&f.arena);
     }
 }
 
@@ -449,10 +532,10 @@ static void layers_mix_in_bf16(void **state) {
         size_t n = plan->rows * l.d;
         real *slots = numbers(n, 0), *x = numbers(l.R * l.d, 0);
         smoe_rows_round(x, l.x, l.R * l.d);
-        smoe_plan_dispatch(plan, slots, x, l.d);
+        smoe_plan_dispatch(plan, (smoe_outputs){.at = slots}, x, l.d);
         assert_memory_equal(l.moe.slots, slots, n * sizeof *slots);
         for (size_t i = 0; i < n; i++) {
-            assert_true(is_bf16(l.moe.out[i]));
+            assert_true(is_bf16(((const real *)l.moe.out)[i]));
             assert_true(!plan->sparse || is_bf16(slots[i]));
         }
         assert_int_equal(gradcheck_plan_mark(0, plan), gradcheck_plan_mark(0, other));
@@ -472,6 +555,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_against_loops),
         cmocka_unit_test(sparse_against_loops),
+        cmocka_unit_test(rows_in_bf16),
         cmocka_unit_test(no_token_is_placed),
         cmocka_unit_test(dense_statistics),
         cmocka_unit_test(sparse_statistics),

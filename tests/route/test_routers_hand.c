@@ -48,9 +48,9 @@ static void soft_two_by_two(void **state) {
     assert_all(r.plan->disp, (const double[]){2. / 3, 1. / 4, 1. / 3, 3. / 4}, 4);
     assert_all(r.plan->comb, (const double[]){2. / 3, 1. / 3, 1. / 4, 3. / 4}, 4);
     real slots[4], y[4];
-    smoe_plan_dispatch(r.plan, slots, r.x, 2);
+    smoe_plan_dispatch(r.plan, (smoe_outputs){.at = slots}, r.x, 2);
     assert_all(slots, (const double[]){2. / 3, 2. / 3, 1. / 4, 3. / 2}, 4);
-    smoe_plan_combine(r.plan, y, slots, zero, 2);
+    smoe_plan_combine(r.plan, y, (smoe_values){.at = slots}, zero, 2);
     assert_all(y, (const double[]){19. / 36, 17. / 18, 17. / 48, 31. / 24}, 4);
     router_fixture_free(&r);
 }
@@ -77,7 +77,7 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
     }
     assert_true(r.plan->comb[2] == r.plan->comb[3]); /* the zero vector maps to zero exactly */
     real slots[4];
-    smoe_plan_dispatch(r.plan, slots, r.x, 2);
+    smoe_plan_dispatch(r.plan, (smoe_outputs){.at = slots}, r.x, 2);
     assert_close(slots[0], 48. / 17, 1e-5); /* 3 and 4 times the above */
     assert_close(slots[1], 64. / 17, 1e-5);
     router_fixture_free(&r);
@@ -213,7 +213,7 @@ static void placement_order(void **state) {
     real slots[3 * 8], y[4 * 8], residual[4 * 8];
     for (size_t i = 0; i < 32; i++) residual[i] = (real)i;
     for (size_t i = 0; i < 24; i++) slots[i] = 1;
-    smoe_plan_combine(r.plan, y, slots, residual, 8);
+    smoe_plan_combine(r.plan, y, (smoe_values){.at = slots}, residual, 8);
     for (size_t i = 0; i < 8; i++) {
         assert_close(y[2 * 8 + i], 16 + (double)i, 0);
         assert_close(y[8 + i], 8 + (double)i + 0.9, 1e-5);

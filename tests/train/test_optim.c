@@ -576,7 +576,7 @@ static void norms_of_many_parts(void **state) {
     dy[EXPERTS - 1] = 2;
     for (size_t e = 0; e < EXPERTS; e++) x[e] = 2, first[e + 1] = e + 1;
     params.param[1].outer = true;
-    params.param[1].factors = (smoe_outer){.dy = dy, .x = x, .first = first};
+    params.param[1].factors = (smoe_outer){{{.at = dy}, 1}, {{.at = x}, 1}, first};
     assert_close(smoe_optim_norm(&params), 5, 0); /* 3, and 2 times 2 */
     smoe_params_free(&params);
 }

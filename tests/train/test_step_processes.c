@@ -132,6 +132,7 @@ static void any_number_of_processes_comes_to_the_same(void **state) {
         PIECES FEW_ROWS "train.experts_over=all model.moe.expert_dropout=0.1",
         PIECES "model.moe.experts=6 model.moe.slots_per_expert=1 train.experts_over=4",
         PIECES "model.moe.experts=3 model.moe.slots_per_expert=1",
+        PIECES "model.moe.router=soft train.precision=bf16 train.experts_over=all",
     };
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         char first[SCRATCH_PATH] = "";

@@ -305,7 +305,8 @@ static void moe_forward(rig *r) {
     smoe_moe_forward(&r->moe, r->y, r->x, r->x0, &r->pass);
 }
 static void moe_backward(rig *r) {
-    smoe_moe_backward(&r->moe, r->dx, r->p, r->x, &r->pass);
+    smoe_moe_experts_backward(&r->moe, r->p, &r->pass);
+    smoe_moe_tokens_backward(&r->moe, r->dx, r->p, r->x, &r->pass);
 }
 
 /* Every router of routers.def; with 2 experts of 3 slots for T = 4, and with 5 experts. */

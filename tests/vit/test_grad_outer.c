@@ -37,7 +37,7 @@ static void make(single *s) {
                           .dim = {E, OUT, IN},
                           .size = SIZE,
                           .outer = true,
-                          .factors = {s->dy, s->x, first}};
+                          .factors = {{{.at = s->dy}, OUT}, {{.at = s->x}, IN}, first}};
     gradcheck_normal(s->dy, ROWS * OUT, 1);
     gradcheck_normal(s->x, ROWS * IN, 2);
     for (size_t e = 0; e < E; e++) {
@@ -97,6 +97,40 @@ static void squares(void **state) {
     assert_true(isnan(smoe_outer_square(&s.row, 3)));
     s.x[37 * IN] = (real)INFINITY;
     assert_false(isfinite(smoe_outer_square(&s.row, 3)));
+}
+
+/* Factors in BF16, with gaps between their rows, give what the same numbers in `real` give; only
+ * the order of the sums in the square is another. */
+static void factors_in_bf16(void **state) {
+    (void)state;
+    enum { GAP = 16 };
+    static single s;
+    static smoe_bf16 dy[ROWS * (OUT + GAP)], x[ROWS * (IN + GAP)];
+    static real out[SMOE_FACTORS_STEP], right[SMOE_FACTORS_STEP];
+    static const smoe_prefetch_ranges none;
+    make(&s);
+    for (size_t r = 0; r < ROWS; r++) {
+        for (size_t i = 0; i < OUT; i++) {
+            real *number = s.dy + r * OUT + i;
+            *number = smoe_bf16_widen(dy[r * (OUT + GAP) + i] = smoe_bf16_round((float)*number));
+        }
+        for (size_t i = 0; i < IN; i++) {
+            real *number = s.x + r * IN + i;
+            *number = smoe_bf16_widen(x[r * (IN + GAP) + i] = smoe_bf16_round((float)*number));
+        }
+    }
+    smoe_param row = s.row;
+    row.factors = (smoe_outer){{{.bf16 = dy}, OUT + GAP}, {{.bf16 = x}, IN + GAP}, first};
+    size_t size = smoe_outer_step(&row);
+    for (size_t at = 0; at < SIZE; at += size) {
+        smoe_outer_write(right, &s.row, at, &none);
+        smoe_outer_write(out, &row, at, &none);
+        assert_memory_equal(out, right, size * sizeof *out);
+    }
+    for (size_t e = 0; e < E; e++) {
+        double square = square_of(&s, e);
+        assert_close(smoe_outer_square(&row, e), square, 1e-12 * square);
+    }
 }
 
 /*
@@ -230,6 +264,11 @@ static void training(void **state) {
         WIDE "train.optimizer.name=sgd model.moe.slots_per_expert=1",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) same_training(keys[i], i ? 2 : 4);
+    /* Factors in BF16, which matrix units add up in another order. */
+    if (!strcmp(smoe_kernels_get()->matrix->unit, "multiply-adds")) {
+        same_training(WIDE "train.precision=bf16 model.moe.slots_per_expert=1", 2);
+        same_training(WIDE "train.precision=bf16 model.moe.router=tokens-choice", 2);
+    }
     /* with 33 rows or more the gradient is written */
     same_training(WIDE "model.moe.router=soft model.moe.slots_per_expert=6", 0);
     /* with odd widths too */
@@ -238,9 +277,13 @@ static void training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps),           cmocka_unit_test(squares),
-        cmocka_unit_test(cancelling_rows), cmocka_unit_test(used_where_faster),
-        cmocka_unit_test(training),        cmocka_unit_test(isas_run_again),
+        cmocka_unit_test(steps),
+        cmocka_unit_test(factors_in_bf16),
+        cmocka_unit_test(squares),
+        cmocka_unit_test(cancelling_rows),
+        cmocka_unit_test(used_where_faster),
+        cmocka_unit_test(training),
+        cmocka_unit_test(isas_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
