@@ -5,6 +5,8 @@
  */
 #include "math/gemm_view.h"
 
+#include <string.h>
+
 enum {
     SIDE = SMOE_MATRIX_SIDE,
     STEP = SMOE_MATRIX_DEEP,
@@ -23,6 +25,11 @@ typedef struct work {
     smoe_bf16 *a, *b;
     real *sums; /* [2][SUMS] */
 } work;
+
+/* Whether C is rounded once, when all terms are summed. */
+static bool is_narrow(const smoe_product *x) {
+    return x->c_bf16 || x->work != SMOE_GELU_NONE;
+}
 
 /* Elements of a panel of k terms. */
 static size_t panel_of(const work *w, size_t k) {
@@ -224,22 +231,108 @@ static void by_blocks(const work *w) {
             }
 }
 
-void smoe_gemm_matrix(const smoe_product *x) {
+/* As panels, for the matrix unit: in blocks of kc terms. */
+static __attribute__((noinline)) void by_unit(const smoe_product *x, size_t kc, size_t parts) {
     ALIGNED smoe_bf16 a[ROUNDED_A], b[ROUNDED_B];
     ALIGNED real sums[2 * SUMS];
-    work w = {.x = x,
-              .kern = smoe_kernels_get()->matrix,
-              .parts = x->precision == SMOE_PRECISION_BF16X3 ? 2 : 1,
-              .a = a,
-              .b = b,
-              .sums = sums};
-    size_t most = ROUNDED_A / SIDE / w.parts;
-    bool narrow = x->c_bf16 || x->work != SMOE_GELU_NONE; /* rounded once, at the end */
+    work w = {
+        .x = x, .kern = smoe_kernels_get()->matrix, .parts = parts, .a = a, .b = b, .sums = sums};
     w.kern->begin();
-    if (narrow && x->k > most)
+    if (kc < x->k && is_narrow(x))
         by_blocks(&w);
     else
-        by_panels(&w, narrow ? x->k : even(x->k, TERMS / w.parts, STEP));
+        by_panels(&w, kc);
     w.kern->end();
+}
+
+/* ---- few rows, without panels ---------------------------------------------------------------- */
+
+enum { FEW_TERMS = 1 << 16, FEW_SUMS = 1 << 17 }; /* numbers of A, and of sums */
+
+typedef struct few {
+    const smoe_product *x;
+    const smoe_kernels *kern;
+    size_t rows; /* of A, padded */
+    real *a, *sums;
+} few;
+
+static bool is_few(const smoe_product *x, size_t kc) {
+    return x->precision == SMOE_PRECISION_BF16 && x->m <= smoe_kernels_get()->matrix->few &&
+           (x->b_row == 1 || x->b_col == 1) && (kc == x->k || !is_narrow(x)) &&
+           blocks(x->m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT * blocks(kc, STEP) * STEP <= FEW_TERMS;
+}
+
+/* Terms p .. p+k, of those from p0 on, for columns j to j+SIDE; their sums go to `sums`. */
+static void few_block(const few *f, real *sums, size_t j, size_t p0, size_t p, size_t k) {
+    const smoe_product *x = f->x;
+    size_t at = p * x->b_row + j * x->b_col;
+    bool along = x->b_row == 1;
+    smoe_few_block t = {.sums = sums,
+                        .begun = p > p0,
+                        .a = f->a + (p - p0) * f->rows,
+                        .pitch = f->rows,
+                        .m = f->rows,
+                        .b = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k},
+                        .order = f->kern->matrix->order,
+                        .ahead = (along ? SIDE * x->b_col : STEP * x->b_row) * b_size(x)};
+    if (x->b_bf16)
+        t.b.bf16 = x->b_bf16 + at;
+    else
+        t.b.at = x->b + at;
+    f->kern->few->block(&t);
+}
+
+/* After k terms from p0 on: columns j .. j+n of all rows, of which each SIDE have their sums
+ * together. */
+static void finish_few(const few *f, size_t p0, size_t k, size_t j, size_t n) {
+    const smoe_product *x = f->x;
+    const real *sums = f->sums;
+    for (size_t q = j; q < j + n; q += SIDE, sums += f->rows * SIDE)
+        for (size_t i = 0; i < x->m; i += SIDE) {
+            smoe_block_end to = end_of(x, p0, k, i, q, min(x->m - i, SIDE), min(x->n - q, SIDE));
+            f->kern->matrix->finish(&to, sums + i * SIDE, 1);
+        }
+    if (p0 + k == x->k) finished(x, 0, x->m, j, n);
+}
+
+/* Weights are read in the order of memory: where the terms of a column are consecutive, SIDE
+ * columns at a time; else STEP rows at a time, with sums of all columns. */
+static __attribute__((noinline)) void by_few(const smoe_product *x, size_t kc) {
+    ALIGNED real a[FEW_TERMS], sums[FEW_SUMS];
+    few f = {.x = x,
+             .kern = smoe_kernels_get(),
+             .rows = blocks(x->m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT,
+             .a = a,
+             .sums = sums};
+    bool along = x->b_row == 1;
+    size_t size = f.rows * SIDE, columns = along ? SIDE : FEW_SUMS / size * SIDE, p0 = 0;
+    do { /* k = 0 is one step, which writes add + bias */
+        size_t k = min(x->k - p0, kc), at = p0 * x->a_col, deep = along ? max(k, 1) : STEP;
+        smoe_operand rows = {.row = x->a_row, .col = x->a_col, .n = x->m, .k = k};
+        if (x->a_bf16)
+            rows.bf16 = x->a_bf16 + at;
+        else
+            rows.at = x->a + at;
+        f.kern->few->pack(a, &rows, f.rows);
+        for (size_t j0 = 0; j0 < x->n; j0 += columns) {
+            size_t n = min(x->n - j0, columns);
+            if (!k) memset(sums, 0, blocks(n, SIDE) * size * sizeof *sums);
+            for (size_t p = 0; p < k; p += deep)
+                for (size_t j = 0; j < n; j += SIDE)
+                    few_block(&f, sums + j / SIDE * size, j0 + j, p0, p0 + p, min(k - p, deep));
+            finish_few(&f, p0, k, j0, n);
+        }
+        p0 += kc;
+    } while (p0 < x->k);
+}
+
+void smoe_gemm_matrix(const smoe_product *x) {
+    size_t parts = x->precision == SMOE_PRECISION_BF16X3 ? 2 : 1, most = ROUNDED_A / SIDE / parts;
+    bool whole = is_narrow(x) && x->k <= most;
+    size_t kc = whole ? x->k : even(x->k, TERMS / parts, STEP);
+    if (is_few(x, kc))
+        by_few(x, kc);
+    else
+        by_unit(x, kc, parts);
     if (x->stream) smoe_kernels_get()->gemm->settle();
 }

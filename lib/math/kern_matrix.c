@@ -440,10 +440,16 @@ const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern);
 const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern) = {
 #if WITH_AMX
     .unit = "AMX",
+    .order = SMOE_ORDER_TILES,
+    .few = ROWS,
 #elif WITH_BF16
     .unit = "AVX512-BF16",
+    .order = SMOE_ORDER_PAIRS,
+    .few = ROWS,
 #else
     .unit = "multiply-adds",
+    .order = SMOE_ORDER_TERMS,
+    .few = SMOE_FEW_MOST,
 #endif
     .begin = begin,
     .end = end,

@@ -243,8 +243,11 @@ typedef struct smoe_matrix_block {
  * The first two treat denormal operands as 0, and replace denormal results by 0. All round to
  * nearest even. NaN and infinity follow the usual rules.
  */
+typedef enum smoe_sum_order { SMOE_ORDER_TILES, SMOE_ORDER_PAIRS, SMOE_ORDER_TERMS } smoe_sum_order;
 typedef struct smoe_matrix_kernels {
-    const char *unit; /* "AMX", "AVX512-BF16", "multiply-adds" */
+    const char *unit;     /* "AMX", "AVX512-BF16", "multiply-adds" */
+    smoe_sum_order order; /* the same three */
+    size_t few;           /* rows of A up to which smoe_few_kernels are used instead */
     /* Before the first block and after the last one, in the same thread. */
     void (*begin)(void);
     void (*end)(void);
@@ -259,12 +262,36 @@ typedef struct smoe_matrix_kernels {
     double (*peak)(size_t n);
 } smoe_matrix_kernels;
 
+/* Sums of SIDE columns of few rows, by vectors: the bits of the blocks of a unit, without a panel
+ * of B. */
+enum {
+    SMOE_FEW_UNIT = 4,  /* rows are padded to a multiple of this: */
+    SMOE_FEW_MOST = 64, /* up to this number */
+};
+typedef struct smoe_few_block {
+    real *sums;    /* [m,SIDE], m a multiple of SMOE_FEW_UNIT */
+    bool begun;    /* continues from them */
+    const real *a; /* a panel of `pack`, from the first term of b on */
+    size_t pitch, m;
+    smoe_operand b; /* n <= SIDE columns of k terms, a multiple of DEEP unless they are the last */
+    smoe_sum_order order;
+    size_t ahead; /* bytes from each number of B to one that is prefetched meanwhile */
+} smoe_few_block;
+typedef struct smoe_few_kernels {
+    bool orders; /* all orders; otherwise only that of multiply-adds */
+    /* dst [k,pitch], k as a multiple of DEEP: from->n <= pitch rows of A, rounded as by pack_a and
+     * in `real`; 0 where there is none. */
+    void (*pack)(real *dst, const smoe_operand *from, size_t pitch);
+    void (*block)(const smoe_few_block *block);
+} smoe_few_kernels;
+
 typedef struct smoe_kernels {
     const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512), "v4-bf16", "amx" */
     const smoe_gemm_kernels *gemm;
     const smoe_skinny_kernels *skinny;
     const smoe_row_kernels *row;
     const smoe_matrix_kernels *matrix;
+    const smoe_few_kernels *few;
 } smoe_kernels;
 
 /* The kernels that are used. */

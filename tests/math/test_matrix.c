@@ -150,6 +150,83 @@ static void blocks_like_the_model(void **state) {
     }
 }
 
+/* ---- few rows -------------------------------------------------------------------------------- */
+
+enum { MOST_ROWS = SMOE_FEW_MOST, MOST_TERMS = 100, NUMBERS = (MOST_ROWS + 3) * (MOST_TERMS + 3) };
+
+/* Numbers as those of fill_panels, of which a row is n rows or columns of k terms. */
+static smoe_operand few_operand(real *at, smoe_bf16 *bf16, size_t n, size_t k, uint64_t seed,
+                                smoe_rng *rng) {
+    float scale = seed % 3 == 1 ? 0x1p-63f : 1;
+    bool along = smoe_rng_below(rng, 2);
+    size_t ld = (along ? k : n) + smoe_rng_below(rng, 3);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        bool odd = seed % 3 == 2 && !smoe_rng_below(rng, 500);
+        at[i] = odd ? special(rng) : (real)(scale * (float)number(rng));
+        bf16[i] = smoe_bf16_round((float)at[i]);
+    }
+    smoe_operand x = {.row = along ? ld : 1, .col = along ? 1 : ld, .n = n, .k = k};
+    if (smoe_rng_below(rng, 2))
+        x.bf16 = bf16;
+    else
+        x.at = at;
+    return x;
+}
+
+static smoe_operand from_row(smoe_operand x, size_t i, size_t n) {
+    if (x.bf16) x.bf16 += i * x.row;
+    if (x.at) x.at += i * x.row;
+    x.n = n;
+    return x;
+}
+
+/* Sums of few rows, in one call or in two, are those of the model of the unit whose order they
+ * have. All orders are tested on any processor that has fused multiply-adds. */
+static void few_rows_like_the_models(void **state) {
+    (void)state;
+    const smoe_kernels *kernels = smoe_kernels_get();
+    static real x[NUMBERS], y[NUMBERS], a[MOST_ROWS * STEPS * DEEP], sums[MOST_ROWS * SIDE];
+    static real right[2 * SUMS];
+    static smoe_bf16 narrow_x[NUMBERS], narrow_y[NUMBERS], panel_a[PANEL], panel_b[PANEL];
+    tiles_block *const models[] = {tiles_amx, tiles_pairs,
+                                   fuses && strcmp(kernels->isa, "base") ? tiles_fused
+                                                                         : tiles_unfused};
+    smoe_rng rng = stream(6);
+    for (uint64_t seed = 0; seed < 180; seed++) {
+        smoe_sum_order order = (smoe_sum_order)(seed / 3 % 3);
+        if (order != SMOE_ORDER_TERMS && !kernels->few->orders) continue;
+        size_t m = 1 + smoe_rng_below(&rng, MOST_ROWS), k = 1 + smoe_rng_below(&rng, MOST_TERMS);
+        size_t n = smoe_rng_below(&rng, 2) ? SIDE : 1 + smoe_rng_below(&rng, SIDE);
+        size_t pitch = (m + SMOE_FEW_UNIT - 1) / SMOE_FEW_UNIT * SMOE_FEW_UNIT;
+        size_t first = smoe_rng_below(&rng, k / DEEP + 1) * DEEP;
+        smoe_operand rows = few_operand(x, narrow_x, m, k, seed, &rng);
+        smoe_operand columns = few_operand(y, narrow_y, n, k, seed % 3 == 2 ? 0 : seed, &rng);
+        kernels->few->pack(a, &rows, pitch);
+        smoe_few_block t = {.sums = sums, .pitch = pitch, .m = pitch, .order = order};
+        for (size_t p = 0; p<k; p = first> p ? first : k) {
+            t.begun = p > 0;
+            t.a = a + p * pitch;
+            t.b = columns;
+            t.b.k = (first > p ? first : k) - p;
+            if (t.b.bf16) t.b.bf16 += p * t.b.col;
+            if (t.b.at) t.b.at += p * t.b.col;
+            kernels->few->block(&t);
+        }
+        kernels->matrix->pack_b(panel_b, &columns, 1);
+        for (size_t i0 = 0; i0 < m; i0 += SIDE) {
+            smoe_operand some = from_row(rows, i0, m - i0 < SIDE ? m - i0 : SIDE);
+            kernels->matrix->pack_a(panel_a, &some, 1);
+            models[order](right, panel_a, panel_b, (k + DEEP - 1) / DEEP, 1);
+            for (size_t i = 0; i < some.n; i++)
+                for (size_t j = 0; j < n; j++)
+                    if (!same_number(sums[(i0 + i) * SIDE + j], right[i * SIDE + j]))
+                        fail_msg("order %d, %zu x %zu x %zu: sum %zu, %zu is %a, not %a",
+                                 (int)order, m, n, k, i0 + i, j, (double)sums[(i0 + i) * SIDE + j],
+                                 (double)right[i * SIDE + j]);
+        }
+    }
+}
+
 /* All models, on any processor: panels as the kernels pack them, sums against double. A rounding
  * is half a unit in the last place of a partial sum, which is at most the sum of all absolute
  * values; there are as many roundings as multiply-adds and additions of sums. */
@@ -621,6 +698,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(panels),
         cmocka_unit_test(blocks_like_the_model),
+        cmocka_unit_test(few_rows_like_the_models),
         cmocka_unit_test(models_against_double),
         cmocka_unit_test(tails),
         cmocka_unit_test(across_blocks),
