@@ -134,8 +134,8 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return check_place(options, arg, folder, err);
 }
 
-/* The cells, figure and reference on the command line take precedence over the spec and the manifest;
- * `standard`, which may be NULL, is the reference where nobody names one. */
+/* The cells, figure and reference of the command line take precedence over the spec and the
+ * manifest; `standard`, which may be NULL, is the reference where nobody names one. */
 static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
                       smoe_err *err) {
     const char *const wish[] = {options->x, options->y, options->line};

@@ -136,8 +136,8 @@ static bool adopt(char **to, char **from) {
     return true;
 }
 
-/* Replaces this sweep by the one in the folder, if they are the same. What rows are compared with
- * and the figure concern no trial: the folder takes them over from this sweep, if it states them. */
+/* Replaces this sweep by the one in the folder, if they are the same. The reference and the figure
+ * concern no trial: the folder takes over those that this sweep states. */
 static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     smoe_sweep old;
     int status = smoe_sweep_open(&old, dir, err);
