@@ -70,7 +70,7 @@ static void find_parts(smoe_divided *p) {
     for (size_t i = 0; i < p->params->count; i++) {
         const smoe_param *param = &p->params->param[i];
         if (param->frozen) continue;
-        for (size_t first = 0, end; first < param->whole; first = end) {
+        for (size_t first = 0, end = 0; first < param->whole; first = end) {
             int owner;
             if (smoe_param_divided(param)) {
                 /* of the processes that have it, a block each: in turn, unit by unit */
