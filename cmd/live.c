@@ -127,7 +127,7 @@ static void draw(smoe_live *live, const smoe_runner_trial *trial) {
     count_states(live, &done, &failed);
     char line[120], about[48];
     snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done,
-             smoe_sweep_chosen(live->sweep), failed, left_text(about, live, trial));
+             smoe_choose_count(live->sweep), failed, left_text(about, live, trial));
     fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();
@@ -159,7 +159,7 @@ static void on_ended(void *user, size_t i) {
         snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
-                 smoe_sweep_chosen(live->sweep), left_text(about, live, NULL));
+                 smoe_choose_count(live->sweep), left_text(about, live, NULL));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else

@@ -149,7 +149,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     }
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
-    if (options->cells && smoe_sweep_choose(sweep, options->cells, "--cells", err)) return -1;
+    if (options->cells && smoe_choose_trials(sweep, options->cells, "--cells", err)) return -1;
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;

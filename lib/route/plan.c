@@ -188,10 +188,10 @@ static size_t part_of(size_t n, size_t i) {
 
 /* y = x */
 static void copy_row(smoe_outputs y, const real *x, size_t n) {
-    if (y.bf16)
-        smoe_kernels_get()->row->narrow(y.bf16, x, n);
-    else
+    if (y.at)
         memcpy(y.at, x, n * sizeof *x);
+    else
+        smoe_kernels_get()->row->narrow(y.bf16, x, n);
 }
 
 /* y = a x */

@@ -17,7 +17,7 @@ static bool number(const char **at, unsigned long long *to) {
 
 /* Takes the trials of one part of the list, "17" or "17-20". */
 static int choose_part(smoe_sweep *sweep, const char *part, const char *from, smoe_err *err) {
-    unsigned long long first, last;
+    unsigned long long first = 0, last;
     const char *at = part;
     bool good = number(&at, &first), found = false;
     last = first;
@@ -41,7 +41,7 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
                      sweep->name);
 }
 
-int smoe_sweep_choose(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
+int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
     char *copy = strdup(list), *rest = copy, *part;
     if (!copy) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     int status = 0;
@@ -51,7 +51,7 @@ int smoe_sweep_choose(smoe_sweep *sweep, const char *list, const char *from, smo
     return status;
 }
 
-size_t smoe_sweep_chosen(const smoe_sweep *sweep) {
+size_t smoe_choose_count(const smoe_sweep *sweep) {
     size_t chosen = 0;
     for (size_t i = 0; i < sweep->trials; i++) chosen += !sweep->trial[i].left_out;
     return chosen;

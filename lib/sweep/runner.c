@@ -292,7 +292,7 @@ static void give_up(runner *r) {
 
 static int conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
-    size_t failed = 0, open = 0, chosen = smoe_sweep_chosen(sweep);
+    size_t failed = 0, open = 0, chosen = smoe_choose_count(sweep);
     for (size_t i = 0; i < sweep->trials; i++) {
         if (sweep->trial[i].left_out) continue;
         failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
