@@ -128,6 +128,7 @@ enum { MOST_LISTED = 16 };
 
 typedef struct shares {
     smoe_cost_share share[MOST_LISTED];
+    double overlap[MOST_LISTED]; /* seconds */
     size_t count;
 } shares;
 
@@ -160,12 +161,13 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
             return smoe_fail(err, SMOE_USAGE,
                              "--processes %s: expected up to %d numbers, as in 1,8,64",
                              options->processes, MOST_LISTED);
-        smoe_cost_share *share = &s->share[s->count++];
+        smoe_cost_share *share = &s->share[s->count];
         if (smoe_cost_share_of(share, spec, classes, (int)processes, rate * 1e9, latency / 1e6,
                                err))
             return -1;
         share->computing = cost->flops_train_per_image * (double)spec->train.batch_size /
                            (double)processes / (gflops * 1e9);
+        s->overlap[s->count++] = smoe_cost_overlap(share, cost);
         at = rest;
     }
     return 0;
@@ -181,18 +183,20 @@ static json_t *shares_json(const shares *s) {
     for (size_t i = 0; i < s->count; i++) {
         const smoe_cost_share *x = &s->share[i];
         json_array_append_new(
-            list, json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}",
-                            "processes", x->processes, "bytes", "weights",
-                            smoe_json_of_number(x->weights), "gradients",
-                            smoe_json_of_number(x->gradients), "optimizer",
-                            smoe_json_of_number(x->optimizer), "activations",
-                            smoe_json_of_number(x->activations), "sent_per_step", "gradients",
-                            sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
-                            sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
-                            sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
-                            sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
-                            "computing_s", x->computing, smoe_metrics[SMOE_METRIC_STEP_S].column,
-                            x->computing + x->seconds));
+            list,
+            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f, s:f}",
+                      "processes", x->processes, "bytes", "weights",
+                      smoe_json_of_number(x->weights), "gradients",
+                      smoe_json_of_number(x->gradients), "optimizer",
+                      smoe_json_of_number(x->optimizer), "activations",
+                      smoe_json_of_number(x->activations), "sent_per_step", "gradients",
+                      sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
+                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
+                      sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
+                      sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
+                      "computing_s", x->computing, "overlap_s", s->overlap[i],
+                      smoe_metrics[SMOE_METRIC_STEP_S].column,
+                      x->computing + x->seconds - s->overlap[i]));
     }
     return list;
 }
@@ -200,7 +204,7 @@ static json_t *shares_json(const shares *s) {
 static int print_shares(const shares *s, bool bold, smoe_err *err) {
     static const char *const head[] = {"processes",    "memory of each", "gradients sent",
                                        "weights sent", "slots sent",     "messages",
-                                       "computing",    "communication"};
+                                       "computing",    "communication",  "overlap"};
     smoe_table table = {.columns = sizeof head / sizeof *head};
     for (size_t i = 0; i < table.columns; i++) smoe_table_add(&table, "%s", head[i]);
     for (size_t i = 0; i < s->count; i++) {
@@ -215,6 +219,7 @@ static int print_shares(const shares *s, bool bold, smoe_err *err) {
         smoe_table_add(&table, "%llu", (unsigned long long)messages);
         add_si(&table, x->computing, "s");
         add_si(&table, x->seconds, "s");
+        add_si(&table, s->overlap[i], "s");
     }
     printf("\nper step and process:\n");
     int status = smoe_table_print(&table, stdout, bold, err);

@@ -36,6 +36,7 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
         if (layer->part == SMOE_PART_experts) {
             cost->params_expert += layer->params;
             used += layer->used * (layer->params / layer->copies);
+            cost->products_slots_per_image += 2 * layer->flops_infer;
         }
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
@@ -117,10 +118,13 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     int status = smoe_step_expect(model, &spec->train, comm, sent, err);
     double seconds = 0;
     for (int k = 0; k < SMOE_TRAFFICS; k++) {
-        seconds += (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
+        double each = (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
+        seconds += each;
+        if (k == SMOE_TRAFFIC_SLOTS) share->slots = fmax(share->slots, each);
         if (sent[k].bytes > share->sent[k].bytes) share->sent[k] = sent[k];
     }
     share->seconds = fmax(share->seconds, seconds);
+    share->over = divided ? divided->block.size : 1;
     smoe_model_free(model);
     return status;
 }
@@ -138,6 +142,30 @@ int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t cla
     for (comm.rank = 0; comm.rank < processes && comm.rank < MOST; comm.rank++)
         if (add_process(share, spec, N, &comm, rate, latency, err)) return -1;
     return 0;
+}
+
+/* The schedule of vit/share.c, with the passes of all layers in one. In `rows` seconds experts
+ * compute the rows of one process, and in `away` seconds these travel in one direction. */
+static double seconds_of_pass(int over, double rows, double away) {
+    double now = rows / 2, arrived = away, link = away; /* the link is free from then on */
+    for (int turn = over - 1; turn; turn--) {
+        now = fmax(now, arrived);
+        if (turn > 1) arrived = link = fmax(link, now) + away;
+        now += rows;
+        link = fmax(link, now) + away;
+    }
+    return fmax(now + rows / 2, link);
+}
+
+double smoe_cost_overlap(const smoe_cost_share *share, const smoe_cost *cost) {
+    enum { PASSES = 2 }; /* forward and backward */
+    if (share->over < 2) return 0;
+    double ways = 2 * (share->over - 1);
+    double experts =
+        share->computing * cost->products_slots_per_image / cost->flops_train_per_image;
+    double pass =
+        seconds_of_pass(share->over, experts / PASSES / share->over, share->slots / PASSES / ways);
+    return experts + share->slots - PASSES * pass;
 }
 
 void smoe_cost_free(smoe_cost *cost) {

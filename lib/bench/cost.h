@@ -25,6 +25,9 @@ typedef struct smoe_cost {
     double flops_infer_per_image, flops_train_per_image;
     /* Per image, products alone: what a bench divides by time. */
     double products_infer_per_image, products_train_per_image;
+    /* Of the latter, outputs of experts and gradients of their inputs: several processes compute
+     * these while slots travel. */
+    double products_slots_per_image;
     double train_exaflop; /* flops_train_per_image * batch_size * steps / 1e18; the full count: the
                              Soft MoE paper prints half of it, the V-MoE paper all */
     struct {
@@ -42,7 +45,9 @@ typedef struct smoe_cost_share {
     int processes;
     double weights, gradients, optimizer, activations; /* bytes */
     smoe_sent sent[SMOE_TRAFFICS];
-    double seconds;   /* that messages take one after the other, nothing overlapping */
+    double seconds;   /* that messages take one after the other */
+    double slots;     /* of these, the seconds of the slots */
+    int over;         /* processes that divide the experts of a layer; 1: each has all */
     double computing; /* seconds that its FLOPs take; filled by the caller, who knows a rate */
 } smoe_cost_share;
 
@@ -51,6 +56,10 @@ typedef struct smoe_cost_share {
  * seconds per message. classes as below. */
 int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t classes, int processes,
                        double rate, double latency, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The seconds of a step in which slots travel while experts compute: it is shorter by that than
+ * computing and communication one after the other. */
+double smoe_cost_overlap(const smoe_cost_share *share, const smoe_cost *cost);
 
 /* classes: N where the spec's data.classes is 0; both 0 is an error (SMOE_USAGE). *cost is filled;
  * free it with smoe_cost_free, also after a failure. options may be NULL. */

@@ -9,16 +9,6 @@
 
 const smoe_comm smoe_comm_alone = {.size = 1};
 
-void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *out,
-                        size_t out_bytes, void *in, size_t in_bytes) {
-    smoe_sent *sent = c->all ? c->all->sent : c->sent;
-    c->link->exchange(c->self, c->all ? c->first + other * c->stride : other, out, out_bytes, in,
-                      in_bytes);
-    if (!out_bytes) return;
-    sent[kind].bytes += out_bytes;
-    sent[kind].messages++;
-}
-
 smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size) {
     smoe_comm part = *all;
     part.all = all;

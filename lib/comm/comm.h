@@ -30,18 +30,21 @@ typedef struct smoe_sent {
 
 typedef struct smoe_link {
     /* Sends `out` to `other` and receives `in` from it at the same time; either may have 0 bytes,
-     * which are not sent. */
+     * which are not sent. `background`: the process computes meanwhile, in another thread. */
     void (*exchange)(void *self, int other, const void *out, size_t out_bytes, void *in,
-                     size_t in_bytes);
+                     size_t in_bytes, bool background);
     void (*close)(void *self);
 } smoe_link;
 
+typedef struct smoe_background smoe_background;
 typedef struct smoe_comm smoe_comm;
 struct smoe_comm {
     const smoe_link *link; /* NULL: one process */
     void *self;            /* of the link */
     int rank, size;        /* this process; R */
     char host[64];
+    bool one_thread;               /* the link cannot be used by one thread after another */
+    smoe_background *background;   /* NULL: no exchange goes on while the process computes */
     bool agreed;                   /* all know of the current failure, and one process reports it */
     smoe_sent sent[SMOE_TRAFFICS]; /* by this process */
     /* Some of the processes (smoe_comm_part): process i of them is first + i * stride of `all`,
@@ -70,6 +73,20 @@ smoe_comm smoe_comm_part(smoe_comm *all, int first, int stride, int size);
 /* Sends to one process and receives from it at the same time; either may have 0 bytes. */
 void smoe_comm_exchange(smoe_comm *comm, smoe_traffic kind, int other, const void *out,
                         size_t out_bytes, void *in, size_t in_bytes);
+
+/* The same while the caller computes: a thread makes the exchanges that were begun, one after the
+ * other. The result is a number for smoe_comm_end, which returns when that exchange and those
+ * before it have ended. Until then `out` must not change and `in` must not be used. The other
+ * functions may be called when all have ended. Two processes must begin the exchanges that they
+ * have with each other in the same order, and in an order that all can agree on: if each waits for
+ * another one, none ends. Without a thread smoe_comm_begin itself makes the exchange. */
+uint64_t smoe_comm_begin(smoe_comm *comm, smoe_traffic kind, int other, const void *out,
+                         size_t out_bytes, void *in, size_t in_bytes);
+void smoe_comm_end(smoe_comm *comm, uint64_t number);
+
+/* Starts and stops this thread; smoe_comm_open and smoe_comm_close do. */
+int smoe_comm_start(smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_comm_stop(smoe_comm *comm);
 
 /* Whether R processes can have R neighbouring subtrees each. */
 static inline bool smoe_comm_divides(const smoe_comm *comm, size_t pieces) {

@@ -1,7 +1,7 @@
 /*
- * The link between processes by MPI: point-to-point messages alone, from one thread. A module that
- * comm/open.c loads; the only file that uses MPI. MPI handles its own errors: it ends the program,
- * and the launcher ends the other processes.
+ * The link between processes by MPI: point-to-point messages alone, from one thread at a time. A
+ * module that comm/open.c loads; the only file that uses MPI. MPI handles its own errors: it ends
+ * the program, and the launcher ends the other processes.
  */
 #include "comm/comm.h"
 
@@ -40,32 +40,37 @@ static int start(way *w, MPI_Request request[WINDOW]) {
 }
 
 /* MPI itself would poll without a pause. On shared processors this would slow down the very process
- * that is waited for. So after a short time of polling, the process sleeps between polls. */
-static void pause_between(int polls) {
-    enum { POLLS = 2000, NAP = 50 };
-    if (polls >= POLLS) usleep(NAP);
+ * that is waited for. So after a short time of polling, the process sleeps between polls. In the
+ * background each poll takes time from computing, and nobody waits yet: it sleeps longer, though
+ * not so long that the buffers of a fast link would be empty. */
+static void pause_between(int polls, bool background) {
+    enum { POLLS = 2000, NAP = 50, LONG_NAP = 200 };
+    if (background)
+        usleep(LONG_NAP);
+    else if (polls >= POLLS)
+        usleep(NAP);
 }
 
-static void wait_for(int n, MPI_Request *request) {
+static void wait_for(int n, MPI_Request *request, bool background) {
     int done = 0;
     for (int polls = 0; !done; polls++) {
         MPI_Testall(n, request, &done, MPI_STATUSES_IGNORE);
-        if (!done) pause_between(polls);
+        if (!done) pause_between(polls, background);
     }
 }
 
 /* Several parts are sent only when the receiver is there too: MPI would have to store what comes
  * too early, up to the whole message. */
-static void meet(int other, bool receives, bool sends) {
+static void meet(int other, bool receives, bool sends, bool background) {
     MPI_Request request[2];
     int n = 0;
     if (sends) MPI_Irecv(NULL, 0, MPI_BYTE, other, READY, MPI_COMM_WORLD, &request[n++]);
     if (receives) MPI_Isend(NULL, 0, MPI_BYTE, other, READY, MPI_COMM_WORLD, &request[n++]);
-    wait_for(n, request);
+    wait_for(n, request, background);
 }
 
 static void mpi_exchange(void *self, int other, const void *out, size_t out_bytes, void *in,
-                         size_t in_bytes) {
+                         size_t in_bytes, bool background) {
     (void)self;
     way receiving = {.at = in, .left = in_bytes, .other = other};
     way sending = {.at = (char *)out, .left = out_bytes, .other = other, .sends = true};
@@ -73,11 +78,11 @@ static void mpi_exchange(void *self, int other, const void *out, size_t out_byte
     int ended[2 * WINDOW], n;
     for (int i = 0; i < 2 * WINDOW; i++) request[i] = MPI_REQUEST_NULL;
     int under_way = start(&receiving, request);
-    meet(other, in_bytes > PART, out_bytes > PART);
+    meet(other, in_bytes > PART, out_bytes > PART, background);
     under_way += start(&sending, request + WINDOW);
     for (int polls = 0; under_way; polls++) {
         MPI_Testsome(2 * WINDOW, request, &n, ended, MPI_STATUSES_IGNORE);
-        if (!n) pause_between(polls);
+        if (!n) pause_between(polls, background);
         for (int i = 0; i < n; i++) {
             way *w = ended[i] < WINDOW ? &receiving : &sending;
             polls = 0;
@@ -101,9 +106,10 @@ smoe_link_open smoe_link_mpi_open;
 __attribute__((visibility("default"))) int smoe_link_mpi_open(smoe_comm *comm, smoe_err *err) {
     int provided;
     (void)err;
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &comm->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &comm->size);
     comm->link = &mpi;
+    comm->one_thread = provided < MPI_THREAD_SERIALIZED;
     return 0;
 }

@@ -49,10 +49,11 @@ int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
     smoe_link_open *open = (smoe_link_open *)entry;
     if (gethostname(comm->host, sizeof comm->host - 1))
         snprintf(comm->host, sizeof comm->host, "?");
-    return open(comm, err);
+    return open(comm, err) ? -1 : smoe_comm_start(comm, err);
 }
 
 void smoe_comm_close(smoe_comm *comm) {
+    smoe_comm_stop(comm);
     if (comm->link) comm->link->close(comm->self);
     *comm = smoe_comm_alone;
 }

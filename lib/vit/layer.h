@@ -225,6 +225,7 @@ typedef struct smoe_mlp {
     const smoe_precision *precision;
     size_t fc1, fc1_bias, fc2, fc2_bias;
     size_t E, d, h;
+    size_t from; /* expert of those here with which the E begin: 0 if they are all */
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
@@ -280,6 +281,12 @@ void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *re
 /* dx [rows,d] overwritten. */
 void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
                        const size_t *first, const smoe_pass *pass);
+/* The same in two calls: the first one may be made part by part (l->from), the second one works on
+ * all experts here. dx is neither dy nor x. */
+void smoe_mlp_backward_input(smoe_mlp *l, smoe_outputs dx, smoe_values dy, const size_t *first,
+                             const smoe_pass *pass);
+void smoe_mlp_backward_weights(smoe_mlp *l, smoe_values dy, smoe_values x, const size_t *first,
+                               const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
 /* Experts divided over the N processes of a block (vit/share.h); of a model. */

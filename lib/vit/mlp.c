@@ -181,8 +181,9 @@ static smoe_product expert_product(const layer *x, size_t e, smoe_product p, siz
     return p;
 }
 
-static smoe_product expert_forward(size_t e, const void *context) {
+static smoe_product expert_forward(size_t i, const void *context) {
     const layer *x = context;
+    size_t e = x->mlp->from + i;
     smoe_product p = smoe_linear_product(NULL, NULL, x->w ? x->w + e * x->out * x->in : NULL,
                                          x->bias + e * x->out, rows_of(x, e), x->out, x->in);
     if (x->w_bf16) p.b_bf16 = x->w_bf16 + e * x->out * x->in;
@@ -191,8 +192,9 @@ static smoe_product expert_forward(size_t e, const void *context) {
     return expert_product(x, e, p, x->out);
 }
 
-static smoe_product expert_dx(size_t e, const void *context) {
+static smoe_product expert_dx(size_t i, const void *context) {
     const layer *x = context;
+    size_t e = x->mlp->from + i;
     return expert_product(
         x, e,
         smoe_linear_dx_product(NULL, NULL, x->w + e * x->out * x->in, rows_of(x, e), x->out, x->in),
@@ -317,10 +319,10 @@ typedef struct both_layers {
     const real *x, *residual;
 } both_layers;
 
-static smoe_fused_mlp expert_both(size_t e, const void *context) {
+static smoe_fused_mlp expert_both(size_t i, const void *context) {
     const both_layers *b = context;
     const smoe_mlp *l = b->mlp;
-    size_t at = b->first[e] * l->d, size = l->h * l->d;
+    size_t e = l->from + i, at = b->first[e] * l->d, size = l->h * l->d;
     const real *w1 = smoe_weight(l->params, l->fc1), *w2 = smoe_weight(l->params, l->fc2);
     const smoe_bf16 *w1_bf16 = smoe_weight_bf16(l->params, l->fc1);
     const smoe_bf16 *w2_bf16 = smoe_weight_bf16(l->params, l->fc2);
@@ -350,12 +352,15 @@ static rows hidden_rows(const smoe_mlp *l, const real *at, const smoe_bf16 *bf16
 }
 
 static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
+    size_t row = first[l->from], n = first[l->from + l->E] - row;
+    real *x = hidden + row * l->h;
     if (l->places)
-        smoe_dropout_places(hidden, l->places, first[l->E], l->h, l->dropout, l->site, pass);
+        smoe_dropout_places(x, l->places + row, n, l->h, l->dropout, l->site, pass);
     else if (l->plan)
-        smoe_dropout_slots(hidden, l->plan, l->first_expert, l->E, l->h, l->dropout, l->site, pass);
+        smoe_dropout_slots(x, l->plan, l->first_expert + l->from, l->E, l->h, l->dropout, l->site,
+                           pass);
     else
-        smoe_dropout(hidden, first[l->E], l->h, l->dropout, l->site, pass);
+        smoe_dropout(x, n, l->h, l->dropout, l->site, pass);
 }
 
 static void move(real **at, size_t elements) {
@@ -381,11 +386,12 @@ smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row) {
 void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l);
+    size_t end = l->from + l->E;
     if (l->panels && *l->precision == SMOE_PRECISION_F32 &&
-        smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
+        smoe_fused_mlp_pays(l->E, (first[end] - first[l->from]) / l->E, l->threads)) {
         both_layers both = {l, first, y.at, x.at, residual};
         size_t most = 0;
-        for (size_t e = 0; e < l->E; e++)
+        for (size_t e = l->from; e < end; e++)
             if (first[e + 1] - first[e] > most) most = first[e + 1] - first[e];
         smoe_fused_mlp_each(l->E, most, expert_both, &both, l->panels, l->threads);
         return;
@@ -416,9 +422,9 @@ void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *re
     smoe_gemm_each(l->E, expert_forward, &fc2);
 }
 
-void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
-                       const size_t *first, const smoe_pass *pass) {
-    size_t size = first[l->E] * l->h;
+/* dactive from dy; `active` again, which the gradients of the second layer need. */
+static void hidden_backward(const smoe_mlp *l, smoe_values dy, const size_t *first,
+                            const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l), dropout = pass->train && l->dropout > 0;
     layer fc2 = {.first = first,
                  .y = {.at = narrow ? NULL : l->dactive},
@@ -430,11 +436,33 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
                  .out = l->d,
                  .in = l->h};
     smoe_gemm_each(l->E, expert_dx, &fc2);
-    if (dropout) {
-        drop(l, l->dactive, first, pass);
-        smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
-        drop(l, l->active, first, pass);
-    }
+    if (!dropout) return;
+    size_t at = first[l->from] * l->h, size = first[l->from + l->E] * l->h - at;
+    drop(l, l->dactive, first, pass);
+    smoe_rows_gelu_backward(l->dactive + at, l->active + at, l->dactive + at, l->hidden + at, size,
+                            l->gelu);
+    drop(l, l->active, first, pass);
+}
+
+static void input_backward(const smoe_mlp *l, smoe_outputs dx, const size_t *first) {
+    layer fc1 = {.first = first,
+                 .y = dx,
+                 .x = hidden_rows(l, l->dactive, l->dhidden_bf16),
+                 .mlp = l,
+                 .w = smoe_weight(l->params, l->fc1),
+                 .out = l->h,
+                 .in = l->d};
+    smoe_gemm_each(l->E, expert_dx, &fc1);
+}
+
+void smoe_mlp_backward_input(smoe_mlp *l, smoe_outputs dx, smoe_values dy, const size_t *first,
+                             const smoe_pass *pass) {
+    hidden_backward(l, dy, first, pass);
+    input_backward(l, dx, first);
+}
+
+void smoe_mlp_backward_weights(smoe_mlp *l, smoe_values dy, smoe_values x, const size_t *first,
+                               const smoe_pass *pass) {
     rows active = hidden_rows(l, l->active, l->active_bf16), to = {dy, l->d}, from = {x, l->d};
     rows dhidden = hidden_rows(l, l->dactive, l->dhidden_bf16);
     weights_backward(l, l->fc2, to, active, first, pass);
@@ -442,12 +470,11 @@ void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values
 
     weights_backward(l, l->fc1, dhidden, from, first, pass);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
-    layer fc1 = {.first = first,
-                 .y = dx,
-                 .x = dhidden,
-                 .mlp = l,
-                 .w = smoe_weight(l->params, l->fc1),
-                 .out = l->h,
-                 .in = l->d};
-    smoe_gemm_each(l->E, expert_dx, &fc1);
+}
+
+void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                       const size_t *first, const smoe_pass *pass) {
+    hidden_backward(l, dy, first, pass);
+    smoe_mlp_backward_weights(l, dy, x, first, pass);
+    input_backward(l, dx, first);
 }

@@ -146,24 +146,34 @@ static size_t row_bytes(const smoe_moe *l, bool narrow) {
     return l->d * (narrow ? sizeof(smoe_bf16) : sizeof(real));
 }
 
-/* Exchanges rows of group k, of `bytes` each, with process `other`: sends it those in `near`, which
- * has the rows of this process's plan in their order, and receives those in `far`. */
-static void rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void *far, size_t bytes,
-                     bool idle) {
+/* Begins to exchange rows of group k, of `bytes` each, with process `other`: sends it those in
+ * `near`, which has the rows of this process's plan in their order, and receives those in `far`.
+ * Returns the number of the exchange, for smoe_comm_end. */
+static uint64_t rows_out(smoe_moe *l, size_t k, size_t other, const void *near, void *far,
+                         size_t bytes, bool idle) {
     size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
     size_t most = l->experts[k].far.most;
-    exchange(l, other, (const char *)near + first * bytes, rows * bytes,
-             (char *)far + other * most * bytes, far_rows(l, k, other) * bytes);
+    return smoe_comm_begin(&l->share->block, SMOE_TRAFFIC_SLOTS, (int)other,
+                           (const char *)near + first * bytes, rows * bytes,
+                           (char *)far + other * most * bytes, far_rows(l, k, other) * bytes);
 }
 
-static void rows_back(smoe_moe *l, size_t k, size_t other, void *near, const void *far, bool idle) {
+/* The reverse, for results of experts. */
+static uint64_t rows_back(smoe_moe *l, size_t k, size_t other, void *near, const void *far,
+                          bool idle) {
     size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
     size_t most = l->experts[k].far.most, bytes = row_bytes(l, smoe_moe_narrow(l));
-    exchange(l, other, (const char *)far + other * most * bytes, far_rows(l, k, other) * bytes,
-             (char *)near + first * bytes, rows * bytes);
+    return smoe_comm_begin(&l->share->block, SMOE_TRAFFIC_SLOTS, (int)other,
+                           (const char *)far + other * most * bytes, far_rows(l, k, other) * bytes,
+                           (char *)near + first * bytes, rows * bytes);
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
+
+/* Rows travel while others are computed. In turn n-1 .. 1 a process works on the rows of process
+ * own ^ turn, which in the same turn works on its rows. Meanwhile those of the next turn arrive and
+ * the results of the turn before go back. The own rows come in two parts, of half the experts each:
+ * before all turns, while the first rows arrive, and after them, while the last results go back. */
 
 /* The experts of group k that are here, and rows of process q: where they are. */
 typedef struct work {
@@ -202,28 +212,55 @@ static void count_own(smoe_moe *l, size_t k) {
     for (size_t e = 0; e <= group->mlp.E; e++) first[e] = row[e] - row[0];
 }
 
+/* Inputs of experts, and the places that key their dropout. */
+static uint64_t inputs_out(smoe_moe *l, size_t k, size_t other, bool drops, bool idle) {
+    const smoe_far *far = &l->experts[k].far;
+    uint64_t number =
+        rows_out(l, k, other, l->slots, far->x, row_bytes(l, smoe_moe_narrow(l)), idle);
+    return drops ? rows_out(l, k, other, l->places, far->places, sizeof *l->places, false) : number;
+}
+
+/* Experts from .. end of those here. */
+static smoe_mlp part_of(smoe_mlp mlp, size_t from, size_t end) {
+    mlp.from = from;
+    mlp.E = end - from;
+    return mlp;
+}
+
+/* The outputs of experts from .. end for rows of process q. */
+static void outputs(smoe_moe *l, size_t k, size_t q, size_t from, size_t end,
+                    const smoe_pass *pass) {
+    work w = work_of(l, k, q);
+    smoe_mlp part = part_of(w.mlp, from, end);
+    if (part.E) smoe_mlp_forward(&part, w.y, smoe_written(w.x), NULL, w.first, pass);
+}
+
 static void forward(smoe_moe *l, const smoe_pass *pass, bool idle) {
-    size_t n = processes(l), bytes = row_bytes(l, smoe_moe_narrow(l));
-    for (size_t bit = 1; bit < n; bit++) exchange_counts(l, own(l) ^ bit, idle);
+    size_t n = processes(l);
+    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own(l) ^ turn, idle);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_expert_group *group = &l->experts[k];
+        size_t E = group->mlp.E;
         bool drops = pass->train && group->far.places;
-        if (!idle) count_own(l, k);
-        for (size_t bit = 1; bit < n; bit++)
-            rows_out(l, k, own(l) ^ bit, l->slots, group->far.x, bytes, idle);
+        uint64_t next, back = 0;
         if (drops) {
             size_t at = l->router->plan.first_row[group->begin];
             smoe_dropout_find(l->places + at, &l->router->plan, group->begin, group->count, pass);
         }
-        for (size_t bit = 1; bit < n && drops; bit++)
-            rows_out(l, k, own(l) ^ bit, l->places, group->far.places, sizeof *l->places, false);
-        for (size_t q = 0; q < n; q++) {
-            if (q == own(l) && idle) continue;
-            work w = work_of(l, k, q);
-            smoe_mlp_forward(&w.mlp, w.y, smoe_written(w.x), NULL, w.first, pass);
+        next = inputs_out(l, k, own(l) ^ (n - 1), drops, idle);
+        if (!idle) {
+            count_own(l, k);
+            outputs(l, k, own(l), 0, E / 2, pass);
         }
-        for (size_t bit = 1; bit < n; bit++)
-            rows_back(l, k, own(l) ^ bit, l->out, group->far.y, idle);
+        for (size_t turn = n - 1; turn; turn--) {
+            size_t q = own(l) ^ turn;
+            smoe_comm_end(&l->share->block, next);
+            if (turn > 1) next = inputs_out(l, k, own(l) ^ (turn - 1), drops, idle);
+            outputs(l, k, q, 0, E, pass);
+            back = rows_back(l, k, q, l->out, group->far.y, idle);
+        }
+        if (!idle) outputs(l, k, own(l), E / 2, E, pass);
+        smoe_comm_end(&l->share->block, back);
     }
 }
 
@@ -248,18 +285,20 @@ static void add(real *restrict x, const real *restrict y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
-/* Of one parameter: the gradient of piece i of process q is in g. As in a binary counter, a sum
- * that waits at a level is the left neighbour. After the last one the sum of the block is in g. */
-static void add_piece(const smoe_share *s, real *g, size_t at, size_t n, size_t q, size_t i) {
-    real *own = s->sums + at + q * s->levels * s->size;
+/* Of one parameter: the gradient of piece i of the process of this turn is in g. As in a binary
+ * counter, a sum that waits at a level is that of the neighbour. After turn 0, the last one, the
+ * sum of the block is in g. In the order own ^ turn processes have the same neighbours as in their
+ * own order, but may have changed sides: the order of two terms does not matter. */
+static void add_piece(const smoe_share *s, real *g, size_t at, size_t n, size_t turn, size_t i) {
+    real *pieces = s->sums + at + turn * s->levels * s->size;
     real *block = s->sums + at + (size_t)s->block.size * s->levels * s->size;
-    size_t level = 0;
-    for (; i >> level & 1; level++) add(g, own + level * s->size, n);
+    size_t level = 0, before = (size_t)s->block.size - 1 - turn;
+    for (; i >> level & 1; level++) add(g, pieces + level * s->size, n);
     if (level < s->levels) {
-        memcpy(own + level * s->size, g, n * sizeof *g);
+        memcpy(pieces + level * s->size, g, n * sizeof *g);
         return;
     }
-    for (level = 0; q >> level & 1; level++) add(g, block + level * s->size, n);
+    for (level = 0; before >> level & 1; level++) add(g, block + level * s->size, n);
     if (level < s->block_levels) memcpy(block + level * s->size, g, n * sizeof *g);
 }
 
@@ -273,28 +312,54 @@ static void clear(smoe_params *params, const size_t param[PARAMS]) {
     }
 }
 
-void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
+static uint64_t gradients_out(smoe_moe *l, size_t k, size_t other) {
+    size_t bytes = row_bytes(l, smoe_moe_narrow(l));
+    return rows_out(l, k, other, l->dout, l->experts[k].far.dy, bytes, false);
+}
+
+/* The gradients of the inputs of experts from .. end. */
+static void inputs_backward(const work *w, size_t from, size_t end, const smoe_pass *pass) {
+    smoe_mlp part = part_of(w->mlp, from, end);
+    if (part.E) smoe_mlp_backward_input(&part, w->dx, smoe_written(w->dy), w->first, pass);
+}
+
+/* The gradients of the weights of all experts here, from the rows of the process of this turn.
+ * Those of the inputs come before. */
+static void weights_backward(smoe_moe *l, work *w, size_t turn, const size_t param[PARAMS],
+                             const smoe_pass *pass) {
     const smoe_share *s = l->share;
-    size_t n = processes(l), piece = pass->first / pass->images % s->pieces, param[PARAMS];
     smoe_params *params = l->build->params;
+    size_t piece = pass->first / pass->images % s->pieces;
+    clear(params, param);
+    smoe_mlp_backward_weights(&w->mlp, smoe_written(w->dy), smoe_written(w->x), w->first, pass);
+    for (size_t i = 0; i < PARAMS; i++) {
+        const smoe_param *p = &params->param[param[i]];
+        if (p->frozen || p->outer) continue;
+        add_piece(s, params->g + p->offset, p->offset - params->shared, p->size, turn, piece);
+    }
+}
+
+void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
+    size_t n = processes(l), param[PARAMS];
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_expert_group *group = &l->experts[k];
+        size_t E = group->mlp.E;
+        uint64_t next = gradients_out(l, k, own(l) ^ (n - 1)), back = 0;
+        work mine = work_of(l, k, own(l));
         params_of(&group->mlp, param);
-        for (size_t bit = 1; bit < n; bit++)
-            rows_out(l, k, own(l) ^ bit, l->dout, group->far.dy, row_bytes(l, smoe_moe_narrow(l)),
-                     false);
-        for (size_t q = 0; q < n; q++) {
+        inputs_backward(&mine, 0, E / 2, pass);
+        for (size_t turn = n - 1; turn; turn--) {
+            size_t q = own(l) ^ turn;
             work w = work_of(l, k, q);
-            clear(params, param);
-            smoe_mlp_backward(&w.mlp, w.dx, smoe_written(w.dy), smoe_written(w.x), w.first, pass);
-            for (size_t i = 0; i < PARAMS; i++) {
-                const smoe_param *p = &params->param[param[i]];
-                if (p->frozen || p->outer) continue;
-                add_piece(s, params->g + p->offset, p->offset - params->shared, p->size, q, piece);
-            }
+            smoe_comm_end(&l->share->block, next);
+            if (turn > 1) next = gradients_out(l, k, own(l) ^ (turn - 1));
+            inputs_backward(&w, 0, E, pass);
+            back = rows_back(l, k, q, l->dslots, group->far.y, false);
+            weights_backward(l, &w, turn, param, pass);
         }
-        for (size_t bit = 1; bit < n; bit++)
-            rows_back(l, k, own(l) ^ bit, l->dslots, group->far.y, false);
+        inputs_backward(&mine, E / 2, E, pass);
+        weights_backward(l, &mine, 0, param, pass);
+        smoe_comm_end(&l->share->block, back);
     }
 }
 

@@ -383,6 +383,45 @@ static void memory_in_bf16(void **state) {
     }
 }
 
+/* Of all computing half is that of experts, as much forward as backward. Two processes: experts
+ * compute 8 s, 2 for the rows of one process in one pass, which take 1 or 2 s to travel. The first
+ * half of the own rows ends at 1, the other rows are there at 1 (2) and done at 3 (4), their
+ * results are back at 4 (6), the second half is done at 4 (5): instead of 2 * 2 + 2 * 1 = 6 s
+ * (2 * 2 + 2 * 2 = 8) a pass takes 4 (6). Four processes whose rows take 2 s to compute and 3 to
+ * travel: the link never rests, so that a pass takes 6 * 3 s, instead of 4 * 2 + 6 * 3. */
+static void slots_travel_while_experts_compute(void **state) {
+    (void)state;
+    const smoe_cost cost = {.products_slots_per_image = 50, .flops_train_per_image = 100};
+    smoe_cost_share share = {.over = 2, .computing = 16, .slots = 4};
+    assert_close(smoe_cost_overlap(&share, &cost), 4, 1e-12);
+    share.slots = 8;
+    assert_close(smoe_cost_overlap(&share, &cost), 4, 1e-12);
+    share = (smoe_cost_share){.over = 4, .computing = 32, .slots = 36};
+    assert_close(smoe_cost_overlap(&share, &cost), 16, 1e-12);
+    share.over = 1;
+    assert_close(smoe_cost_overlap(&share, &cost), 0, 0);
+}
+
+/* The seconds of slots are those of the link, and experts that are not divided send none. */
+static void seconds_of_slots(void **state) {
+    (void)state;
+    const double rate = 1e6, latency = 1e-3;
+    smoe_spec spec;
+    smoe_cost_share share;
+    smoe_err err;
+    overrides list = {0};
+    overrides_set(&list, "train.pieces=4");
+    overrides_set(&list, "train.experts_over=2");
+    overrides_parse(&spec, tiny, &list);
+    assert_int_equal(smoe_cost_share_of(&share, &spec, 3, 4, rate, latency, &err), 0);
+    assert_int_equal(share.over, 2);
+    const smoe_sent *sent = &share.sent[SMOE_TRAFFIC_SLOTS];
+    assert_true(sent->bytes > 0);
+    assert_close(share.slots, (double)sent->bytes / rate + (double)sent->messages * latency, 1e-9);
+    assert_true(share.slots < share.seconds);
+    smoe_spec_free(&spec);
+}
+
 static void classes_must_be_known(void **state) {
     (void)state;
     smoe_spec spec;
@@ -436,6 +475,8 @@ int main(void) {
         cmocka_unit_test(gradients_of_odd_widths),
         cmocka_unit_test(largest_model_costs_nothing),
         cmocka_unit_test(memory_in_bf16),
+        cmocka_unit_test(slots_travel_while_experts_compute),
+        cmocka_unit_test(seconds_of_slots),
         cmocka_unit_test(classes_must_be_known),
     };
     return cmocka_run_group_tests_name("cost", tests, NULL, NULL);

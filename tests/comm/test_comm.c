@@ -1,13 +1,17 @@
-/* Sums over processes, sums of parts, and agreement between processes, over a link of sockets. */
+/* Sums over processes, sums of parts, agreement between processes, and exchanges in the background,
+ * over a link of sockets. */
 #include "comm/comm.h"
 #include "forked.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const int sizes[] = {1, 2, 4, 8};
@@ -249,6 +253,67 @@ static void a_process_with_another_spec_is_named(void **state) {
     assert_true(forked_run(4, differs, &nobody));
 }
 
+/* More exchanges than may wait, in several sizes, before and after the thread is stopped. */
+static bool begins_and_ends(smoe_comm *c, void *user) {
+    enum { N = 30, LONGEST = 200000 };
+    static unsigned char out[N][LONGEST], in[N][LONGEST];
+    uint64_t number[N], sent = 0;
+    bool good = true;
+    (void)user;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            size_t bytes = i % 3 ? (size_t)(i * i * 200) : 0;
+            int other = c->rank ^ (1 + i % (c->size - 1));
+            memset(out[i], 1 + c->rank + 8 * i, bytes);
+            memset(in[i], 0, bytes);
+            number[i] = smoe_comm_begin(c, SMOE_TRAFFIC_SLOTS, other, out[i], bytes, in[i], bytes);
+            sent += bytes;
+        }
+        for (int i = 0; i < N; i++) {
+            size_t bytes = i % 3 ? (size_t)(i * i * 200) : 0;
+            int other = c->rank ^ (1 + i % (c->size - 1));
+            smoe_comm_end(c, number[i]);
+            for (size_t k = 0; k < bytes; k++)
+                good = good && in[i][k] == (unsigned char)(1 + other + 8 * i);
+        }
+        double sum = 1; /* other exchanges may follow */
+        smoe_comm_sum(c, &sum, 1);
+        good = good && sum == c->size;
+        smoe_comm_stop(c);
+    }
+    return good && c->sent[SMOE_TRAFFIC_SLOTS].bytes == sent &&
+           c->sent[SMOE_TRAFFIC_SLOTS].messages == 2 * N * 2 / 3;
+}
+
+static void what_was_begun_arrives_by_its_end(void **state) {
+    (void)state;
+    for (int i = 1; i < SIZES; i++) assert_true(forked_run(sizes[i], begins_and_ends, NULL));
+}
+
+/* Process 1 begins only when process 0 is back from its own beginning. */
+static bool computes_meanwhile(smoe_comm *c, void *user) {
+    atomic_int *back = user;
+    int out = 7 + c->rank, in = 0;
+    for (int i = 0; c->rank && !atomic_load(back); i++) {
+        if (i == 10000) return false;
+        usleep(1000);
+    }
+    uint64_t number =
+        smoe_comm_begin(c, SMOE_TRAFFIC_SLOTS, c->rank ^ 1, &out, sizeof out, &in, sizeof in);
+    atomic_store(back, 1);
+    smoe_comm_end(c, number);
+    return in == 7 + (c->rank ^ 1);
+}
+
+static void the_caller_computes_meanwhile(void **state) {
+    (void)state;
+    atomic_int *back =
+        mmap(NULL, sizeof *back, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(back, MAP_FAILED);
+    assert_true(forked_run(2, computes_meanwhile, back));
+    munmap(back, sizeof *back);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_follow_the_tree),
@@ -260,6 +325,8 @@ int main(void) {
         cmocka_unit_test(ranges_are_a_partition),
         cmocka_unit_test(a_failure_of_one_is_that_of_all),
         cmocka_unit_test(a_process_with_another_spec_is_named),
+        cmocka_unit_test(what_was_begun_arrives_by_its_end),
+        cmocka_unit_test(the_caller_computes_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
