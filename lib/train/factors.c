@@ -21,6 +21,16 @@ size_t smoe_factors_between(const smoe_params *params, bool divided, size_t *i, 
     return size;
 }
 
+/* The next parameter from *i on whose gradient is left as factors; *i becomes the number after it.
+ * NULL after the last one. */
+static const smoe_param *next_outer(const smoe_params *params, bool divided, size_t *i) {
+    while (*i < params->count) {
+        size_t at = (*i)++;
+        if (is_of(params, at, divided) && params->param[at].outer) return &params->param[at];
+    }
+    return NULL;
+}
+
 /* Sizes of the factors of a parameter in each of R processes. */
 typedef struct sizes {
     size_t passes, rows, out, in, E; /* rows of a pass, of all experts */
@@ -40,9 +50,8 @@ static size_t first_bytes(const sizes *s) {
 /* ---- to all ---------------------------------------------------------------------------------- */
 
 void smoe_factors_collect(const smoe_params *params, smoe_comm *comm) {
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *param = &params->param[i];
-        if (!is_of(params, i, true) || !param->outer) continue;
+    const smoe_param *param;
+    for (size_t i = 0; (param = next_outer(params, true, &i));) {
         const smoe_outer_passes *kept = &param->kept;
         sizes s = sizes_of(param, comm);
         size_t bytes = s.passes * s.rows * sizeof(real);
@@ -54,9 +63,8 @@ void smoe_factors_collect(const smoe_params *params, smoe_comm *comm) {
 
 void smoe_factors_expect_collect(const smoe_params *params, const smoe_comm *comm,
                                  smoe_sent *sent) {
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *param = &params->param[i];
-        if (!is_of(params, i, true) || !param->outer) continue;
+    const smoe_param *param;
+    for (size_t i = 0; (param = next_outer(params, true, &i));) {
         sizes s = sizes_of(param, comm);
         size_t bytes = s.passes * s.rows * sizeof(real);
         smoe_comm_expect_collect(comm, bytes * s.out, sent);
@@ -115,9 +123,8 @@ static void exchange(const smoe_params *params, const smoe_param *param, smoe_co
 }
 
 void smoe_factors_scatter(const smoe_params *params, smoe_comm *comm) {
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *param = &params->param[i];
-        if (!is_of(params, i, false) || !param->outer) continue;
+    const smoe_param *param;
+    for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);
         smoe_comm_collect(comm, param->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
         for (int bit = 1; bit < comm->size; bit++) exchange(params, param, comm, comm->rank ^ bit);
@@ -132,9 +139,8 @@ static void expect(smoe_sent *sent, size_t bytes, size_t times) {
 
 void smoe_factors_expect_scatter(const smoe_params *params, const smoe_comm *comm,
                                  smoe_sent *sent) {
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *param = &params->param[i];
-        if (!is_of(params, i, false) || !param->outer) continue;
+    const smoe_param *param;
+    for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);
         smoe_comm_expect_collect(comm, first_bytes(&s), sent);
         for (int bit = 1; bit < comm->size; bit++) {
