@@ -1,7 +1,7 @@
 #!/bin/sh
 # Trains published cells again and compares them with results.csv, digit for digit: COUNT cells drawn at random from the named sweeps.
 #   experiments/repeat.sh 3 1 facts-experts pareto      three cells of these two; another second number draws other cells
-# Prints the seconds that each cell took, then and now. Exits with 1 if a cell differs. The cells stay in runs/repeat/NAME.
+# Prints the seconds that each cell took with one thread, then and now. Exits with 1 if a cell differs. The cells stay in runs/repeat/NAME.
 set -eu
 [ $# -ge 3 ] || { echo "usage: repeat.sh COUNT DRAW NAME..." >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd) smoe=${SMOE:-$here/../build/smoe} count=$1 draw=$2
@@ -27,7 +27,7 @@ awk -v draw="$draw" 'BEGIN { srand(draw) } { print rand() "\t" $0 }' "$work/cell
 tab=$(printf '\t') differs=0
 while IFS=$tab read -r name cell loss precision published; do
     dir=runs/repeat/$name
-    SMOE_ISA=v3 "$smoe" sweep "$here/$name.yaml" -o "$dir" --resume --cells "${cell%%-*}" -q >/dev/null </dev/null
+    SMOE_ISA=v3 "$smoe" sweep "$here/$name.yaml" -o "$dir" --resume --cells "${cell%%-*}" -J 1 -j 1 -q >/dev/null </dev/null
     again=$(finished "$dir" | awk -F "$tab" -v cell="$cell" '$1 == cell')
     seconds=${again##*"$tab"}
     if [ "${again%"$tab"*}" = "$cell$tab$loss$tab$precision" ]; then
