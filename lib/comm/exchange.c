@@ -47,6 +47,12 @@ static void *run(void *user) {
     return NULL;
 }
 
+static void release(smoe_background *b) {
+    pthread_cond_destroy(&b->changed);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
 int smoe_comm_start(smoe_comm *c, smoe_err *err) {
     if (!c->link || c->one_thread) return 0;
     smoe_background *b = calloc(1, sizeof *b);
@@ -62,7 +68,7 @@ int smoe_comm_start(smoe_comm *c, smoe_err *err) {
     int error = pthread_create(&b->thread, NULL, run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        free(b);
+        release(b);
         return smoe_fail(err, SMOE_RUNTIME, "no thread for exchanges between processes: %s",
                          strerror(error));
     }
@@ -78,9 +84,7 @@ void smoe_comm_stop(smoe_comm *c) {
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
     pthread_join(b->thread, NULL);
-    pthread_cond_destroy(&b->changed);
-    pthread_mutex_destroy(&b->lock);
-    free(b);
+    release(b);
     c->background = NULL;
 }
 
