@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "spec/schema.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -283,14 +284,15 @@ static char *quoted(const char *text) {
     return copy;
 }
 
-/* "2" or "[1, 2]". */
-static char *print_series(const smoe_series *series) {
+/* "2" or "[1, 2]". Whole numbers have all their digits, never an exponent, as they are read. */
+static char *print_series(const smoe_schema_entry *entry, const smoe_series *series) {
+    bool whole = entry->kind == SMOE_KIND_SIZES;
     char text[32 * SMOE_MAX_BLOCKS] = "[";
     size_t used = series->listed ? 1 : 0;
     for (size_t i = 0; i == 0 || i < series->listed; i++) {
         double number = series->item[i];
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*g", i ? ", " : "",
-                                 smoe_value_digits(number), number);
+                                 whole ? DBL_DIG : smoe_value_digits(number), number);
     }
     memcpy(text + used, "]", series->listed ? 2 : 0);
     return strdup(text);
@@ -338,7 +340,7 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
         memcpy(&choice, at, sizeof choice);
         return strdup(choice_name(entry, choice, buf, sizeof buf));
     case SMOE_KIND_SIZES:
-    case SMOE_KIND_REALS: return print_series(at);
+    case SMOE_KIND_REALS: return print_series(entry, at);
     case SMOE_KIND_SHOTS: {
         const smoe_fewshot_spec *fewshot = at;
         if (!fewshot->count) return strdup("[]");

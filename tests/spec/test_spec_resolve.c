@@ -376,6 +376,16 @@ static void numbers_for_each_layer(void **state) {
     free(json);
     free(twice);
 
+    /* 1100 needs two digits as a real, 1.1e+03, which is not read as a whole number */
+    s = specs_good(LISTED, "model.moe.experts=2000", "model.moe.k=[10, 1100]", NULL);
+    yaml = specs_yaml(&s, false);
+    assert_non_null(strstr(yaml, "    k: [10, 1100]\n"));
+    again = specs_good(yaml, NULL, NULL, NULL);
+    assert_int_equal(smoe_moe_k(&again.model.moe, 3), 1100);
+    smoe_spec_free(&again);
+    smoe_spec_free(&s);
+    free(yaml);
+
     /* a number replaces a list, and a list a number */
     s = specs_good(LISTED, "model.moe.k=3", "model.moe.capacity=[2, 2]", NULL);
     assert_true(smoe_moe_k(&s.model.moe, 1) == 3 && smoe_moe_k(&s.model.moe, 3) == 3);
