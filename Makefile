@@ -279,10 +279,11 @@ fuzz-guided: deps
 # Data races: clang's thread sanitizer, an OpenMP runtime that reports barriers to it, and a BLIS without threads.
 CLANG      ?= clang
 ARCHER     ?= $(firstword $(wildcard /usr/lib/llvm-*/lib/libarcher.so))
+THREAD_TESTS = build/tsan/tests/comm/test_comm build/tsan/tests/train/test_step_processes
 threads: PACKAGES += clang libomp-dev libblis-serial-dev
 threads: deps
-	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe
-	@tests/threads.sh build/tsan/smoe $(ARCHER)
+	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe $(THREAD_TESTS)
+	@tests/threads.sh build/tsan/smoe $(ARCHER) $(THREAD_TESTS)
 
 # In each command, every N-th allocation, change of a file and reading of a file fails; the process is killed before every N-th
 # change, and a power cut after it is simulated. FAULT_STRIDE=7 tries one of every seven.
