@@ -258,6 +258,69 @@ static void reals_come_back_to_the_bit(void **state) {
     }
 }
 
+/* Sets the value and what is written of it; false where the entry does not take it. */
+static bool comes_back(const smoe_schema_entry *entry, const char *text) {
+    char problem[SMOE_PROBLEM];
+    smoe_spec first = {0}, second = {0};
+    if (smoe_value_set(&first, entry, text, true, problem)) return false;
+    char *written = smoe_value_yaml(&first, entry);
+    json_t *json = smoe_value_json(&first, entry);
+    assert_non_null(written);
+    assert_non_null(json);
+    if (smoe_value_set(&second, entry, written, true, problem))
+        fail_msg("%s: %s is written as %s, which %s", entry->key, text, written, problem);
+    char *again = smoe_value_yaml(&second, entry);
+    json_t *json_again = smoe_value_json(&second, entry);
+    assert_string_equal(written, again);
+    if (!json_equal(json, json_again))
+        fail_msg("%s: %s is another number in JSON", entry->key, text);
+    json_decref(json);
+    json_decref(json_again);
+    free(written);
+    free(again);
+    return true;
+}
+
+/* Whole numbers whose shortest form as a real has an exponent, the largest of 16, 32 and 53 bits,
+ * and reals that need one to 17 digits. */
+static void numbers_of_every_key_come_back(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"0",
+                                          "1",
+                                          "2",
+                                          "10",
+                                          "100",
+                                          "1100",
+                                          "65535",
+                                          "65536",
+                                          "1200000",
+                                          "4294967295",
+                                          "9e15",
+                                          "0.1",
+                                          "0.5",
+                                          "1e-7",
+                                          "1e5",
+                                          "1e20",
+                                          "2.5e-9",
+                                          "123.25",
+                                          "0.30000000000000004",
+                                          "-1",
+                                          "-0.75"};
+    size_t entries = 0;
+    for (size_t e = 0; e < SMOE_SCHEMA_COUNT; e++) {
+        smoe_kind kind = smoe_schema[e].kind;
+        if (kind != SMOE_KIND_SEED && kind != SMOE_KIND_SIZE && kind != SMOE_KIND_REAL &&
+            kind != SMOE_KIND_WORD_REAL && kind != SMOE_KIND_SIZES && kind != SMOE_KIND_REALS)
+            continue;
+        size_t taken = 0;
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            taken += comes_back(&smoe_schema[e], numbers[i]);
+        if (!taken) fail_msg("%s takes none of the numbers", smoe_schema[e].key);
+        entries++;
+    }
+    assert_true(entries > 80);
+}
+
 static void what_cannot_be_carried_is_refused(void **state) {
     (void)state;
     specs_wrong("{}", "data.path=\xff",
@@ -461,6 +524,7 @@ int main(void) {
         cmocka_unit_test(scalars_are_typed_by_the_schema),
         cmocka_unit_test(names_and_paths_survive_writing),
         cmocka_unit_test(reals_come_back_to_the_bit),
+        cmocka_unit_test(numbers_of_every_key_come_back),
         cmocka_unit_test(what_cannot_be_carried_is_refused),
         cmocka_unit_test(overrides_apply_in_order),
         cmocka_unit_test(an_override_does_not_excuse_the_file),
