@@ -386,6 +386,7 @@ help:
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
+	@echo 'make evidence-more  run three long exploratory ones that evidence leaves out'
 	@echo 'make repeat       train published cells again, CELLS=3 drawn at random by DRAW=1, and compare every digit'
 	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
@@ -410,11 +411,14 @@ EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training 
             pareto placement topk-order k-training k-inference router-noise group-transfer reduced-compute experts-choice-capacity \
             k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
             transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain \
-            transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-less-data transfer-randaugment \
-            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations dropping superclasses \
-            precision-quickstart
-evidence: all
-	@for s in $(EVIDENCE); do \
+            transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-randaugment \
+            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations superclasses
+# Exploratory, and long: with them evidence would take more than twelve hours on two cores.
+EVIDENCE_MORE := transfer-less-data dropping precision-quickstart
+evidence: SWEEPS = $(EVIDENCE)
+evidence-more: SWEEPS = $(EVIDENCE_MORE)
+evidence evidence-more: all
+	@for s in $(SWEEPS); do \
 	    name=$${s%:*}; echo "== $$name"; dir=runs/evidence/$$name; \
 	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$name.yaml -o $$dir; \
 	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
@@ -425,8 +429,8 @@ evidence: all
 CELLS := 3
 DRAW := 1
 repeat: all
-	@experiments/repeat.sh $(CELLS) $(DRAW) $(filter-out %:% $(foreach s,$(EVIDENCE),$(if $(wildcard experiments/results/$(s)/results.csv),,$(s))),$(EVIDENCE))
+	@experiments/repeat.sh $(CELLS) $(DRAW) $(foreach s,$(filter-out %:%,$(EVIDENCE) $(EVIDENCE_MORE)),$(if $(wildcard experiments/results/$(s)/results.csv),$(s)))
 
-.PHONY: evidence repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
+.PHONY: evidence evidence-more repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)
