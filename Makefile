@@ -386,7 +386,7 @@ help:
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
-	@echo 'make evidence-more  run three long exploratory ones that evidence leaves out'
+	@echo 'make evidence-more  run four long exploratory ones that evidence leaves out'
 	@echo 'make repeat       train published cells again, CELLS=3 drawn at random by DRAW=1, and compare every digit'
 	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
@@ -412,9 +412,9 @@ EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training 
             k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
             transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain \
             transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-randaugment \
-            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe pareto-configurations superclasses
+            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe superclasses
 # Exploratory, and long: with them evidence would take more than twelve hours on two cores.
-EVIDENCE_MORE := transfer-less-data dropping precision-quickstart
+EVIDENCE_MORE := transfer-less-data dropping pareto-configurations precision-quickstart
 evidence: SWEEPS = $(EVIDENCE)
 evidence-more: SWEEPS = $(EVIDENCE_MORE)
 evidence evidence-more: all
