@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings the results of a sweep into the tree: a packed copy of it, the tables computed from that copy, and the figure.
+# Brings the results of a sweep into the tree: a packed copy of it, the tables computed from that copy, and the figure. Differences from further
+# references than that of the spec are added, where results/NAME/references.txt has them, one per line (against.sh).
 #   experiments/publish.sh facts-slots runs/evidence/facts-slots --line model.moe.router
 # Further options are those of smoe sweep, for the figure.
 # A sweep that has not finished is packed only. To continue it from the tree, without training its finished cells again:
@@ -23,3 +24,4 @@ fi
 for file in "$work"/*.csv "$work"/*.svg; do
     case $file in *'*'*) ;; *) cp "$file" "$results/" ;; esac
 done
+[ ! -f "$results/references.txt" ] || "$here/against.sh" "$work" "$results/references.txt" "$results"

@@ -17,6 +17,16 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
     # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k"; "start.model.moe.k", of what a
     # cell starts from, as "start k".
     function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : column ~ /^start\./ ? "start " : "") short }
+    # The row of a difference, and what it is compared with.
+    function compared(    i, key) {
+        for (i = 1; i < at["reference"]; i++) key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
+        return key in named ? named[key] : key
+    }
+    function short_reference(text) {
+        gsub(/evaluate\.[a-z_.]*\./, "at ", text); gsub(/start\.[a-z_.]*\./, "start ", text); gsub(/[a-z_][a-z_.]*\./, "", text)
+        gsub(/, */, ", ", text); gsub(/=/, " ", text); gsub(/(^|,? )[a-z_0-9]+ \*/, "", text); sub(/^,? /, "", text)
+        return text
+    }
     NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     { split_csv($0, f) }'
 
@@ -68,16 +78,37 @@ differences() {
     [ -f "$1" ] || return 0
     awk -v rows="$rows" "$csv$settings"'
     FNR > 1 && f[at["metric"]] == "precision_at_1" {
-        key = ""
-        for (i = 1; i < at["reference"]; i++) {
-            key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
-        }
-        if (key in named) key = named[key]
-        reference = f[at["reference"]]; gsub(/evaluate\.[a-z_.]*\./, "at ", reference); gsub(/start\.[a-z_.]*\./, "start ", reference); gsub(/[a-z_][a-z_.]*\./, "", reference); gsub(/,/, ", ", reference); gsub(/=/, " ", reference)
-        gsub(/,? [a-z_0-9]+ \*/, "", reference)
+        key = compared()
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
-        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference, f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
+        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, short_reference(f[at["reference"]]), f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
     }' "$dir/results.csv" "$1"
+}
+
+# Differences from further references (against.sh), of precision, loss and further columns.
+against() {
+    table=$1
+    shift
+    [ -f "$table" ] || return 0
+    awk -v rows="$rows" -v more="$*" "$csv$settings"'
+    FNR > 1 {
+        row = "| " compared() " | " short_reference(f[at["reference"]]) " |"
+        if (!(row in n)) order[++count] = row
+        metric = f[at["metric"]]; sub(/^loss$/, "test_loss", metric)
+        form = metric == "test_loss" ? " %+.3f | %+.3f to %+.3f |" : " %+.4f | %+.4f to %+.4f |"
+        n[row] = f[at["n"]]; value[row, metric] = sprintf(form, f[at["difference"]], f[at["low"]], f[at["high"]]); known[metric]
+    }
+    END {
+        title["precision_at_1"] = "precision@1"; title["test_loss"] = "test loss"
+        for (m = split("precision_at_1 test_loss " more, measure, " "); m >= 1; m--) if (measure[m] in known) {
+            titles = " in " (measure[m] in title ? title[measure[m]] : measure[m]) " | 95% interval |" titles; rule = rule "---|---|"
+        }
+        print "\n| setting | against | difference" titles " seeds |\n|---|---|---|" rule
+        for (r = 1; r <= count; r++) {
+            printf "%s", order[r]
+            for (m = 1; m in measure; m++) if (measure[m] in known) printf "%s", (order[r], measure[m]) in value ? value[order[r], measure[m]] : " | |"
+            print " " n[order[r]] " |"
+        }
+    }' "$dir/results.csv" "$table"
 }
 
 # What smoe inspect says of several runs, means over them: precision with other experts, and what the choice of an expert tells.
@@ -280,12 +311,14 @@ fi
 [ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 settings "$dir/results.csv" "$@"
 differences "$dir/differences.csv"
+against "$dir/against.csv" "$@"
 if [ -f "$dir/evaluations.csv" ]; then
     echo
     echo "Evaluated at other settings:"
     echo
     settings "$dir/evaluations.csv"
     differences "$dir/evaluations_differences.csv"
+    against "$dir/evaluations_against.csv"
 fi
 
 [ -f "$dir/primary.csv" ] || exit 0
