@@ -30,3 +30,22 @@ for primary in "$ROOT"/experiments/results/*/primary.csv; do
     while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/evidence.md" || fail "evidence.md does not have $effect, of $primary"; done <in_evidence
     while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/README.md" || fail "README.md does not have $effect, of $primary"; done <in_readme
 done
+
+# The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval, the primary contrasts among
+# them. Those of soups.sh have their interval from tables.sh.
+grep '^| \[' "$ROOT/experiments/README.md" | while IFS='|' read -r _ spec _ effect _; do
+    name=${spec#*[} name=${name%%]*} value=${effect%% ±*} value=${value# }
+    case $effect in *' ± '*) half=${effect#*± } half=${half%%[ ,]*} ;; *) continue ;; esac
+    results=$ROOT/experiments/results/$name
+    if [ -f "$results-means/soups.csv" ]; then
+        "$ROOT/experiments/tables.sh" "$name-means" | awk -F'|' 'NF > 9 && $8 ~ /[0-9]/ { split($9, end, " to "); print $8 + 0 "," end[1] + 0 "," end[2] + 0 }'
+    else
+        cat "$results"/*.csv
+    fi | awk -v value="$value" -v half="$half" "$(cat "$ROOT/experiments/csv.awk")"'
+        BEGIN { digits = length(half) - index(half, "."); form = "%+." digits "f %." digits "f" }
+        { n = split_csv($0, f); for (i = 1; i + 2 <= n; i++) if (f[i] ~ /^[-+]?[0-9.]+(e-?[0-9]+)?$/ && f[i + 2] ~ /[0-9]/) {
+            width = (f[i + 2] - f[i + 1]) / 2
+            if (sprintf(form, f[i], width) == value " " half || sprintf(form, -f[i], width) == value " " half) { same = 1; exit } } }
+        END { exit !same }' || echo "README.md: $name: $value ± $half is in no table"
+done >wrong
+[ ! -s wrong ] || fail "$(cat wrong)"
