@@ -49,3 +49,28 @@ grep '^| \[' "$ROOT/experiments/README.md" | while IFS='|' read -r _ spec _ effe
         END { exit !same }' || echo "README.md: $name: $value ± $half is in no table"
 done >wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
+
+# So are the intervals in the text of the pages, as differences or in points: "(-0.4 to +1.3)". Those of soups are in its table.
+cat "$ROOT"/experiments/*.md | awk -F '|' 'NF > 9 && $9 ~ / to / { print "low,high"; sub(/ to /, ",", $9); gsub(/ /, "", $9); print $9 }' >intervals_of_tables
+awk "$(cat "$ROOT/experiments/csv.awk")"'
+    function decimal(x, digits) { x = sprintf("%." digits "f", x); return x + 0 ? x : sprintf("%." digits "f", 0) }
+    function add(low, high,    digits, scale) {
+        for (scale = 1; scale <= 100; scale *= 100) for (digits = 1; digits <= 4; digits++) {
+            known[decimal(low * scale, digits), decimal(high * scale, digits)]
+            known[decimal(-high * scale, digits), decimal(-low * scale, digits)]
+        }
+    }
+    FILENAME !~ /\.md$/ && /(^|,)low,high(,|$)/ { split("", low); n = split_csv($0, f); count = 0; for (i = 1; i <= n; i++) if (f[i] ~ /low$/) low[++count] = i; next }
+    FILENAME !~ /\.md$/ { split_csv($0, f); for (i = 1; i <= count; i++) if (f[low[i]] ~ /[0-9]/) add(f[low[i]], f[low[i] + 1]); next }
+    /^\|/ { next }
+    {
+        rest = $0
+        while (match(rest, /[(] *[-+]?[0-9]+\.[0-9]+ to [-+]?[0-9]+\.[0-9]+[)]/)) {
+            split(substr(rest, RSTART + 1, RLENGTH - 2), end, " to "); checked++
+            digits = length(end[1]) - index(end[1], ".")
+            if (!((decimal(end[1], digits), decimal(end[2], digits)) in known)) { sub(/.*\//, "", FILENAME); print FILENAME ": " substr(rest, RSTART, RLENGTH) " is in no table" }
+            rest = substr(rest, RSTART + RLENGTH)
+        }
+    }
+    END { if (checked < 50) print "only " checked + 0 " intervals found" }' intervals_of_tables "$ROOT"/experiments/results/*/*.csv "$ROOT"/experiments/*.md >wrong
+[ ! -s wrong ] || fail "$(cat wrong)"
