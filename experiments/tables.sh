@@ -19,7 +19,7 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
     function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : column ~ /^start\./ ? "start " : "") short }
     # The row of a difference, and what it is compared with.
     function compared(    i, key) {
-        for (i = 1; i < at["reference"]; i++) key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
+        for (i = 1; head[i] != "reference" && head[i] != "over"; i++) if (f[i] != "*") key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
         return key in named ? named[key] : key
     }
     function short_reference(text) {
@@ -84,25 +84,25 @@ differences() {
     }' "$dir/results.csv" "$1"
 }
 
-# Differences from further references (against.sh), of precision, loss and further columns.
+# Differences from further references (against.sh), or trends, of precision, loss and further columns.
 against() {
     table=$1
     shift
     [ -f "$table" ] || return 0
     awk -v rows="$rows" -v more="$*" "$csv$settings"'
     FNR > 1 {
-        row = "| " compared() " | " short_reference(f[at["reference"]]) " |"
+        row = "| " compared() " | " (at["over"] ? name_of(f[at["over"]]) : short_reference(f[at["reference"]])) " |"
         if (!(row in n)) order[++count] = row
         metric = f[at["metric"]]; sub(/^loss$/, "test_loss", metric)
         form = metric == "test_loss" ? " %+.3f | %+.3f to %+.3f |" : " %+.4f | %+.4f to %+.4f |"
-        n[row] = f[at["n"]]; value[row, metric] = sprintf(form, f[at["difference"]], f[at["low"]], f[at["high"]]); known[metric]
+        n[row] = f[at["n"]]; value[row, metric] = sprintf(form, f[at[at["over"] ? "slope" : "difference"]], f[at["low"]], f[at["high"]]); known[metric]
     }
     END {
         title["precision_at_1"] = "precision@1"; title["test_loss"] = "test loss"
         for (m = split("precision_at_1 test_loss " more, measure, " "); m >= 1; m--) if (measure[m] in known) {
             titles = " in " (measure[m] in title ? title[measure[m]] : measure[m]) " | 95% interval |" titles; rule = rule "---|---|"
         }
-        print "\n| setting | against | difference" titles " seeds |\n|---|---|---|" rule
+        print "\n| setting | " (at["over"] ? "over | change per doubling" : "against | difference") titles " seeds |\n|---|---|---|" rule
         for (r = 1; r <= count; r++) {
             printf "%s", order[r]
             for (m = 1; m in measure; m++) if (measure[m] in known) printf "%s", (order[r], measure[m]) in value ? value[order[r], measure[m]] : " | |"
@@ -312,6 +312,7 @@ fi
 settings "$dir/results.csv" "$@"
 differences "$dir/differences.csv"
 against "$dir/against.csv" "$@"
+against "$dir/trends.csv" "$@"
 if [ -f "$dir/evaluations.csv" ]; then
     echo
     echo "Evaluated at other settings:"
