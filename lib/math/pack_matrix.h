@@ -234,6 +234,65 @@ static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_operand *from, si
 }
 #endif
 
+#if !WITH_AVX512 && !defined SMOE_F64
+/* n numbers that lie side by side, rounded, and what is left of them unless `low` is NULL. */
+static inline void round_line(smoe_bf16 *high, smoe_bf16 *low, const real *at, size_t n) {
+    size_t i = 0;
+    for (; i + VL <= n; i += VL) {
+        vreal x = vload(at + i), upper = as_operands(x), left = x - upper;
+        vhalves halves = __builtin_convertvector((vbits)upper >> 16, vhalves);
+        memcpy(high + i, &halves, sizeof halves);
+        if (!low) continue;
+        left = vselect((vint)(left - left == 0), left, (vreal){0});
+        halves = __builtin_convertvector((vbits)as_operands(left) >> 16, vhalves);
+        memcpy(low + i, &halves, sizeof halves);
+    }
+    for (; i < n; i++) {
+        high[i] = rounded(at[i]);
+        if (low) low[i] = rounded(remainder_of(at[i], high[i]));
+    }
+}
+
+/* Lines in the order of memory, ROWS rows of DEEP terms each or (`across`) DEEP terms of ROWS rows
+ * each, to a tile, by words of two terms. */
+static void arrange(smoe_bf16 *dst, const smoe_bf16 *lines, bool across, bool is_b) {
+    uint32_t words[ROWS][PAIRS], turned[PAIRS][ROWS];
+    if (across)
+        for (size_t p = 0; p < PAIRS; p++)
+            for (size_t i = 0; i < ROWS; i++)
+                words[p][i] = lines[2 * p * ROWS + i] | (uint32_t)lines[(2 * p + 1) * ROWS + i]
+                                                            << 16;
+    else
+        memcpy(words, lines, sizeof words);
+    if (across == is_b) {
+        memcpy(dst, words, sizeof words);
+        return;
+    }
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t p = 0; p < PAIRS; p++) turned[p][i] = words[i][p];
+    memcpy(dst, turned, sizeof turned);
+}
+
+/* A tile of rows (or, if `across`, terms) whose numbers lie side by side; zeros past the end. */
+static void pack_lines(smoe_bf16 *dst, size_t to_remainder, const smoe_operand *from, size_t i0,
+                       size_t p0, bool across, bool is_b) {
+    smoe_bf16 high[TILE] = {0}, low[TILE] = {0};
+    size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
+    if (rows > ROWS) rows = ROWS;
+    if (terms > DEEP) terms = DEEP;
+    size_t lines = across ? terms : rows, width = across ? rows : terms;
+    size_t at = i0 * from->row + p0 * from->col, apart = across ? from->col : from->row;
+    size_t most = across ? ROWS : DEEP;
+    for (size_t i = 0; width && i < lines; i++, at += apart)
+        if (from->bf16)
+            memcpy(high + i * most, from->bf16 + at, width * sizeof *high);
+        else
+            round_line(high + i * most, to_remainder ? low + i * most : NULL, from->at + at, width);
+    arrange(dst, high, across, is_b);
+    if (to_remainder) arrange(dst + to_remainder, low, across, is_b);
+}
+#endif
+
 /* A tile by vectors, where one of the strides is 1; false where none is. */
 static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size_t to_remainder,
                                                             const smoe_operand *from, size_t i0,
@@ -261,6 +320,10 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
         pack_across(dst, to_remainder, NULL, bf16 + at, ld, !is_b);
     else
         pack_across(dst, to_remainder, wide + at, NULL, ld, !is_b);
+    return true;
+#elif !defined SMOE_F64
+    if (from->row != 1 && from->col != 1) return false;
+    pack_lines(dst, to_remainder, from, i0, p0, from->col != 1, is_b);
     return true;
 #else
     (void)dst, (void)to_remainder, (void)from, (void)i0, (void)p0, (void)is_b;
