@@ -243,7 +243,7 @@ static inline void round_line(smoe_bf16 *high, smoe_bf16 *low, const real *at, s
         vhalves halves = __builtin_convertvector((vbits)upper >> 16, vhalves);
         memcpy(high + i, &halves, sizeof halves);
         if (!low) continue;
-        left = vselect((vint)(left - left == 0), left, (vreal){0});
+        left = vselect((vint)(0 * left == 0), left, (vreal){0});
         halves = __builtin_convertvector((vbits)as_operands(left) >> 16, vhalves);
         memcpy(low + i, &halves, sizeof halves);
     }
