@@ -31,8 +31,8 @@ for primary in "$ROOT"/experiments/results/*/primary.csv; do
     while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/README.md" || fail "README.md does not have $effect, of $primary"; done <in_readme
 done
 
-# The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval, the primary contrasts among
-# them. Those of soups.sh have their interval from tables.sh.
+# The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval. Those of soups, whose
+# intervals tables.sh computes, are in its table.
 grep '^| \[' "$ROOT/experiments/README.md" | while IFS='|' read -r _ spec _ effect _; do
     name=${spec#*[} name=${name%%]*} value=${effect%% ±*} value=${value# }
     case $effect in *' ± '*) half=${effect#*± } half=${half%%[ ,]*} ;; *) continue ;; esac
