@@ -39,7 +39,8 @@ MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_
 
 # ---- flavours: each has its own tree of objects. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
 # debugger. cov: counts which lines run, for `make coverage`. guided and tsan: built by clang, for `make fuzz-guided` and `make threads`.
-# shared: position-independent objects for the shared library; the program uses those of release.
+# shared: position-independent objects for the shared library; the program uses those of release. modelled: wide vectors and matrix
+# units in C (tests/modelled/), so that every instruction set runs on any processor with AVX2; the other objects are those of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
@@ -65,6 +66,11 @@ ISA_FLAGS_v3 := -march=x86-64-v3
 UNITS      := $(if $(filter x86_64,$(MACHINE)),amx bf16)
 ISA_FLAGS_bf16 := $(ISA_FLAGS_v4) -mavx512bf16
 ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -mamx-tile -mamx-bf16
+ifeq ($(FLAVOUR),modelled)
+ISA_FLAGS_v4 := $(ISA_FLAGS_v3) -Wno-psabi -include tests/modelled/avx512.h
+ISA_FLAGS_bf16 := $(ISA_FLAGS_v4) -DMODELLED_BF16
+ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -DMODELLED_AMX
+endif
 KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
 # The link between processes is a separate module, which is built if Open MPI is installed.
 MPI_SRC    := lib/comm/link_mpi.c
@@ -76,15 +82,20 @@ TOOL_SRC   := $(sort $(wildcard tests/tools/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 MAN        := $(sort $(wildcard man/*.[1-9]))
 
-LIB_OBJ    := $(LIB_SRC:%.c=$(OBJ)/%.o) $(foreach isa,$(ISAS),$(KERN_SRC:%.c=$(OBJ)/%.$(isa).o)) \
-              $(UNITS:%=$(OBJ)/lib/math/kern_matrix.%.o)
-CMD_OBJ    := $(CMD_SRC:%.c=$(OBJ)/%.o)
-HELPER_OBJ := $(HELPER_SRC:%.c=$(OBJ)/%.o)
+ISA_OBJ     = $(foreach isa,$1,$(KERN_SRC:%.c=%.$(isa).o))
+MODELLED   := lib/math/isa.o $(call ISA_OBJ,v4) $(UNITS:%=lib/math/kern_matrix.%.o)
+# The place of objects in the tree of this flavour.
+placed      = $(foreach o,$1,$(if $(filter modelled,$(FLAVOUR)),$(if $(filter $(MODELLED),$o),$(OBJ),build/release),$(OBJ))/$o)
+LIB_OBJ    := $(call placed,$(LIB_SRC:.c=.o) $(call ISA_OBJ,$(ISAS)) $(UNITS:%=lib/math/kern_matrix.%.o))
+CMD_OBJ    := $(call placed,$(CMD_SRC:.c=.o))
+HELPER_OBJ := $(call placed,$(HELPER_SRC:.c=.o))
 TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
 TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
 GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad% $(OBJ)/tests/vit/test_text,$(TESTS))
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o \
+TEST_OBJ   := $(call placed,$(TEST_SRC:.c=.o))
+TOOL_OBJ   := $(call placed,$(TOOL_SRC:.c=.o))
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TEST_OBJ) $(FUZZERS:=.o) $(TOOL_OBJ) $(OBJ)/tests/fuzz/driver.o \
               $(OBJ)/experiments/characters/characters.o
 
 # ---- building
@@ -100,6 +111,7 @@ $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
+build/modelled/lib/math/isa.o: FILE_CFLAGS = -DSMOE_MODELLED
 $(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The HTML of the report is embedded in the library, unchanged.
@@ -147,18 +159,26 @@ $(OBJ)/smoe_sentencepiece.so: lib/text/sentencepiece.cc lib/text/sentencepiece.h
 	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
 	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
 
-$(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
+$(OBJ)/smoe: $(call placed,cmd/main.o) $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
 
-$(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
+$(TESTS): $(OBJ)/%: $(call placed,%.o) $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
+	@mkdir -p $(@D)
 	$(LINK) -lcmocka $(ALL_LDLIBS)
 
 # libFuzzer has its own main.
 $(FUZZERS): %: %.o $(if $(filter guided,$(FLAVOUR)),,$(OBJ)/tests/fuzz/driver.o) $(OBJ)/libsmoe.a
 	$(LINK) $(if $(filter guided,$(FLAVOUR)),-fsanitize=fuzzer) $(ALL_LDLIBS)
 
-$(TOOLS): %: %.o $(OBJ)/libtest.a $(OBJ)/libsmoe.a
+$(TOOLS): $(OBJ)/%: $(call placed,%.o) $(OBJ)/libtest.a $(OBJ)/libsmoe.a
+	@mkdir -p $(@D)
 	$(LINK) -lcmocka $(ALL_LDLIBS)
+
+ifeq ($(FLAVOUR),modelled)
+$(filter build/release/%,$(ALL_OBJ)): release ;
+release:
+	@$(MAKE) $(SUB) FLAVOUR=release all tests
+endif
 
 tests: $(TESTS) $(TOOLS)
 gradients: $(GRADIENTS)
@@ -201,7 +221,10 @@ quickstart: deps
 
 # ---- testing. tests/run.sh runs programs and scripts in parallel and prints totals.
 SCRIPTS    := tests/cli/cases.txt $(sort $(wildcard tests/cli/case_*.sh)) tests/lint.sh tests/portable.sh
-PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%)
+PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) \
+                   $(MODELLED_TESTS:%.c=build/modelled/%)
+# Those that run again for every instruction set.
+MODELLED_TESTS  := $(if $(UNITS),$(shell grep -l isas_run_again tests/math/test_*.c))
 PROGRAMS_f64     = $(GRADIENTS)
 PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
 # Everything that `make check` runs. T=test_plan runs the test of that name in every flavour; FLAVOUR=debug runs the tests of one flavour.
@@ -213,6 +236,7 @@ check: deps
 	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,shared tests)
 	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
 	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
+	$(if $(and $(UNITS),$(filter %case_isas.sh,$(CHECKED))),@$(MAKE) $(SUB) FLAVOUR=modelled build/modelled/smoe)
 	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
 
 # To run after every edit: the tests of this flavour and a few cases of the command line.
@@ -254,7 +278,7 @@ check-stale: deps
 
 # Compares the bits of trained models with the table in the tree. To run after any change that should not change them.
 golden: all tests
-	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
+	@mkdir -p runs; tests/golden/golden.sh $(OBJ)/smoe $(OBJ)/tests/tools/tensors > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS)) $(if $(MPI),$(shell pkg-config --cflags ompi-c))'
 lint:
@@ -395,14 +419,15 @@ help:
 	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE) and at random (KILLS)'
 	@echo 'make hostile      files changed at random, HOSTILE times for each command that reads them, under the sanitizers'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
-	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
+	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt; with FLAVOUR=modelled'
+	@echo '                  for every instruction set, whatever the processor (ten minutes)'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
 	@echo 'make install      program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
-	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
+	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers), cov (coverage) or modelled (AVX-512 and matrix units in C).'
 
 # ---- the experiments of experiments/PLAN.md: first those with primary contrasts, then exploratory sweeps. They take hours, and
 # continue when started again. The bits are the same on any processor with AVX2. The cells of NAME:START start from those of the
@@ -431,6 +456,6 @@ DRAW := 1
 repeat: all
 	@experiments/repeat.sh $(CELLS) $(DRAW) $(foreach s,$(filter-out %:%,$(EVIDENCE) $(EVIDENCE_MORE)),$(if $(wildcard experiments/results/$(s)/results.csv),$(s)))
 
-.PHONY: evidence evidence-more repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
+.PHONY: release evidence evidence-more repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -31,6 +31,14 @@
 #define SMOE_VBYTES 16
 #endif
 
+/* What inline assembly calls a register for a vector; undefined where a vector needs several. */
+#if defined SMOE_MODELLED
+#elif defined __x86_64__
+#define SMOE_VREGISTER "v"
+#elif defined __aarch64__
+#define SMOE_VREGISTER "w"
+#endif
+
 #ifdef SMOE_F64
 typedef int64_t smoe_vint_lane;
 #else
@@ -106,10 +114,8 @@ static inline vreal vsqrt(vreal x) {
 
 /* x, rounded: the compiler does not fuse the operation that computed x with one that uses it. */
 static inline vreal vrounded(vreal x) {
-#if defined __x86_64__
-    __asm__("" : "+v"(x));
-#elif defined __aarch64__
-    __asm__("" : "+w"(x));
+#ifdef SMOE_VREGISTER
+    __asm__("" : "+" SMOE_VREGISTER(x));
 #else
     __asm__("" : "+m"(x));
 #endif
@@ -124,10 +130,8 @@ static inline const real *vagain(const real *p) {
 
 /* Keeps x alive up to here: the compiler does not reuse its register before. */
 static inline void vkeep(vreal x) {
-#if defined __x86_64__
-    __asm__ volatile("" : : "v"(x));
-#elif defined __aarch64__
-    __asm__ volatile("" : : "w"(x));
+#ifdef SMOE_VREGISTER
+    __asm__ volatile("" : : SMOE_VREGISTER(x));
 #else
     (void)x;
 #endif
@@ -136,9 +140,9 @@ static inline void vkeep(vreal x) {
 /* Returns p. All n vectors are computed before this point, and p is used only after it, so that the
  * compiler does not mix the code before with the code after. */
 static inline const char *vorder(const char *p, vreal *v, size_t n) {
-#if defined __x86_64__
+#if defined __x86_64__ && defined SMOE_VREGISTER
 #pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++) __asm__ volatile("" : "+v"(v[i]));
+    for (size_t i = 0; i < n; i++) __asm__ volatile("" : "+" SMOE_VREGISTER(v[i]));
     __asm__ volatile("" : "+r"(p));
 #else
     (void)v;
