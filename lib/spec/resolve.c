@@ -158,6 +158,15 @@ static void pick_last(smoe_reading *reading, const picking *p, size_t count) {
     for (size_t i = 0; i < count && i < p->count; i++) pick(p, p->from[p->count - 1 - i]);
 }
 
+/* V-MoE's Last-n: the last n of every second block, blocks 21 and 23 of 24 for n = 2. */
+static void pick_last_even(smoe_reading *reading, const picking *p, size_t count) {
+    size_t even = p->count / 2;
+    if (count > even)
+        clash(reading, p->keys, "last-even-%zu: of %zu blocks, %zu are even", count, p->count,
+              even);
+    for (size_t i = 0; i < count && i < even; i++) pick(p, p->from[2 * (even - i) - 1]);
+}
+
 static void pick_every(smoe_reading *reading, const picking *p, size_t stride) {
     if (stride > p->count)
         clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
@@ -171,6 +180,8 @@ static void pick_blocks(smoe_reading *reading, const picking *p) {
         pick_listed(reading, p);
     else if (!strcmp(p->text, "all"))
         pick_last(reading, p, p->count);
+    else if (!strncmp(p->text, "last-even-", 10))
+        pick_last_even(reading, p, strtoul(p->text + 10, NULL, 10));
     else if (!strncmp(p->text, "last-", 5))
         pick_last(reading, p,
                   !strcmp(p->text, "last-half") ? half : strtoul(p->text + 5, NULL, 10));

@@ -148,7 +148,7 @@ typedef struct smoe_data_spec {
 } smoe_data_spec;
 
 typedef struct smoe_moe_spec {
-    char *layers;                 /* as written: none, all, last-N, every-N or a list */
+    char *layers;                 /* as written: none, all, last-N, last-even-N, every-N, a list */
     bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
     size_t layer_count;           /* how many of is_moe are set */
     char *router;                 /* a name of spec/routers.def; `random` is resolved */
@@ -178,7 +178,7 @@ typedef struct smoe_moe_spec {
     size_t group_images;
     smoe_priority priority;
     double skip_patch;
-    char *random_layers;             /* as written: none, all, last-N, every-N or a list */
+    char *random_layers;             /* as written, as `layers` */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
     double noise, aux_weight, z_weight;
     smoe_mix mix_precision;

@@ -79,18 +79,21 @@ static int read_text(char **to, const char *text, char *problem) {
     return copy_text(to, text, problem);
 }
 
-/* none, all, last-half, last-N, every-N; which blocks these are is resolved once the depth is
- * known. */
+/* none, all, last-half, last-N, last-even-N, every-N; which blocks these are is resolved once the
+ * depth is known. */
 static int read_layers(char **to, const char *text, char *problem) {
-    const char *number = !strncmp(text, "last-", 5)    ? text + 5
-                         : !strncmp(text, "every-", 6) ? text + 6
-                                                       : NULL;
+    const char *number = !strncmp(text, "last-even-", 10) ? text + 10
+                         : !strncmp(text, "last-", 5)     ? text + 5
+                         : !strncmp(text, "every-", 6)    ? text + 6
+                                                          : NULL;
     bool word = !strcmp(text, "none") || !strcmp(text, "all") || !strcmp(text, "last-half");
     bool counted =
         number && *number >= '1' && *number <= '9' && !number[strspn(number, SMOE_DIGITS)];
     if (!word && !(counted && strlen(number) <= 3))
         return smoe_value_expected(
-            problem, "none, all, last-half, last-N, every-N or a list of blocks like [4, 5]", text);
+            problem,
+            "none, all, last-half, last-N, last-even-N, every-N or a list of blocks like [4, 5]",
+            text);
     return copy_text(to, text, problem);
 }
 

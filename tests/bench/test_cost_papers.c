@@ -172,10 +172,9 @@ static const char vmoe[] =
     "  moe: {layers: none, router: tokens-choice, experts: 32, capacity: 1.05}\n"
     "train: {steps: 1, batch_size: 8, schedule: {name: constant}}\n";
 
-/* A row of V-MoE Table 7; "last n" and "every 2" both mean every second block. */
+/* A row of V-MoE Table 7; "last n" are the last n even blocks. */
 static void set_vmoe(overrides *list, char *const *f, bool *pre_logits) {
     bool large = !strcmp(f[1], "15B");
-    size_t depth = *f[1] == 'S' ? 8 : large ? 48 : depth_of(f[1]), n = (size_t)number(f[4]);
     *pre_logits = !large;
     overrides_set(list, "model.variant=%s", large ? "H" : f[1]);
     overrides_set(list, "model.patch_size=%s", f[2]);
@@ -194,13 +193,7 @@ static void set_vmoe(overrides *list, char *const *f, bool *pre_logits) {
         overrides_set(list, "data.classes=29593");
     }
     if (!strcmp(f[3], "every")) overrides_set(list, "model.moe.layers=every-2");
-    if (!strcmp(f[3], "last")) {
-        char blocks[64] = "";
-        for (size_t i = n; i > 0; i--)
-            snprintf(blocks + strlen(blocks), sizeof blocks - strlen(blocks), "%s%zu",
-                     *blocks ? ", " : "", depth + 1 - 2 * i);
-        overrides_set(list, "model.moe.layers=[%s]", blocks);
-    }
+    if (!strcmp(f[3], "last")) overrides_set(list, "model.moe.layers=last-even-%s", f[4]);
     if (number(f[5]) > 0) overrides_set(list, "model.moe.k=%s", f[5]);
 }
 

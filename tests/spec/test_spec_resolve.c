@@ -82,7 +82,11 @@ static void layers_mean_these_blocks(void **state) {
                  {"every-2", 5, "-X-X-", "every-2"}, {"every-1", 3, "XXX", "every-1"},
                  {"every-4", 4, "---X", "every-4"},  {"every-3", 7, "--X--X-", "every-3"},
                  {"[3, 0]", 4, "X--X", "[0, 3]"},    {"last-half", 5, "---XX", "last-2"},
-                 {"last-half", 1, "X", "last-1"},    {"all", 3, "XXX", "all"}};
+                 {"last-half", 1, "X", "last-1"},    {"all", 3, "XXX", "all"},
+                 /* V-MoE's Last-n (section 3.1): the last n even blocks, counted from 1. */
+                 {"last-even-2", 8, "-----X-X", "last-even-2"},
+                 {"last-even-1", 5, "---X-", "last-even-1"},
+                 {"last-even-2", 24, "---------------------X-X", "last-even-2"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
         snprintf(text, sizeof text, "model: {depth: %zu, moe: {layers: %s}}", cases[i].depth,
@@ -98,6 +102,8 @@ static void layers_mean_these_blocks(void **state) {
         assert_string_equal(s.model.moe.layers, cases[i].written);
         smoe_spec_free(&s);
     }
+    specs_wrong("model: {depth: 5, moe: {layers: last-even-3}}", NULL,
+                "t:1:33: model.moe.layers: last-even-3: of 5 blocks, 2 are even");
 }
 
 /* Words count among the MoE blocks, here 1, 3, 5; a list names blocks. */
@@ -106,7 +112,8 @@ static void random_layers_are_some_with_experts(void **state) {
     static const struct {
         const char *layers, *map;
     } cases[] = {{"none", "------"},   {"all", "-X-X-X"},     {"last-2", "---X-X"},
-                 {"[5, 1]", "-X---X"}, {"every-2", "---X--"}, {"last-half", "-----X"}};
+                 {"[5, 1]", "-X---X"}, {"every-2", "---X--"}, {"last-half", "-----X"},
+                 {"last-even-1", "---X--"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[160];
         snprintf(text, sizeof text,
