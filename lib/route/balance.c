@@ -10,6 +10,7 @@ void smoe_balance_reserve(smoe_balance *b, size_t tokens, size_t G, smoe_arena *
     b->soft = smoe_arena_take(keep, tokens * E, sizeof(real));
     b->share = smoe_arena_take(keep, G * E, sizeof *b->share);
     b->sums = smoe_arena_take(keep, G * 2 * E, sizeof(double));
+    b->slopes = smoe_arena_take(keep, G * 2 * E, sizeof(double));
 }
 
 /* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
@@ -31,14 +32,14 @@ static double squared_variation(const double *x, size_t n) {
     return mean > 0 ? variance / (mean * mean) : 0;
 }
 
-/* x becomes scale times the gradient of its squared variation:
+/* slope = scale times the gradient of the squared variation of x:
  * d(variance/mean^2)/dx_i = 2 ((x_i - mean)/mean^2 - variance/mean^3)/n. */
-static void squared_variation_slopes(double *x, size_t n, double scale) {
+static void squared_variation_slopes(double *slope, const double *x, size_t n, double scale) {
     double mean = 0, variance = 0;
     for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
     for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
     double f = mean > 0 ? 2 * scale / ((double)n * mean * mean) : 0;
-    for (size_t i = 0; i < n; i++) x[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
+    for (size_t i = 0; i < n; i++) slope[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
 }
 
 /* p of a token. */
@@ -69,30 +70,27 @@ void smoe_balance_measure(smoe_balance *b, size_t g, size_t first, size_t n, dou
     }
 }
 
-double smoe_balance_loss(const smoe_balance *b, size_t G, double sigma) {
-    size_t E = b->gate->base.E;
-    double loss = 0;
-    for (size_t g = 0; g < G; g++) {
-        const double *sums = b->sums + g * 2 * E;
-        loss += squared_variation(sums, E) / 2;
-        if (sigma > 0) loss += squared_variation(sums + E, E) / 2;
-    }
-    return loss;
+double smoe_balance_loss(const double *sums, size_t E, double sigma) {
+    double importance = squared_variation(sums, E) / 2;
+    return sigma > 0 ? importance + squared_variation(sums + E, E) / 2 : importance;
+}
+
+void smoe_balance_slopes(double *slopes, const double *sums, size_t E, double sigma, double scale) {
+    squared_variation_slopes(slopes, sums, E, scale / 2);
+    if (sigma > 0) squared_variation_slopes(slopes + E, sums + E, E, scale / 2);
 }
 
 /*
- * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
- * p = softmax(z), dz = p (dimportance - sum of p dimportance); of sigmoids divided by their sum,
- * that times 1 - sigmoid(z). Load: with u the score and phi its density, dz_te += dload_e
- * phi(u)/sigma, and what all experts of a token get is taken from the logit that is its threshold.
+ * Importance: through p = softmax(z), dz = p (dimportance - sum of p dimportance); of sigmoids
+ * divided by their sum, that times 1 - sigmoid(z). Load: with u the score and phi its density,
+ * dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the logit that is
+ * its threshold.
  */
-void smoe_balance_backward(smoe_balance *b, size_t g, size_t first, size_t n, double sigma,
-                           double scale) {
+void smoe_balance_backward(smoe_balance *b, const double *slopes, size_t first, size_t n,
+                           double sigma) {
     const smoe_router *r = &b->gate->base;
     size_t E = r->E, K = r->K;
-    double *dimportance = b->sums + g * 2 * E, *dload = dimportance + E;
-    squared_variation_slopes(dimportance, E, scale);
-    squared_variation_slopes(dload, E, scale);
+    const double *dimportance = slopes, *dload = slopes + E;
     for (size_t t = first; t < first + n; t++) {
         real *dz = b->gate->dz + t * E;
         const real *p = b->soft + t * E;

@@ -30,6 +30,7 @@ typedef struct smoe_pass {
      * output counts as zero; SIZE_MAX: none of them. NULL: no such layer. */
     const size_t *without;
     size_t without_block;
+    bool summed; /* the routers' `sums` are those of the whole batch already */
     /* Training for classes: the targets of the task, [images, classes], of which routers may learn
      * too. NULL: there are none. */
     const real *targets;
@@ -96,6 +97,11 @@ struct smoe_router {
     size_t state; /* row of its state, a parameter that `settle` sets; where `counted` is not 0: */
     size_t counted; /* elements of the state */
     double *counts; /* [counted] of the last training pass, numbers that add up exactly */
+    /* [summed] what a loss over the whole batch is a function of: sums over its tokens. A training
+     * pass over all of the batch fills them. If the passes are parts of it, the trainer adds up
+     * those of all parts and runs the parts again, with pass->summed. */
+    double *sums;
+    size_t summed;
 };
 
 typedef struct smoe_router_place {

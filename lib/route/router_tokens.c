@@ -8,7 +8,8 @@
  *              the K chosen by their sum; with a softmax, that is the same
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
- *   balance    loss: the auxiliary loss of balance.h, mean over groups, training only; bias: the
+ *   balance    loss: the auxiliary loss of balance.h, of the whole batch or as a mean over groups
+ *              (aux_over), training only; bias: the
  *              top K are those of g + b, though weights are g, and b, a state, grows by
  *              balance_rate where an expert was chosen less often than the mean of a step, and
  *              falls by it where more often
@@ -26,19 +27,20 @@ static size_t group_size(const smoe_tokens *self) {
     return self->gate.base.T / self->gate.unit;
 }
 
+static bool has_loss(const smoe_router *r) {
+    return r->spec->balance == SMOE_BALANCE_LOSS;
+}
+
 int smoe_tokens_init(smoe_router *r, smoe_err *err) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = r->spec->gate;
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
     if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
+    if (has_loss(r) && r->spec->aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
     if (r->K > r->E)
         return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
     return 0;
-}
-
-static bool has_loss(const smoe_router *r) {
-    return r->spec->balance == SMOE_BALANCE_LOSS;
 }
 
 void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -60,7 +62,9 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
         r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);
     }
     self->balance = (smoe_balance){.gate = &self->gate, .choice = self->choice};
-    if (train && has_loss(r)) smoe_balance_reserve(&self->balance, tokens, G, keep);
+    if (!train || !has_loss(r)) return;
+    smoe_balance_reserve(&self->balance, tokens, G, keep);
+    r->sums = r->summed ? smoe_arena_take(keep, r->summed, sizeof *r->sums) : NULL;
 }
 
 smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
@@ -187,9 +191,32 @@ static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smo
         }
 }
 
-/* Groups of the whole batch, over which the auxiliary loss is averaged. */
+/* ---- the auxiliary loss: of each group, with the weight 1 / groups of the batch, or of the batch */
+
 static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
+}
+
+static void sum_groups(const smoe_tokens *self, const smoe_pass *pass) {
+    const smoe_router *r = &self->gate.base;
+    if (pass->summed) return;
+    memset(r->sums, 0, r->summed * sizeof *r->sums);
+    for (size_t g = 0; g < r->plan.G; g++)
+        for (size_t i = 0; i < r->summed; i++) r->sums[i] += self->balance.sums[g * r->summed + i];
+}
+
+/* The part of this pass, so that the parts of a batch add up to its loss. */
+static double aux_loss(const smoe_tokens *self, double sigma, const smoe_pass *pass) {
+    const smoe_router *r = &self->gate.base;
+    double sum = 0;
+    if (r->summed) {
+        sum_groups(self, pass);
+        return smoe_balance_loss(r->sums, r->E, sigma) * (double)pass->images /
+               (double)smoe_pass_whole(pass);
+    }
+    for (size_t g = 0; g < r->plan.G; g++)
+        sum += smoe_balance_loss(self->balance.sums + g * 2 * r->E, r->E, sigma);
+    return sum / groups_of_batch(r, pass);
 }
 
 void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
@@ -213,7 +240,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_gate_spread(&self->gate);
     for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
     if (!loss) return;
-    plan->losses.aux = smoe_balance_loss(&self->balance, plan->G, sigma) / groups_of_batch(r, pass);
+    plan->losses.aux = aux_loss(self, sigma, pass);
     plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
 }
 
@@ -221,15 +248,17 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
-    double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
-    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
-    memset(self->gate.dz, 0, tokens * r->E * sizeof(real));
-    if (pass->train && has_loss(r) && r->spec->aux_weight > 0) {
-        SMOE_SHARED(routing, tokens * r->E)
-        for (size_t g = 0; g < plan->G; g++) {
-            size_t first = g * T, left = tokens - first;
-            smoe_balance_backward(&self->balance, g, first, left < T ? left : T, sigma, scale);
-        }
+    double scale = r->spec->aux_weight / (r->summed ? 1 : groups_of_batch(r, pass));
+    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self), E = r->E;
+    memset(self->gate.dz, 0, tokens * E * sizeof(real));
+    if (!pass->train || !has_loss(r) || !(r->spec->aux_weight > 0)) return;
+    SMOE_SHARED(routing, tokens * E)
+    for (size_t g = 0; g < plan->G; g++) {
+        size_t first = g * T, left = tokens - first;
+        double *slopes = self->balance.slopes + g * 2 * E;
+        const double *sums = r->summed ? r->sums : self->balance.sums + g * 2 * E;
+        smoe_balance_slopes(slopes, sums, E, sigma, scale);
+        smoe_balance_backward(&self->balance, slopes, first, left < T ? left : T, sigma);
     }
 }
 

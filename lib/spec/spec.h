@@ -64,6 +64,7 @@ typedef enum smoe_balance_way {
     SMOE_BALANCE_NONE,
     SMOE_BALANCE_SUPERCLASS
 } smoe_balance_way;
+typedef enum smoe_aux { SMOE_AUX_BATCH, SMOE_AUX_GROUP } smoe_aux;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
@@ -181,6 +182,7 @@ typedef struct smoe_moe_spec {
     char *random_layers;             /* as written, as `layers` */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
     double noise, aux_weight, z_weight;
+    smoe_aux aux_over; /* the tokens whose sums the auxiliary loss balances */
     smoe_mix mix_precision;
     double expert_dropout;
     double phi_std, gate_std; /* SMOE_WORD: lecun */

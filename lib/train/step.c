@@ -23,6 +23,11 @@ static size_t numbers(const smoe_step *s) {
     return stats_at(smoe_model_params(s->model)) + OF_LAYER * smoe_model_moe_layers(s->model);
 }
 
+/* Sums over the whole batch that the routers cannot make by themselves. */
+static size_t summed(const smoe_model *model, size_t pieces) {
+    return pieces > 1 ? smoe_model_summed(model) : 0;
+}
+
 /* Units of what the processes share; of all gradients, where experts are not divided. */
 static size_t units(const smoe_params *params) {
     return (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
@@ -40,13 +45,15 @@ static int allocate(smoe_step *s, smoe_err *err) {
     s->losses = calloc(rows, sizeof *s->losses);
     s->sums = calloc(s->pieces * numbers(s), sizeof *s->sums);
     s->stats = calloc(layers + 1, sizeof *s->stats);
+    size_t n = summed(s->model, s->spec->train.pieces);
+    s->router_sums = calloc(s->pieces * n + 1, sizeof *s->router_sums);
     size_t B = s->spec->train.batch_size, D = smoe_model_width(s->model);
     if (s->pairs) s->target = calloc(B * B, sizeof *s->target);
     for (size_t b = 0; s->target && b < B; b++) s->target[b * B + b] = 1;
     for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = malloc(B * D * sizeof(real));
     if (several) s->block = malloc(SMOE_COMM_BLOCK * sizeof *s->block);
     if (several) s->squares = calloc(all_units(s), sizeof *s->squares);
-    if (s->dlogits && s->losses && s->sums && s->stats &&
+    if (s->dlogits && s->losses && s->sums && s->stats && s->router_sums &&
         (!s->pairs || (s->target && s->embedded[0] && s->embedded[1])) &&
         (!several || (s->block && s->squares)))
         return 0;
@@ -91,6 +98,7 @@ void smoe_step_free(smoe_step *s) {
     free(s->block);
     free(s->squares);
     free(s->sums);
+    free(s->router_sums);
     free(s->dlogits);
     free(s->losses);
     free(s->stats);
@@ -98,7 +106,7 @@ void smoe_step_free(smoe_step *s) {
     for (int k = 0; k < 2; k++) free(s->embedded[k]);
     s->embedded[0] = s->embedded[1] = NULL;
     s->block = s->dlogits = s->target = NULL;
-    s->squares = s->sums = s->losses = NULL;
+    s->squares = s->sums = s->router_sums = s->losses = NULL;
     s->stats = NULL;
 }
 
@@ -318,6 +326,21 @@ static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     smoe_pieces_clear(params); /* the update has cleared its range only */
 }
 
+/* Losses over the whole batch need sums over all its tokens before the first backward pass: if it
+ * has several pieces, each of them runs forward once more. */
+static void sum_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
+    size_t n = summed(s->model, s->spec->train.pieces);
+    if (!n) return;
+    for (size_t i = 0; i < s->pieces; i++) {
+        forward(s, batch, i, pass);
+        smoe_model_sums(s->model, s->router_sums + i * n);
+    }
+    smoe_pieces_sum(s->router_sums, s->pieces, n);
+    smoe_comm_sum(s->comm, s->router_sums, n);
+    smoe_model_set_sums(s->model, s->router_sums);
+    pass->summed = true;
+}
+
 int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) {
     smoe_params *params = smoe_model_params(s->model);
@@ -329,6 +352,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
                       .whole = whole,
                       .clock = clock};
     s->bad[0] = '\0';
+    sum_batch(s, batch, &pass);
     if (s->pairs) compare_batch(s, batch, &pass);
     for (size_t i = 0; i < s->pieces; i++) {
         run_piece(s, batch, i, &pass);
@@ -354,6 +378,8 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     smoe_divided parts = {0};
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
     smoe_comm_expect_sum(comm, stats_at(params), other);
+    size_t sums = summed(model, train->pieces);
+    if (sums) smoe_comm_expect_sum(comm, sums, other);
     size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
         smoe_comm_expect_join(comm, embedded, other);
@@ -370,7 +396,7 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     }
     int status = smoe_divided_open(&parts, params, share, comm, err);
     if (!status) smoe_divided_expect(&parts, sent);
-    if (!status) smoe_model_expect(model, &sent[SMOE_TRAFFIC_SLOTS]);
+    if (!status) smoe_model_expect(model, sums ? 2 : 1, &sent[SMOE_TRAFFIC_SLOTS]);
     smoe_divided_free(&parts);
     return status;
 }

@@ -222,9 +222,9 @@ void smoe_model_serve(smoe_model *m) {
         for (size_t i = 0; i < smoe_model_moe_layers(m); i++) smoe_share_serve(moe_at(m, i), &pass);
 }
 
-void smoe_model_expect(const smoe_model *m, smoe_sent *sent) {
+void smoe_model_expect(const smoe_model *m, size_t forwards, smoe_sent *sent) {
     for (size_t i = 0; m->share.block.size > 1 && i < smoe_model_moe_layers(m); i++)
-        smoe_share_expect(moe_at(m, i), sent);
+        smoe_share_expect(moe_at(m, i), forwards, sent);
 }
 
 /* ---- cost ------------------------------------------------------------------------------------ */
@@ -403,6 +403,28 @@ void smoe_model_settle(smoe_model *m, const double *counts, const smoe_pass *pas
     if (!smoe_model_routes(m)) return;
     for (size_t i = 0; (r = next_state(m, &i)); counts += r->counted)
         r->type->settle(r, counts, pass);
+}
+
+size_t smoe_model_summed(const smoe_model *m) {
+    size_t sum = 0;
+    for (size_t i = 0; i < smoe_model_moe_layers(m); i++) sum += smoe_model_router(m, i)->summed;
+    return sum;
+}
+
+void smoe_model_sums(const smoe_model *m, double *sums) {
+    for (size_t i = 0; i < smoe_model_moe_layers(m); i++) {
+        const smoe_router *r = smoe_model_router(m, i);
+        memcpy(sums, r->sums, r->summed * sizeof *sums);
+        sums += r->summed;
+    }
+}
+
+void smoe_model_set_sums(smoe_model *m, const double *sums) {
+    for (size_t i = 0; i < smoe_model_moe_layers(m); i++) {
+        const smoe_router *r = smoe_model_router(m, i);
+        memcpy(r->sums, sums, r->summed * sizeof *sums);
+        sums += r->summed;
+    }
 }
 
 void smoe_model_nonfinite(const smoe_model *m, const smoe_pass *pass, char *name, size_t size) {

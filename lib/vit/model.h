@@ -37,7 +37,7 @@ smoe_share *smoe_model_share(smoe_model *model);
  * all of them have called this function. Nothing where experts are not divided. */
 void smoe_model_serve(smoe_model *model);
 /* Adds what a step of training sends for the experts, see smoe_share_expect. */
-void smoe_model_expect(const smoe_model *model, smoe_sent *sent);
+void smoe_model_expect(const smoe_model *model, size_t forwards, smoe_sent *sent);
 
 /* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where
  * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
@@ -95,6 +95,13 @@ smoe_plan_losses smoe_model_losses(const smoe_model *model);
  * same everywhere: sets the states from the sums over the whole batch. */
 void smoe_model_counts(const smoe_model *model, double *counts);
 void smoe_model_settle(smoe_model *model, const double *counts, const smoe_pass *pass);
+
+/* The sums over tokens that losses over the whole batch are functions of (router.h), of all routers
+ * behind one another: how many; those of the last training pass; and, before passes with
+ * pass->summed, those of all passes over the batch. */
+size_t smoe_model_summed(const smoe_model *model);
+void smoe_model_sums(const smoe_model *model, double *sums);
+void smoe_model_set_sums(smoe_model *model, const double *sums);
 
 /* The MoE layers in order: their number, and the block number and router of the i-th. In inference
  * layers share their buffers, so a plan is complete only inside `watch`, which is called after the

@@ -371,11 +371,11 @@ static void expect(smoe_sent *sent, size_t bytes, size_t times) {
     sent->messages += times;
 }
 
-void smoe_share_expect(const smoe_moe *l, smoe_sent *sent) {
-    enum { WAYS = 2 }; /* forward and backward */
+void smoe_share_expect(const smoe_moe *l, size_t forwards, smoe_sent *sent) {
     bool narrow = l->experts[0].mlp.narrow &&
                   smoe_spec_precision(l->build->spec, true) == SMOE_PRECISION_BF16;
     size_t n = processes(l), pieces = l->share->pieces, row = row_bytes(l, narrow);
+    size_t passes = forwards * pieces, ways = passes + pieces; /* forward and backward */
     for (size_t bit = 1; bit < n; bit++) {
         size_t experts = 0;
         for (size_t k = 0; k < l->groups; k++) {
@@ -383,11 +383,11 @@ void smoe_share_expect(const smoe_moe *l, smoe_sent *sent) {
             size_t first, end, each = group->far.most / group->mlp.E;
             smoe_share_range(group->count, n, own(l) ^ bit, &first, &end);
             experts += end - first;
-            expect(sent, (end - first) * each * row, WAYS * pieces);
-            expect(sent, group->far.most * row, WAYS * pieces);
+            expect(sent, (end - first) * each * row, ways);
+            expect(sent, group->far.most * row, ways);
             if (group->mlp.dropout > 0)
-                expect(sent, (end - first) * each * sizeof(uint64_t), pieces);
+                expect(sent, (end - first) * each * sizeof(uint64_t), passes);
         }
-        expect(sent, experts * sizeof(uint64_t), pieces);
+        expect(sent, experts * sizeof(uint64_t), passes);
     }
 }

@@ -54,7 +54,8 @@ bool smoe_share_goes_on(smoe_share *share, bool own);
 void smoe_share_serve(smoe_moe *l, const smoe_pass *pass);
 
 /* Adds the bytes and messages that this process sends for the layer in a step of training; for
- * choice routers those of full buffers. Call it after buffers were reserved or measured. */
-void smoe_share_expect(const smoe_moe *l, smoe_sent *sent);
+ * choice routers those of full buffers. forwards: passes forward of each piece, of which there is
+ * one backward. Call it after buffers were reserved or measured. */
+void smoe_share_expect(const smoe_moe *l, size_t forwards, smoe_sent *sent);
 
 #endif

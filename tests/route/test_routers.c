@@ -371,10 +371,12 @@ static double cv2(const double *x, size_t n) {
 static double recount_aux(const router_fixture *r, const gates *a) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t E = r->plan->E;
+    bool batch = moe->aux_over == SMOE_AUX_BATCH;
     double total = 0, sigma = moe->noise / (double)E;
-    for (size_t g = 0; g < r->plan->G; g++) {
+    for (size_t g = 0; g < (batch ? 1 : r->plan->G); g++) {
         double importance[32] = {0}, load[32] = {0};
-        for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
+        size_t first = g * r->router->T, n = batch ? r->plan->tokens : group_size(r, g);
+        for (size_t t = first; t < first + n; t++) {
             const double *z = a->z + t * E;
             double threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
             for (size_t e = 0; e < E; e++) importance[e] += a->p[t * E + e];
@@ -383,7 +385,7 @@ static double recount_aux(const router_fixture *r, const gates *a) {
         }
         total += (cv2(importance, E) + (sigma > 0 ? cv2(load, E) : 0)) / 2;
     }
-    return total / (double)r->plan->G;
+    return batch ? total : total / (double)r->plan->G;
 }
 
 /* The mean of log(sum exp z)^2 over tokens. */
@@ -408,6 +410,8 @@ static const char *const tokens_keys[] = {
     "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7 model.moe.noise=5",
     "model.moe.k=2 model.moe.capacity_rounding=ceil model.moe.capacity_multiple_of=4",
     "model.moe.experts=20 model.moe.k=4 model.moe.group_images=4",
+    "model.moe.k=2 model.moe.group_images=1 model.moe.aux_over=batch",
+    "model.moe.gate=sigmoid model.moe.aux_over=batch model.moe.noise=0",
     "model.moe.k=2 model.moe.topk=before model.moe.capacity=0.5",
     "model.moe.k=3 model.moe.topk=before model.moe.noise=0 model.moe.skip_patch=0.5",
     "model.moe.k=2 model.moe.priority=random model.moe.capacity=0.5 model.moe.group_images=2",

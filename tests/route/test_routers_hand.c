@@ -156,13 +156,18 @@ static void identity_places(void **state) {
 /* ---- choices --------------------------------------------------------------------------------- */
 
 /* W is the identity and x = ln g, so the gate is g exactly. */
-static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const double *g) {
-    assert_true(router_fixture_make(r, keys, T, 1));
+static void gated_images(router_fixture *r, const char *keys, size_t B, size_t T, size_t E,
+                         const double *g) {
+    assert_true(router_fixture_make(r, keys, T, B));
     real *w = router_fixture_tensor(r, "weight");
     for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
-    memset(r->x, 0, T * r->d * sizeof *r->x);
-    for (size_t t = 0; t < T; t++)
+    memset(r->x, 0, B * T * r->d * sizeof *r->x);
+    for (size_t t = 0; t < B * T; t++)
         for (size_t e = 0; e < E; e++) r->x[t * r->d + e] = (real)log(g[t * E + e]);
+}
+
+static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const double *g) {
+    gated_images(r, keys, 1, T, E, g);
 }
 
 /* The tokens in an expert's buffer, in order. */
@@ -466,6 +471,26 @@ static void importance(void **state) {
 }
 
 /*
+ * Two images of one token, each a group: g = (3/4 1/4) and (1/4 3/4). In the batch importance is
+ * (1, 1) and aux 0; in each group CV^2 = (1/4)^2/(1/2)^2 = 1/4, so the mean of the halves is 1/8.
+ */
+static void importance_of_the_batch(void **state) {
+    (void)state;
+    const double g[] = {.75, .25, .25, .75};
+    static const char *const over[] = {"batch", "group"};
+    for (int i = 0; i < 2; i++) {
+        router_fixture r;
+        char keys[160];
+        snprintf(keys, sizeof keys, TOKENS "model.moe.group_images=1 model.moe.aux_over=%s",
+                 over[i]);
+        gated_images(&r, keys, 2, 1, 2, g);
+        router_fixture_pass(&r, 2, true);
+        assert_close(r.plan->losses.aux, i ? 1. / 8 : 0, CLOSE);
+        router_fixture_free(&r);
+    }
+}
+
+/*
  * Load with so much noise (sigma = 1e5) that logits no longer matter: one token, two experts, K =
  * 2. The threshold is the smaller noisy logit = sigma n_min; load_e = Phi(-n_min) for both: CV^2 =
  * 0 and aux = importance/2 = CV^2(.75, .25)/2 = (1/4)^2/(1/2)^2/2 = 1/8.
@@ -522,6 +547,7 @@ int main(void) {
         cmocka_unit_test(skipped_patches),
         cmocka_unit_test(experts_choose),
         cmocka_unit_test(importance),
+        cmocka_unit_test(importance_of_the_batch),
         cmocka_unit_test(load_under_much_noise),
         cmocka_unit_test(capacities),
     };

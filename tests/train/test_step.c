@@ -65,28 +65,35 @@ static bool stepper_moved(const stepper *s) {
  * order of sums differs. */
 static void pieces_are_the_whole_up_to_rounding(void **state) {
     (void)state;
-    static const char *const keys[] = {
-        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1",
-        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1 train.pieces=2",
-        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1 train.pieces=4",
-    };
-    stepper *all = stepper_make(keys[0], NULL);
-    assert_int_equal(stepper_run(all), 0);
-    assert_true(stepper_moved(all));
-    assert_true(all->step.loss > 0 && all->step.aux > 0 && all->step.norm > 0.001);
-    for (int i = 1; i < 3; i++) {
-        stepper *x = stepper_make(keys[i], NULL);
-        assert_int_equal(x->step.images * x->step.pieces, IMAGES);
-        assert_int_equal(stepper_run(x), 0);
-        assert_close(x->step.loss, all->step.loss, 1e-5);
-        assert_close(x->step.precision, all->step.precision, 1e-12);
-        assert_close(x->step.aux, all->step.aux, 1e-5);
-        assert_close(x->step.norm, all->step.norm, 1e-5);
-        for (size_t k = 0; k < all->rig.params->size; k++)
-            assert_close(x->rig.params->w[k], all->rig.params->w[k], 1e-6);
-        stepper_free(x);
+    static const char *const forms[] = {
+        "train.label_smoothing=0.1",
+        "model.moe.layers=all model.moe.aux_over=batch model.moe.aux_weight=1 "
+        "model.moe.group_images=1"};
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        char keys[512];
+        snprintf(keys, sizeof keys, DESCENT "train.optimizer.clip=1 model.dropout=0.3 %s",
+                 forms[f]);
+        stepper *all = stepper_make(keys, NULL);
+        assert_int_equal(stepper_run(all), 0);
+        assert_true(stepper_moved(all));
+        assert_true(all->step.loss > 0 && all->step.aux > 0 && all->step.norm > 0.001);
+        for (int pieces = 2; pieces <= 4; pieces *= 2) {
+            snprintf(keys, sizeof keys,
+                     DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.pieces=%d %s", pieces,
+                     forms[f]);
+            stepper *x = stepper_make(keys, NULL);
+            assert_int_equal(x->step.images * x->step.pieces, IMAGES);
+            assert_int_equal(stepper_run(x), 0);
+            assert_close(x->step.loss, all->step.loss, 1e-5);
+            assert_close(x->step.precision, all->step.precision, 1e-12);
+            assert_close(x->step.aux, all->step.aux, 1e-5);
+            assert_close(x->step.norm, all->step.norm, 1e-5);
+            for (size_t k = 0; k < all->rig.params->size; k++)
+                assert_close(x->rig.params->w[k], all->rig.params->w[k], 1e-6);
+            stepper_free(x);
+        }
+        stepper_free(all);
     }
-    stepper_free(all);
 }
 
 /* Two steps: gradients left from the first do not reach the second. */
