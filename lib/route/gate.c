@@ -188,11 +188,6 @@ void smoe_gate_spread(smoe_gate *gate) {
         memcpy(gate->spread + t * E, gate->g + t / gate->unit * E, E * sizeof(real));
 }
 
-/* A placement of a token of the plan: its slot and its expert. */
-static size_t expert_of(const smoe_router *r, size_t slot, size_t token) {
-    return slot / r->P - token / r->T * r->E;
-}
-
 /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
  * dz_e = g_e (dg_e - s). */
 static void softmax_backward(smoe_gate *gate, size_t u) {
@@ -203,7 +198,7 @@ static void softmax_backward(smoe_gate *gate, size_t u) {
     real *dz = gate->dz + u * E, sum = 0;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = expert_of(r, slot, t);
+            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
             sum += g[e] * plan->dweight[slot];
             dz[e] += g[e] * plan->dweight[slot];
         }
@@ -221,7 +216,7 @@ static void sigmoid_backward(smoe_gate *gate, size_t u) {
     double sum = 0;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = expert_of(r, slot, t);
+            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
             double along = (double)g[e] * (double)plan->dweight[slot];
             sum += along;
             dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
@@ -237,7 +232,7 @@ static void relu_backward(smoe_gate *gate, size_t u) {
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
             size_t slot = (size_t)plan->slot[i];
-            gate->dz[u * r->E + expert_of(r, slot, t)] += plan->dweight[slot];
+            gate->dz[u * r->E + smoe_gate_expert(r, slot, t)] += plan->dweight[slot];
         }
 }
 

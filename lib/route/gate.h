@@ -38,6 +38,11 @@ static inline size_t smoe_gate_tokens(const smoe_gate *gate, const smoe_pass *pa
     return pass->images * gate->base.image_tokens / gate->unit;
 }
 
+/* The expert of a slot of the plan that has a place of this token. */
+static inline size_t smoe_gate_expert(const smoe_router *r, size_t slot, size_t token) {
+    return slot / r->P - token / r->T * r->E;
+}
+
 /* Registers W. `unit` is set, 0 counts as 1. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);

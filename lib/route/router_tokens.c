@@ -7,7 +7,9 @@
  *              the same logits, 0 for the other experts; renormalize: true divides the weights of
  *              the K chosen by their sum; with a softmax, that is the same
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
- *              random: a random permutation of each group
+ *              random: a random permutation of each group; learnt, learnt-sigmoid: by the score of
+ *              score.h, which multiplies the weights; patch-expert: choices, not tokens, in the
+ *              order of their g, so that a second choice may come before another token's first
  *   balance    loss: the auxiliary loss of balance.h, of the whole batch or as a mean over groups
  *              (aux_over), training only; bias: the
  *              top K are those of g + b, though weights are g, and b, a state, grows by
@@ -31,12 +33,23 @@ static bool has_loss(const smoe_router *r) {
     return r->spec->balance == SMOE_BALANCE_LOSS;
 }
 
+static bool learns_score(const smoe_router *r) {
+    return r->spec->priority == SMOE_PRIORITY_LEARNT ||
+           r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+}
+
+static bool ranks_choices(const smoe_router *r) {
+    return r->spec->priority == SMOE_PRIORITY_PATCH_EXPERT;
+}
+
 int smoe_tokens_init(smoe_router *r, smoe_err *err) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = r->spec->gate;
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
     if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
+    if (learns_score(r))
+        smoe_score_init(&self->score, r, r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID);
     if (has_loss(r) && r->spec->aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
     if (r->K > r->E)
         return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
@@ -51,6 +64,9 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
+    self->choices =
+        ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;
+    if (learns_score(r)) smoe_score_reserve(&self->score, tokens, train, keep);
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
@@ -68,7 +84,9 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
 }
 
 smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
-    return smoe_gate_cost((const smoe_gate *)r, options, r->K);
+    smoe_router_cost cost = smoe_gate_cost((const smoe_gate *)r, options, r->K);
+    if (learns_score(r)) cost.logits += (double)(r->image_tokens * r->d);
+    return cost;
 }
 
 /* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
@@ -145,7 +163,7 @@ static size_t order(smoe_tokens *self, size_t g, size_t first, size_t n, const s
     for (size_t i = 0; i < n; i++) {
         const real *weight = self->gate.g + (first + i) * r->E;
         const int32_t *choice = self->choice + (first + i) * K;
-        real score = weight[choice[0]];
+        real score = learns_score(r) ? self->score.s[first + i] : weight[choice[0]];
         for (size_t k = 1; k < K && r->spec->priority == SMOE_PRIORITY_BPR_SUM; k++)
             score += weight[choice[k]];
         ranked[i] = (smoe_ranked){score, (int32_t)i};
@@ -162,33 +180,62 @@ static size_t order(smoe_tokens *self, size_t g, size_t first, size_t n, const s
     return kept;
 }
 
-static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+/* The choices of the `kept` tokens that come first, as numbers token * K + k within the group, in
+ * the order of their weights; of equal ones the lower number is first. */
+static const smoe_ranked *rank_choices(smoe_tokens *self, size_t first, size_t kept) {
+    const smoe_router *r = &self->gate.base;
+    size_t K = r->K;
+    smoe_ranked *ranked = self->choices + first * K;
+    for (size_t j = 0; j < kept; j++)
+        for (size_t k = 0; k < K; k++) {
+            size_t i = (size_t)self->ranked[first + j].index, token = first + i;
+            size_t e = (size_t)self->choice[token * K + k];
+            ranked[j * K + k] = (smoe_ranked){self->gate.g[token * r->E + e], (int32_t)(i * K + k)};
+        }
+    qsort(ranked, kept * K, sizeof *ranked, smoe_ranked_compare);
+    return ranked;
+}
+
+/* A token takes its place for choice k, if there is one. */
+static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, size_t room) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K), unit = self->gate.unit;
+    size_t e = (size_t)self->choice[token * r->K + k], unit = self->gate.unit;
+    int32_t *used = plan->used + g * r->E + e;
+    size_t *count = &plan->chosen[e];
+#pragma omp atomic
+    *count += unit;
+    if ((size_t)*used == room * unit) {
+        count = &plan->lost[e];
+#pragma omp atomic
+        *count += unit;
+        return;
+    }
+    size_t slot = (g * r->E + e) * r->P + (size_t)*used;
+    real weight = self->gate.g[token * r->E + e];
+    if (learns_score(r)) weight *= self->score.s[token];
+    for (size_t i = 0; i < unit; i++) {
+        plan->slot_token[slot + i] = (int32_t)(token * unit + i);
+        plan->slot_weight[slot + i] = weight;
+    }
+    *used += (int32_t)unit;
+}
+
+static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+    smoe_router *r = &self->gate.base;
+    size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K);
+    memset(r->plan.used + g * r->E, 0, r->E * sizeof *r->plan.used);
     size_t kept = order(self, g, first, n, pass);
-    int32_t *used = plan->used + g * r->E;
-    memset(used, 0, r->E * sizeof *used);
-    for (size_t k = 0; k < K; k++)
-        for (size_t j = 0; j < kept; j++) {
-            size_t token = first + (size_t)self->ranked[first + j].index;
-            size_t e = (size_t)self->choice[token * K + k];
-            size_t *count = &plan->chosen[e];
-#pragma omp atomic
-            *count += unit;
-            if ((size_t)used[e] == room * unit) {
-                count = &plan->lost[e];
-#pragma omp atomic
-                *count += unit;
-                continue;
-            }
-            size_t slot = (g * r->E + e) * r->P + (size_t)used[e];
-            for (size_t i = 0; i < unit; i++) {
-                plan->slot_token[slot + i] = (int32_t)(token * unit + i);
-                plan->slot_weight[slot + i] = self->gate.g[token * r->E + e];
-            }
-            used[e] += (int32_t)unit;
-        }
+    const smoe_ranked *ranked = self->ranked + first;
+    for (size_t k = 0; k < K && !ranks_choices(r); k++)
+        for (size_t j = 0; j < kept; j++)
+            place_choice(self, g, first + (size_t)ranked[j].index, k, room);
+    if (!ranks_choices(r)) return;
+    ranked = rank_choices(self, first, kept);
+    for (size_t j = 0; j < kept * K; j++) {
+        size_t choice = (size_t)ranked[j].index;
+        place_choice(self, g, first + choice / K, choice % K, room);
+    }
 }
 
 /* ---- the auxiliary loss: of each group, with the weight 1 / groups of the batch, or of the batch */
@@ -227,6 +274,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
+    if (learns_score(r)) smoe_score_forward(&self->score, r, x, plan->tokens);
     size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
     SMOE_SHARED(routing, tokens * r->E)
     for (size_t t = 0; t < tokens; t++) choose(self, t, biased);
@@ -263,8 +311,10 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
 }
 
 void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_tokens *self = (smoe_tokens *)r;
     smoe_tokens_balance_backward(r, pass);
-    smoe_gate_backward(&((smoe_tokens *)r)->gate, dx, x, pass);
+    if (learns_score(r)) smoe_score_backward(&self->score, &self->gate, dx, x);
+    smoe_gate_backward(&self->gate, dx, x, pass);
 }
 
 /* b_e += rate sign(mean - chosen_e). */

@@ -6,6 +6,7 @@
 #define SMOE_TOKENS_H
 
 #include "route/balance.h"
+#include "route/score.h"
 
 /* "tokens" are those of the gate. */
 typedef struct smoe_tokens {
@@ -13,6 +14,8 @@ typedef struct smoe_tokens {
     smoe_balance balance;
     int32_t *choice;     /* [tokens,K] experts in the order of the token's preference */
     smoe_ranked *ranked; /* [tokens] */
+    smoe_ranked *choices;   /* [tokens,K] in order; NULL: tokens are placed, not choices */
+    smoe_token_score score; /* priority learnt, learnt-sigmoid */
     uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
     real *biased;        /* [tokens,E] g + b; NULL: no biases */
     double *share;       /* [tokens,K] scratch of sigmoids that are renormalised */

@@ -327,6 +327,11 @@ static void check_router(smoe_reading *reading) {
               "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
               moe->renormalize ? "renormalize" : "topk before",
               moe->renormalize ? "renormalize false" : "topk after");
+    bool learnt =
+        moe->priority == SMOE_PRIORITY_LEARNT || moe->priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+    if (learnt && router->family == SMOE_FAMILY_IMAGES_CHOICE)
+        clash(reading, KEYS("model.moe.priority", "model.moe.router"),
+              "router %s has no learnt priority: use tokens-choice, or priority bpr", moe->router);
     if (gates && moe->gate == SMOE_GATE_SIGMOID && moe->topk == SMOE_TOPK_BEFORE)
         clash(
             reading, KEYS("model.moe.topk", "model.moe.gate"),

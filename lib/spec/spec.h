@@ -54,7 +54,10 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_VANILLA,
     SMOE_PRIORITY_BPR,
     SMOE_PRIORITY_BPR_SUM,
-    SMOE_PRIORITY_RANDOM
+    SMOE_PRIORITY_RANDOM,
+    SMOE_PRIORITY_LEARNT,
+    SMOE_PRIORITY_LEARNT_SIGMOID,
+    SMOE_PRIORITY_PATCH_EXPERT
 } smoe_priority;
 /* Of the gates of choice routers; RELU is no choice, but that of a router. */
 typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID, SMOE_GATE_RELU } smoe_gate_form;

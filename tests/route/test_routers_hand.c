@@ -289,6 +289,57 @@ static void bpr_and_its_sum(void **state) {
 }
 
 /*
+ * V-MoE, appendix C.1: two tokens, K = 2, g = (.7 .2), (.5 .4) of experts that are all different.
+ * The order of attempts is (0, first), (1, first), (1, second), (0, second), where bpr has the last
+ * two in the other order. Here both second choices are expert 1 of three, which has one place:
+ * g = (.7 .2 .1), (.1 .4 .5).
+ */
+static void choices_in_the_order_of_their_weights(void **state) {
+    (void)state;
+    const double g[] = {.7, .2, .1, .1, .4, .5};
+    router_fixture r;
+    gated(&r, THREE "model.moe.priority=patch-expert", 2, 3, g);
+    router_fixture_pass(&r, 1, false);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "1");
+    assert_buffer(&r, 2, "1");
+    router_fixture_free(&r);
+    gated(&r, THREE "model.moe.priority=bpr", 2, 3, g);
+    router_fixture_pass(&r, 1, false);
+    assert_buffer(&r, 1, "0");
+    router_fixture_free(&r);
+}
+
+/*
+ * The learnt score is w . x + b, here x_0 + 1 = ln g_0 + 1: with g_0 = (.7, .1) it is 0.643 and
+ * -1.303, and its sigmoid with b = 0 is g_0 / (1 + g_0): .7/1.7 and .1/1.1. The better token gets
+ * the only place, with g s; with a negative w the other one.
+ */
+static void a_learnt_score(void **state) {
+    (void)state;
+    const double g[] = {.7, .2, .1, .1, .8, .1};
+    static const char *const priority[] = {"learnt", "learnt-sigmoid"};
+    const double sign[] = {1, -1}, s[2][2] = {{log(.7) + 1, 1 - log(.1)}, {.7 / 1.7, 1 / 1.1}};
+    for (size_t i = 0; i < 4; i++) {
+        router_fixture r;
+        char keys[256];
+        snprintf(keys, sizeof keys, THREE "model.moe.skip_patch=0.5 model.moe.priority=%s",
+                 priority[i / 2]);
+        gated(&r, keys, 2, 3, g);
+        real *w = router_fixture_tensor(&r, "score.weight");
+        for (size_t k = 0; k < r.d; k++) w[k] = (real)(k ? 0 : sign[i % 2]);
+        *router_fixture_tensor(&r, "score.bias") = i < 2;
+        router_fixture_pass(&r, 1, false);
+        size_t token = i % 2, best = token ? 1 : 0;
+        assert_buffer(&r, best, token ? "1" : "0");
+        assert_close(r.plan->slot_weight[best * r.plan->P], g[token * 3 + best] * s[i / 2][token],
+                     CLOSE);
+        assert_int_equal(r.plan->dropped, 1);
+        router_fixture_free(&r);
+    }
+}
+
+/*
  * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert
  * 1 takes token 1 first, as its first choice, with 1/2, then token 0 with 3/8. K = 1: always 1.
  */
@@ -543,6 +594,8 @@ int main(void) {
         cmocka_unit_test(placement_order),
         cmocka_unit_test(first_choices_before_second),
         cmocka_unit_test(bpr_and_its_sum),
+        cmocka_unit_test(choices_in_the_order_of_their_weights),
+        cmocka_unit_test(a_learnt_score),
         cmocka_unit_test(ties),
         cmocka_unit_test(skipped_patches),
         cmocka_unit_test(experts_choose),

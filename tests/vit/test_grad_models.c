@@ -135,6 +135,10 @@ static void tokens_choice(void **state) {
         TOKENS "model.moe.k=2 model.moe.topk=before model.moe.aux_weight=0 model.moe.capacity=0.6",
         TOKENS "model.moe.k=1 model.moe.priority=random model.moe.capacity=0.6",
         TOKENS "model.moe.k=2 model.moe.z_weight=0.3",
+        TOKENS "model.moe.k=2 model.moe.priority=learnt model.moe.capacity=0.6",
+        TOKENS "model.moe.k=2 model.moe.priority=learnt-sigmoid model.moe.skip_patch=0.7 "
+               "model.moe.renormalize=true",
+        TOKENS "model.moe.k=2 model.moe.priority=patch-expert model.moe.capacity=0.6",
         TOKENS "model.moe.k=2 model.moe.group_images=1 model.moe.aux_over=batch",
         TOKENS "model.moe.k=1 model.moe.gate=sigmoid",
         TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.renormalize=true "
