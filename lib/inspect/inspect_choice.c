@@ -14,6 +14,7 @@ typedef struct choices {
     uint64_t images;
     uint64_t *processed; /* [E+1] tokens by the number of experts that process them */
     uint64_t *used;      /* [E+1] images by the number of experts that have tokens of them */
+    uint64_t *selected;  /* [E+1] images by the number of experts that their tokens chose */
     uint64_t *dropped;   /* [T] images whose token at this position is dropped */
     uint64_t *placed, *chosen, *lost; /* [E] */
     uint64_t *weight; /* [best, WEIGHT_BINS] tokens by the weight of their best experts */
@@ -37,6 +38,7 @@ static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {
     c->best = smoe_inspect_best(r);
     c->processed = calloc(r->E + 1, sizeof *c->processed);
     c->used = calloc(r->E + 1, sizeof *c->used);
+    c->selected = calloc(r->E + 1, sizeof *c->selected);
     c->dropped = calloc(r->T, sizeof *c->dropped);
     c->placed = calloc(r->E, sizeof *c->placed);
     c->chosen = calloc(r->E, sizeof *c->chosen);
@@ -44,8 +46,8 @@ static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {
     c->weight = calloc(c->best * WEIGHT_BINS, sizeof *c->weight);
     c->seen = calloc(r->E, sizeof *c->seen);
     c->taken = calloc(r->E, sizeof *c->taken);
-    if (c->processed && c->used && c->dropped && c->placed && c->chosen && c->lost && c->weight &&
-        c->seen && c->taken)
+    if (c->processed && c->used && c->selected && c->dropped && c->placed && c->chosen && c->lost &&
+        c->weight && c->seen && c->taken)
         return 0;
     return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of choices");
 }
@@ -54,6 +56,7 @@ static void choices_close(void *state) {
     choices *c = state;
     free(c->processed);
     free(c->used);
+    free(c->selected);
     free(c->dropped);
     free(c->placed);
     free(c->chosen);
@@ -75,6 +78,18 @@ static void count_weights(choices *c, size_t E, const real *gate) {
     }
 }
 
+/* Whether or not there was a place for them. */
+static void count_selected(choices *c, const smoe_inspection *r, const smoe_inspect_view *view) {
+    size_t count = 0, all = r->T / view->unit * view->K;
+    for (size_t e = 0; e < r->E; e++) c->seen[e] = false;
+    for (size_t i = 0; i < all; i++) {
+        bool *seen = &c->seen[view->choice[i]];
+        count += !*seen;
+        *seen = true;
+    }
+    c->selected[count]++;
+}
+
 static void choices_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     choices *c = state;
     size_t at = 0, used = 0;
@@ -93,6 +108,7 @@ static void choices_image(void *state, const smoe_inspection *r, const smoe_insp
     }
     c->used[used]++;
     c->images++;
+    if (view->choice) count_selected(c, r, view);
 }
 
 static void choices_batch(void *state, const smoe_inspection *r, const smoe_plan *plan) {
@@ -108,6 +124,7 @@ static void choices_sum(void *state, const smoe_inspection *r, smoe_comm *comm) 
     smoe_comm_sum_counts(comm, &c->images, 1);
     smoe_comm_sum_counts(comm, c->processed, r->E + 1);
     smoe_comm_sum_counts(comm, c->used, r->E + 1);
+    smoe_comm_sum_counts(comm, c->selected, r->E + 1);
     smoe_comm_sum_counts(comm, c->dropped, r->T);
     smoe_comm_sum_counts(comm, c->placed, r->E);
     smoe_comm_sum_counts(comm, c->chosen, r->E);
@@ -145,6 +162,11 @@ void smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, size
 void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
     fill_counts(r, frame, l, "images", c->used, r->E, (double)c->images);
+}
+
+void smoe_fill_experts_selected(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    fill_counts(r, frame, l, "images", c->selected, r->E, (double)c->images);
 }
 
 /* A router without a gate places tokens by a rule; there are no choices to count. */

@@ -77,6 +77,8 @@ static void see(const smoe_inspection *r, const smoe_plan *plan, size_t l, size_
     view->label = smoe_dataset_label(r->subject.set, view->image);
     view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
     view->unit = plan->unit;
+    view->K = plan->K;
+    view->choice = plan->choice ? plan->choice + b * (r->T / plan->unit) * plan->K : NULL;
     view->scores = plan->scores ? plan->scores + b * (r->T / plan->unit) * r->E : NULL;
     if (plan->sparse)
         see_sparse(r, plan, b, view);

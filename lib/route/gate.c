@@ -58,22 +58,37 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
     return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
 }
 
+static void permute(real *z, size_t E, smoe_rng *rng) {
+    for (size_t e = E; e > 1; e--) {
+        size_t other = smoe_rng_below(rng, e);
+        real t = z[e - 1];
+        z[e - 1] = z[other];
+        z[other] = t;
+    }
+}
+
 /* z = W x; or, of a random router, standard normal numbers keyed by block, image and token, so that
- * every expert is as likely as any other (V-MoE E.1). */
+ * every expert is as likely as any other; or W x in a random order of the experts, which keeps the
+ * distribution of the weights (V-MoE E.1 has both). */
 static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     size_t R = smoe_gate_tokens(gate, pass), E = r->E, each = r->image_tokens / gate->unit;
-    if (pass->train || !r->spec->is_random[r->block]) {
+    bool random = !pass->train && r->spec->is_random[r->block];
+    bool permuted = r->spec->random_scores == SMOE_SCORES_PERMUTED;
+    if (!random || permuted) {
         smoe_product z =
             smoe_linear_product(gate->z, x, smoe_weight(r->params, gate->weight), NULL, R, E, r->d);
         smoe_gemm(&z);
-        return;
     }
+    if (!random) return;
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->site,
                                    pass->first + t / each, t % each);
-        smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
+        if (permuted)
+            permute(gate->z + t * E, E, &rng);
+        else
+            smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
     }
 }
 

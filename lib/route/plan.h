@@ -61,6 +61,9 @@ typedef struct smoe_plan {
     const real *gate;      /* [tokens,E] weights that choices follow; NULL: not a choice router */
     const real *scores;    /* [tokens / unit,E] the scores they come from, at evaluation */
     size_t unit;           /* tokens that have scores in common: 1, or those of an image */
+    const int32_t *choice; /* [tokens / unit,K] experts that tokens chose, placed or not; NULL:
+                              tokens do not choose */
+    size_t K;
     smoe_plan_losses losses;
 } smoe_plan;
 

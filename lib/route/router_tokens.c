@@ -62,7 +62,8 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     size_t G = (tokens + T - 1) / T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
-    self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
+    r->plan.choice = self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
+    r->plan.K = r->K;
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->choices =
         ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;

@@ -67,6 +67,7 @@ typedef enum smoe_balance_way {
     SMOE_BALANCE_NONE,
     SMOE_BALANCE_SUPERCLASS
 } smoe_balance_way;
+typedef enum smoe_random_scores { SMOE_SCORES_NORMAL, SMOE_SCORES_PERMUTED } smoe_random_scores;
 typedef enum smoe_aux { SMOE_AUX_BATCH, SMOE_AUX_GROUP } smoe_aux;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
@@ -184,6 +185,7 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written, as `layers` */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
+    smoe_random_scores random_scores;
     double noise, aux_weight, z_weight;
     smoe_aux aux_over; /* the tokens whose sums the auxiliary loss balances */
     smoe_mix mix_precision;

@@ -36,7 +36,8 @@ static const char *const usage[] = {"router",
                                     "skip_patch",
                                     "topk",
                                     "mix_precision",
-                                    "random_layers"};
+                                    "random_layers",
+                                    "random_scores"};
 enum { USAGE = sizeof usage / sizeof *usage };
 
 static bool may_change(const char *key) {

@@ -356,6 +356,25 @@ static size_t experts_used(const inspect_fixture *x, const smoe_sample_layer *la
     return used;
 }
 
+/* The number of experts of a token that have a larger gate weight, or the same and a lower
+ * index. */
+static size_t place_of(const float *gate, size_t E, size_t e) {
+    size_t before = 0;
+    for (size_t i = 0; i < E; i++) before += gate[i] > gate[e] || (gate[i] == gate[e] && i < e);
+    return before;
+}
+
+/* The experts among the K best of any token. Gate weights are those that tokens choose by. */
+static size_t experts_selected(const inspect_fixture *x, const smoe_sample_layer *layer) {
+    size_t selected = 0, K = smoe_moe_k(&x->spec.model.moe, 1);
+    for (size_t e = 0; e < x->E; e++) {
+        bool here = false;
+        for (size_t t = 0; t < x->T; t++) here |= place_of(layer->gate + t * x->E, x->E, e) < K;
+        selected += here;
+    }
+    return selected;
+}
+
 /* Rows of one layer with a number and its count: exactly those of `count` [0..n], and their
  * shares. */
 static void check_counts(const inspect_fixture *x, size_t l, const char *name,
@@ -379,6 +398,7 @@ static void check_tokens(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "dropped_by_position");
     size_t row = inspect_fixture_row(frame, x, l, x->T), *times = calloc(x->E + 1, sizeof *times);
     size_t *used = calloc(x->E + 1, sizeof *used), dropped = 0;
+    size_t *selected = calloc(x->E + 1, sizeof *selected);
     for (size_t t = 0; t < x->T; t++) {
         size_t lost = 0;
         for (size_t i = 0; i < x->images; i++) {
@@ -400,6 +420,10 @@ static void check_tokens(const inspect_fixture *x, size_t l) {
         dropped += lost;
     }
     for (size_t i = 0; i < x->images; i++) used[experts_used(x, inspect_fixture_layer(x, i, l))]++;
+    bool choose = !strcmp(x->spec.model.moe.router, "tokens-choice");
+    for (size_t i = 0; i < x->images && choose; i++)
+        selected[experts_selected(x, inspect_fixture_layer(x, i, l))]++;
+    if (choose) check_counts(x, l, "experts_selected", "images", selected, x->E, (double)x->images);
     check_counts(x, l, "processed_times", "tokens", times, x->E, (double)(x->images * x->T));
     check_counts(x, l, "experts_per_image", "images", used, x->E, (double)x->images);
     frame = inspect_fixture_frame(x, "routing");
@@ -407,14 +431,7 @@ static void check_tokens(const inspect_fixture *x, size_t l) {
                  (double)dropped / (double)(x->images * x->T), EXACT);
     free(times);
     free(used);
-}
-
-/* The number of experts of a token that have a larger gate weight, or the same and a lower
- * index. */
-static size_t place_of(const float *gate, size_t E, size_t e) {
-    size_t before = 0;
-    for (size_t i = 0; i < E; i++) before += gate[i] > gate[e] || (gate[i] == gate[e] && i < e);
-    return before;
+    free(selected);
 }
 
 /* Choices: for tokens, their k best experts, unless the token is skipped; for experts, the

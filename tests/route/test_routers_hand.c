@@ -444,6 +444,41 @@ static void z_loss(void **state) {
     }
 }
 
+/* Scores in a random order of the experts: each token has the same weights, for other experts, and
+ * the same ones at every evaluation. In 64 tokens each of three experts is the best one of some. */
+static void permuted_scores(void **state) {
+    (void)state;
+    enum { T = 64, E = 3 };
+    double g[T * E];
+    size_t best[E] = {0};
+    router_fixture r;
+    for (size_t i = 0; i < T * E; i++) g[i] = (const double[]){.6, .3, .1}[i % E];
+    gated(&r,
+          "model.moe.router=tokens-choice model.moe.experts=3 model.moe.capacity=9 "
+          "model.moe.noise=0 "
+          "model.moe.random_layers=all model.moe.random_scores=permuted",
+          T, E, g);
+    router_fixture_pass(&r, 1, false);
+    for (size_t t = 0; t < T; t++) {
+        double sum = 0, squares = 0;
+        for (size_t e = 0; e < E; e++) {
+            double x = (double)r.plan->gate[t * E + e];
+            sum += x;
+            squares += x * x;
+            best[e] += x > .5;
+        }
+        assert_close(sum, 1, CLOSE);
+        assert_close(squares, .36 + .09 + .01, CLOSE);
+    }
+    for (size_t e = 0; e < E; e++) assert_true(best[e] > 8);
+    size_t chosen = r.plan->chosen[0];
+    router_fixture_pass(&r, 1, false);
+    assert_int_equal(r.plan->chosen[0], chosen);
+    router_fixture_pass(&r, 1, true); /* training takes the scores as they are */
+    assert_int_equal(r.plan->chosen[0], T);
+    router_fixture_free(&r);
+}
+
 /* With equal scores the lower index comes first; likewise for equal experts. */
 static void ties(void **state) {
     (void)state;
@@ -596,6 +631,7 @@ int main(void) {
         cmocka_unit_test(bpr_and_its_sum),
         cmocka_unit_test(choices_in_the_order_of_their_weights),
         cmocka_unit_test(a_learnt_score),
+        cmocka_unit_test(permuted_scores),
         cmocka_unit_test(ties),
         cmocka_unit_test(skipped_patches),
         cmocka_unit_test(experts_choose),
