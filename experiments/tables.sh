@@ -5,38 +5,79 @@
 dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME [COLUMN...]}
 shift
 
-# rows.txt, where it is there, has a name for each setting, in the order of the sweep.
+# rows.txt, where it is there, has a name for each setting, in the order of the sweep. Other settings are named by plain() below.
 rows=$dir/rows.txt
 
-# Lines of CSV, with quotes, as the fields f[1] ...
+# Lines of CSV, with quotes, as the fields f[1] ... Settings are lists of key=value, with tabs between them.
 csv=$(cat "$(dirname "$0")/csv.awk")'
-    function row_name(key) {
-        if (!(key in named)) { named[key] = key; if ((getline line < rows) > 0) named[key] = line }
-        return named[key] ? named[key] : "as trained"
-    }
     # "model.moe.k" as "k"; "evaluate.model.moe.k", of an evaluation at another setting, as "at k"; "start.model.moe.k", of what a
     # cell starts from, as "start k".
     function name_of(column, short) { short = column; sub(/.*\./, "", short); return (column ~ /^evaluate\./ ? "at " : column ~ /^start\./ ? "start " : "") short }
+    function listed(list, key, value) { return list (list == "" ? "" : "\t") key "=" value }
+    # Settings in words. A model without experts is dense, whatever its keys of experts; a router has the name of the papers, and no
+    # keys that it ignores; layers and mlp are left out if they follow from the rest. Keys without a value are those pooled over.
+    function plain(list,    n, i, part, key, keys, value, layers, router, name, rest, pooled, count, unused) {
+        n = split(list, part, "\t")
+        for (i = 1; i <= n; i++) { keys[i] = part[i]; sub(/=.*/, "", keys[i]); value[keys[i]] = substr(part[i], length(keys[i]) + 2) }
+        layers = "model.moe.layers" in value; router = "model.moe.router" in value
+        if (layers && value["model.moe.layers"] == "none" || router && value["model.moe.router"] == "dense") name = "dense"
+        else if (router || layers) {
+            name = router ? value["model.moe.router"] : the_router
+            if (name ~ /choice/) unused = " scale_init slots_per_expert "
+            else if (name ~ /^(identity|uniform|hash)$/) unused = " scale_init group_images k capacity "
+            else if (name ~ /soft/) unused = " group_images k capacity "
+            name = name == "" ? "all routers" : name == "soft" ? "Soft MoE" : name == "tokens-choice" ? "Tokens Choice" : name == "experts-choice" ? "Experts Choice" : name
+            if (layers && value["model.moe.layers"] == "" && places < 2) name = "dense and " name # of one place, pooled with none
+        }
+        for (i = 1; i <= n; i++) {
+            key = keys[i]
+            if (key == "model.moe.router" || key ~ /^model\.moe\./ && (name == "dense" || index(unused, " " name_of(key) " "))) continue
+            if (key == "model.mlp" && "model.width" in value || key == "model.moe.layers" && places < 2) continue
+            if (value[key] == "") { pooled = pooled (count++ ? ", " : "") name_of(key); continue }
+            rest = rest ", " name_of(key) " " value[key]
+        }
+        if (count) rest = rest "; pooled" (count < 3 ? " over " pooled : "")
+        if (name == "") sub(/^[,;] /, "", rest)
+        return name rest
+    }
+    function row_name(list) {
+        if (!(list in named)) { named[list] = plain(list); if ((getline line < rows) > 0) named[list] = line }
+        return named[list] == "" ? "as trained" : named[list]
+    }
     # The row of a difference, and what it is compared with.
-    function compared(    i, key) {
-        for (i = 1; head[i] != "reference" && head[i] != "over"; i++) if (f[i] != "*") key = key (key ? ", " : "") name_of(head[i]) " " (f[i] == "" ? "all" : f[i])
-        return key in named ? named[key] : key
+    function compared(    i, list) {
+        for (i = 1; head[i] != "reference" && head[i] != "over"; i++) if (f[i] != "*") list = listed(list, head[i], f[i])
+        return list in named ? named[list] : plain(list)
     }
-    function short_reference(text) {
-        gsub(/evaluate\.[a-z_.]*\./, "at ", text); gsub(/start\.[a-z_.]*\./, "start ", text); gsub(/[a-z_][a-z_.]*\./, "", text)
-        gsub(/, */, ", ", text); gsub(/=/, " ", text); gsub(/(^|,? )[a-z_0-9]+ \*/, "", text); sub(/^,? /, "", text)
-        return text
+    function settings_of(text,    list, from, key) { # "model.moe.k=1 model.moe.layers=[1, 3]", with spaces or commas between
+        while (match(text, /(^|[ ,])[a-z_][a-z_0-9.]*=/)) {
+            if (key != "" && substr(text, 1, RSTART - 1) != "*") list = listed(list, key, substr(text, 1, RSTART - 1))
+            key = substr(text, RSTART, RLENGTH - 1); sub(/^[ ,]+/, "", key); text = substr(text, RSTART + RLENGTH)
+        }
+        return key == "" ? text : text == "*" ? list : listed(list, key, text)
     }
+    function reference_name(text,    list) { list = settings_of(text); return list !~ /=/ ? text : list in named ? named[list] : plain(list) }
+    function count_places(    line, i, layers, n, f, place) { # where the experts of this sweep are
+        while ((getline line < results) > 0) {
+            n = split_csv(line, f)
+            if (!layers) { for (i = 1; i <= n; i++) if (f[i] == "model.moe.layers") layers = i; if (!layers) break }
+            else if (f[layers] != "none" && !(f[layers] in place)) { place[f[layers]]; places++ }
+        }
+        close(results)
+    }
+    BEGIN { count_places() }
     NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     { split_csv($0, f) }'
+router=$(sed -n 's/^.*router: \([a-z][a-z-]*\).*/\1/p' "${dir%/results/*}/${dir##*/}.yaml" 2>/dev/null | head -n 1) # where no key varies it
+awk() { command awk -v results="$dir/results.csv" -v the_router="$router" "$@"; }
 
 # Of two files the first is results.csv, for the names of its settings.
 settings='
     FNR == 1 && NR > 1 { split("", at); columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
     FNR == NR { # the settings, for their names
-        key = ""
-        for (i = 2; FNR > 1 && i < at["status"]; i++) if (i != at["seed"]) key = key (key ? ", " : "") name_of(head[i]) " " f[i]
-        if (FNR > 1 && at["status"]) row_name(key)
+        list = ""
+        for (i = 2; FNR > 1 && i < at["status"]; i++) if (i != at["seed"]) list = listed(list, head[i], f[i])
+        if (FNR > 1 && at["status"]) row_name(list)
         next
     }
 '
@@ -50,7 +91,7 @@ settings() {
     NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
         for (i = at["status"] ? 2 : 1; i < (at["status"] ? at["status"] : at["loss"]); i++) if (i != at["seed"]) {
-            key = key (key ? ", " : "") name_of(head[i]) " " f[i]
+            key = listed(key, head[i], f[i])
         }
         if (!(key in n)) order[++keys] = key
         p = f[at["precision_at_1"]]
@@ -80,7 +121,7 @@ differences() {
     FNR > 1 && f[at["metric"]] == "precision_at_1" {
         key = compared()
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
-        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, short_reference(f[at["reference"]]), f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
+        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference_name(f[at["reference"]]), f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
     }' "$dir/results.csv" "$1"
 }
 
@@ -91,7 +132,7 @@ against() {
     [ -f "$table" ] || return 0
     awk -v rows="$rows" -v more="$*" "$csv$settings"'
     FNR > 1 {
-        row = "| " compared() " | " (at["over"] ? name_of(f[at["over"]]) : short_reference(f[at["reference"]])) " |"
+        row = "| " compared() " | " (at["over"] ? name_of(f[at["over"]]) : reference_name(f[at["reference"]])) " |"
         if (!(row in n)) order[++count] = row
         metric = f[at["metric"]]; sub(/^loss$/, "test_loss", metric)
         form = metric == "test_loss" ? " %+.3f | %+.3f to %+.3f |" : " %+.4f | %+.4f to %+.4f |"
@@ -150,9 +191,10 @@ crossings() {
     {
         size = key = ""
         for (i = 1; i < last; i++) if (head[i] != "seed") {
-            if (size_key[i]) size = size (size ? ", " : "") name_of(head[i]) " " f[i]
-            else key = key (key ? ", " : "") name_of(head[i]) " " f[i]
+            if (size_key[i]) size = listed(size, head[i], f[i])
+            else key = listed(key, head[i], f[i])
         }
+        size = plain(size); key = plain(key)
         seed = f[at["seed"]]; row = size SUBSEP key
         if (!(row in flops)) { order[++rows] = row; flops[row] = f[at["flops_train_per_image"]] }
         seeds[row, ++n[row]] = seed
@@ -240,7 +282,8 @@ over_training() {
     NR == 1 { for (last = 1; head[last] != "step"; last++) continue; next }
     {
         row = ""
-        for (i = 1; i < last; i++) if (head[i] != "seed") row = row (row ? ", " : "") name_of(head[i]) " " f[i]
+        for (i = 1; i < last; i++) if (head[i] != "seed") row = listed(row, head[i], f[i])
+        row = plain(row)
         step = f[last] + 0
         if (!(row in known)) { known[row]; order[++count] = row }
         if (!first) first = step
@@ -325,9 +368,9 @@ fi
 [ -f "$dir/primary.csv" ] || exit 0
 echo
 awk -v rows="$rows" "$csv$settings"'
-    function side(text) { gsub(/=/, " ", text); return text in named ? named[text] : text }
     FNR == 1 { print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
-    { gsub(/(evaluate\.)?model\.moe\./, "", f[at["contrast"]]); gsub(/,/, ", ", f[at["contrast"]])
-        if (split(f[at["contrast"]], sides, " - ") == 2) f[at["contrast"]] = side(sides[1]) " - " side(sides[2])
-        printf "| %s | %+.4f | %+.4f to %+.4f | %.2g | %s |\n", f[at["contrast"]], f[at["value"]], f[at["low"]], f[at["high"]], f[at["adjusted"]], f[at["finding"]] }
+    { contrast = f[at["contrast"]]
+        if (split(contrast, sides, " - ") == 2) contrast = reference_name(sides[1]) " - " reference_name(sides[2])
+        else { gsub(/(evaluate\.)?model\.moe\./, "", contrast); gsub(/,/, ", ", contrast) }
+        printf "| %s | %+.4f | %+.4f to %+.4f | %.2g | %s |\n", contrast, f[at["value"]], f[at["low"]], f[at["high"]], f[at["adjusted"]], f[at["finding"]] }
 ' "$dir/results.csv" "$dir/primary.csv"
