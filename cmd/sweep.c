@@ -12,6 +12,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
                        const smoe_options *options, smoe_err *err) {
     const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                                    .referred = options->reference,
+                                   .planned = options->dry_run,
                                    .init = options->init,
                                    .upcycle = options->upcycle,
                                    .moments = options->moments};

@@ -12,6 +12,7 @@ typedef struct smoe_grid_options {
     bool skip_invalid; /* leave out combinations that are no valid spec: err has their names then,
                           although the call succeeds */
     bool referred;     /* the caller sets a reference: that of the spec is not looked at */
+    bool planned;      /* nothing will run, so keys start.KEY need no init */
     const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
     bool upcycle, moments;
 } smoe_grid_options;
