@@ -1,4 +1,5 @@
-# smoe: mixtures of experts in vision, on a CPU. `make help` lists the targets.
+# smoe: mixtures of experts in vision, on a CPU. `make help` lists the targets, from the lines that begin with `##`.
+# Building and installing are here, tests in tests/Makefile, experiments in experiments/Makefile.
 # Sources, tests, fuzz targets and man pages are found by wildcard: adding one needs no edit here.
 
 prefix     ?= /usr/local
@@ -12,7 +13,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before them, so the user's take precedence.
 # pkg-config runs once, when its output is first used: this make may have to install it before.
 once        = $(eval $1 := $2)$($1)
-PKG        := yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash libmd libmicrohttpd
+PKG         = yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash libmd $(if $(HTTP),libmicrohttpd)
 # libunistring has no .pc file.
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
@@ -20,34 +21,44 @@ BLIS_KIND   = $(if $(filter tsan,$(FLAVOUR)),serial,openmp)
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-$(BLIS_KIND)/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+# Position-independent code: programs at random addresses, and one set of objects for the static and the shared library.
+PIC        := -fPIC -fno-semantic-interposition
+# What distributions expect of a program that reads files of strangers; tests/hardened.sh looks for it. The sanitizers do more.
+HARDENED    = $(filter release f64 modelled,$(FLAVOUR))
+HARDEN      = $(if $(HARDENED),-fstack-protector-strong $(if $(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN_LINK := -Wl,-z,relro,-z,now
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP $(PIC) $(HARDEN) \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c would make results depend on the processor; each kernel has its own flags.
 STRICT     := -ffp-contract=off
-# Where variables are is worth little in unrolled loops, and takes half of the time to compile them.
-KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-var-tracking
+# Where variables are is worth little in unrolled loops, and takes half of the time to compile them. Kernels read no input, and
+# their small arrays are registers, which a stack protector would take to the stack.
+KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fno-var-tracking -fno-stack-protector
 # The thread sanitizer can follow an OpenMP runtime only if BLIS has no threads.
 BLIS_LIBS   = $(if $(filter tsan,$(FLAVOUR)),-L$(SERIAL_BLIS) -Wl$(comma)-rpath$(comma)$(SERIAL_BLIS)) -lblis
 SERIAL_BLIS ?= /usr/lib/$(MACHINE)-linux-gnu/blis-serial
 comma      := ,
 ALL_LDLIBS  = $(PKG_LIBS) -lunistring $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
-# Open MPI moves data between processes, if it is installed.
-MPI        ?= $(shell pkg-config --exists ompi-c 2>/dev/null && echo yes)
-# SentencePiece reads its models of tokenizers, if it and a C++ compiler are installed.
-SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
+# Optional: what is not installed, or switched off as by `make MPI=`, is left out. `smoe doctor` tells what a program has.
+there       = $(shell pkg-config --exists $1 2>/dev/null && echo yes)
+# smoe serve.
+HTTP       ?= $(call there,libmicrohttpd)
+# Moves data between processes: Open MPI.
+MPI        ?= $(call there,ompi-c)
+# Reads its own models of tokenizers; its library is in C++.
+SENTENCEPIECE ?= $(if $(shell command -v $(CXX)),$(call there,sentencepiece))
 MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
 # ---- flavours: each has its own tree of objects. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
 # debugger. cov: counts which lines run, for `make coverage`. guided and tsan: built by clang, for `make fuzz-guided` and `make threads`.
-# shared: position-independent objects for the shared library; the program uses those of release. modelled: wide vectors and matrix
-# units in C (tests/modelled/), so that every instruction set runs on any processor with AVX2; the other objects are those of release.
+# modelled: wide vectors and matrix units in C (tests/modelled/), so that every instruction set runs on any processor with AVX2; the
+# other objects are those of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
 FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAVOUR_CFLAGS_debug := -O0 -g
-FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
 FLAVOUR_CFLAGS_guided := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-coverage=trace-cmp -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAVOUR_CFLAGS_tsan  := -O1 -fsanitize=thread -fno-omit-frame-pointer
@@ -76,11 +87,8 @@ KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
 # The link between processes is a separate module, which is built if Open MPI is installed.
 MPI_SRC    := lib/comm/link_mpi.c
 LIB_SRC    := $(filter-out $(KERN_SRC) $(MPI_SRC),$(sort $(wildcard lib/*/*.c)))
-CMD_SRC    := $(sort $(wildcard cmd/*.c))
-TEST_SRC   := $(sort $(wildcard tests/*/test_*.c))
-HELPER_SRC := $(sort $(wildcard tests/support/*.c))
-TOOL_SRC   := $(sort $(wildcard tests/tools/*.c))
-FUZZ_SRC   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+CMD_SRC    := $(filter-out $(if $(HTTP),cmd/serve_none.c,cmd/serve.c),$(sort $(wildcard cmd/*.c)))
+HEADERS    := $(sort $(wildcard lib/include/smoe/*.h))
 MAN        := $(sort $(wildcard man/*.[1-9]))
 
 ISA_OBJ     = $(foreach isa,$1,$(KERN_SRC:%.c=%.$(isa).o))
@@ -89,30 +97,24 @@ MODELLED   := lib/math/isa.o $(call ISA_OBJ,v4) $(UNITS:%=lib/math/kern_matrix.%
 placed      = $(foreach o,$1,$(if $(filter modelled,$(FLAVOUR)),$(if $(filter $(MODELLED),$o),$(OBJ),build/release),$(OBJ))/$o)
 LIB_OBJ    := $(call placed,$(LIB_SRC:.c=.o) $(call ISA_OBJ,$(ISAS)) $(UNITS:%=lib/math/kern_matrix.%.o))
 CMD_OBJ    := $(call placed,$(CMD_SRC:.c=.o))
-HELPER_OBJ := $(call placed,$(HELPER_SRC:.c=.o))
-TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
-FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
-TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
-GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad% $(OBJ)/tests/vit/test_text,$(TESTS))
-TEST_OBJ   := $(call placed,$(TEST_SRC:.c=.o))
-TOOL_OBJ   := $(call placed,$(TOOL_SRC:.c=.o))
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TEST_OBJ) $(FUZZERS:=.o) $(TOOL_OBJ) $(OBJ)/tests/fuzz/driver.o \
-              $(OBJ)/experiments/characters/characters.o
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ)
 
 # ---- building
+## make                      build build/smoe
 all: missing build/smoe
 
 # Made every time, since another flavour may have been built in the meantime.
 build/smoe: $(OBJ)/smoe $(MODULES) always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
-EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
+EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS)) $(HTTP)
 # Rewritten only if compiler or flags change; then everything is rebuilt.
 $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
 build/modelled/lib/math/isa.o: FILE_CFLAGS = -DSMOE_MODELLED
+$(OBJ)/cmd/doctor.o: FILE_CFLAGS = $(if $(HTTP),-DSMOE_HTTP)
 $(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The HTML of the report is embedded in the library, unchanged.
@@ -132,11 +134,10 @@ $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 endef
 $(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 
-LINK        = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+LINK        = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(CFLAGS) $(HARDEN_LINK) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 $(OBJ)/libsmoe.a: $(LIB_OBJ)
 $(OBJ)/libcmd.a: $(filter-out %/main.o,$(CMD_OBJ))
-$(OBJ)/libtest.a: $(HELPER_OBJ)
 $(OBJ)/lib%.a:
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
@@ -144,60 +145,46 @@ $(OBJ)/lib%.a:
 # Programs load the library by the number in SONAME. It must change if a change of the library breaks programs built before.
 SONAME      = libsmoe.so.$(firstword $(subst ., ,$(VERSION)))
 SHARED      = libsmoe.so.$(VERSION)
-shared:
-	@$(MAKE) --no-print-directory FLAVOUR=shared build/shared/$(SHARED)
+shared: $(OBJ)/$(SHARED)
+$(OBJ)/$(SHARED): $(LIB_OBJ) $(OBJ)/smoe.map
+	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(OBJ)/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
 
-build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
-	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
+# The shared library gives away the functions of its public header, and nothing else.
+$(OBJ)/smoe.map: $(HEADERS)
+	@mkdir -p $(@D)
+	@{ echo 'SMOE_0 { global:'; sed -n '/^SMOE_API/s/.*[ *]\(smoe_[a-z0-9_]*\)(.*/\1;/p' $(HEADERS); echo 'local: *; };'; } > $@
 
 # A single process never loads it. `make MPI=` builds without it.
 $(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(STRICT) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -fPIC -fvisibility=hidden \
-	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
+	    -shared $(HARDEN_LINK) $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
 
 # Loaded only for tokenizers of this kind. `make SENTENCEPIECE=` builds without it.
 $(OBJ)/smoe_sentencepiece.so: lib/text/sentencepiece.cc lib/text/sentencepiece.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
-	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
+	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(HARDEN_LINK) $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
 
 $(OBJ)/smoe: $(call placed,cmd/main.o) $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
-	$(LINK) $(ALL_LDLIBS)
+	$(LINK) -pie $(ALL_LDLIBS)
 
-$(TESTS): $(OBJ)/%: $(call placed,%.o) $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
-	@mkdir -p $(@D)
-	$(LINK) -lcmocka $(ALL_LDLIBS)
-
-# libFuzzer has its own main.
-$(FUZZERS): %: %.o $(if $(filter guided,$(FLAVOUR)),,$(OBJ)/tests/fuzz/driver.o) $(OBJ)/libsmoe.a
-	$(LINK) $(if $(filter guided,$(FLAVOUR)),-fsanitize=fuzzer) $(ALL_LDLIBS)
-
-$(TOOLS): $(OBJ)/%: $(call placed,%.o) $(OBJ)/libtest.a $(OBJ)/libsmoe.a
-	@mkdir -p $(@D)
-	$(LINK) -lcmocka $(ALL_LDLIBS)
-
-ifeq ($(FLAVOUR),modelled)
-$(filter build/release/%,$(ALL_OBJ)): release ;
-release:
-	@$(MAKE) $(SUB) FLAVOUR=release all tests
-endif
-
-tests: $(TESTS) $(TOOLS)
-gradients: $(GRADIENTS)
-fuzzers: $(FUZZERS)
-
-# ---- Debian packages: packages.txt lists them, one rule installs them
+# ---- Debian packages: packages.txt lists them in three parts, one rule installs them
 names_in    = $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' $1)
-PACKAGES   := $(call names_in,packages.txt)
-find_missing = command -v dpkg-query >/dev/null || exit 0; \
-	missing=$$(for p in $(PACKAGES); do \
-	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; \
-	done); [ -n "$$missing" ] || exit 0
+part        = $(shell sed -n '/^\# $1/,/^$$/s/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+NEEDED     := $(call part,Needed)
+OPTIONAL   := $(call part,Optional)
+DEVELOPERS := $(call part,For developers)
+TO_INSTALL  = $(NEEDED) $(OPTIONAL)
+# Sets $$missing to those of the packages $1 that are not installed.
+find_missing = missing=$$(! command -v dpkg-query >/dev/null || for p in $1; do \
+	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; done)
 
 missing:
-	@$(find_missing); echo "not installed:$$missing (make deps installs them)" >&2
+	@$(call find_missing,$(NEEDED)); [ -z "$$missing" ] || echo "not installed:$$missing (make deps installs them)" >&2
 
+## make deps                 install the Debian packages of packages.txt that are missing, or with OPTIONAL= only those without which
+##                           nothing is built
 deps:
-	@$(find_missing); \
+	@$(call find_missing,$(TO_INSTALL)); [ -n "$$missing" ] || exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as=; \
 	elif sudo -n true 2>/dev/null; then as=sudo; \
 	else echo "These Debian packages are missing:$$missing"; echo "Install them with:"; \
@@ -208,6 +195,7 @@ deps:
 
 # ---- the two commands of the README. What needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
+## make quickstart           install what is missing, build, train and evaluate a small model: minutes
 quickstart: deps
 	@$(MAKE) $(SUB) all
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
@@ -220,144 +208,6 @@ quickstart: deps
 	    'build/smoe train experiments/quickstart.yaml seed=1' 'another run, in runs/' \
 	    'build/smoe help' 'everything else'
 
-# ---- testing. tests/run.sh runs programs and scripts in parallel and prints totals.
-SCRIPTS    := tests/cli/cases.txt $(sort $(wildcard tests/cli/case_*.sh)) tests/lint.sh tests/portable.sh
-PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) \
-                   $(MODELLED_TESTS:%.c=build/modelled/%)
-# Those that run again for every instruction set.
-MODELLED_TESTS  := $(if $(UNITS),$(shell grep -l isas_run_again tests/math/test_*.c))
-PROGRAMS_f64     = $(GRADIENTS)
-PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
-# Everything that `make check` runs. T=test_plan runs the test of that name in every flavour; FLAVOUR=debug runs the tests of one flavour.
-CHECKED     = $(call named,$(PROGRAMS) $(if $(filter release,$(FLAVOUR)),$(SCRIPTS)))
-named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))),$p)),$1)
-
-check: deps
-	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
-	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,shared tests)
-	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
-	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
-	$(if $(and $(UNITS),$(filter %case_isas.sh,$(CHECKED))),@$(MAKE) $(SUB) FLAVOUR=modelled build/modelled/smoe)
-	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
-
-# To run after every edit: the tests of this flavour and a few cases of the command line.
-QUICK_CASES := config convert eval specs threads twice
-check-quick:
-	@$(MAKE) $(SUB) all tests
-	@echo 'Left out: gradients in double precision, sanitizers, fuzzing, most cases of the command line, lint, portability.'
-	@SMOE_UNDER_TEST=$(CURDIR)/$(OBJ)/smoe tests/run.sh $(TESTS) $(QUICK_CASES:%=tests/cli/case_%.sh)
-
-# Which lines the tests run, a table per room; build/cov/uncovered.txt lists the others.
-coverage: deps
-	@$(MAKE) $(SUB) FLAVOUR=release all
-	@$(MAKE) $(SUB) FLAVOUR=cov build/cov/smoe tests
-	@find build/cov -name '*.gcda' -delete
-	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe tests/run.sh \
-	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
-
-# Processes are killed at random moments. Too slow for `make check`.
-check-processes: all
-	@KILLS=$(or $(KILLS),100) tests/processes.sh
-
-# A real Slurm with two nodes, which are namespaces of this machine; as root.
-check-slurm: PACKAGES += slurm-wlm iproute2
-check-slurm: deps
-	@$(MAKE) $(SUB) all
-	@tests/cluster/slurm.sh
-
-# Step times over links of known rates, compared with smoe cost; as root, on an idle machine.
-check-links: PACKAGES += iproute2
-check-links: deps
-	@$(MAKE) $(SUB) all
-	@tests/cluster/links.sh
-
-# Two machines on a file system with stale caches and without locks; as root.
-check-stale: PACKAGES += libfuse3-dev fuse3 iproute2
-check-stale: deps
-	@$(MAKE) $(SUB) all
-	@tests/cluster/stale.sh
-
-# Compares the bits of trained models with the table in the tree. To run after any change that should not change them.
-golden: all tests
-	@mkdir -p runs; tests/golden/golden.sh $(OBJ)/smoe $(OBJ)/tests/tools/tensors > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
-
-LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS)) $(if $(MPI),$(shell pkg-config --cflags ompi-c))'
-lint:
-	@$(LINT) tests/lint.sh
-
-PORTABLE    = STRICT='$(STRICT)' KERNEL='$(KERNEL)'
-portable: all
-	@$(LINT) $(PORTABLE) tests/portable.sh
-
-# Every fuzz target in turn, for FUZZ_SECONDS each; a failure is printed with the command that repeats it.
-FUZZ_SECONDS ?= 300
-fuzz: deps
-	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
-	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
-
-# The same parsers with coverage feedback, by clang's libFuzzer. tests/fuzz/totals.txt counts all executions; T=fuzz_spec runs one target.
-fuzz-guided: PACKAGES += clang
-fuzz-guided: deps
-	@$(MAKE) $(SUB) FLAVOUR=guided CC='$(CLANG)' fuzzers
-	@tests/fuzz/guided.sh $(FUZZ_SECONDS) $(call named,$(FUZZ_SRC:%.c=build/guided/%))
-
-# Data races: clang's thread sanitizer, an OpenMP runtime that reports barriers to it, and a BLIS without threads.
-CLANG      ?= clang
-ARCHER     ?= $(firstword $(wildcard /usr/lib/llvm-*/lib/libarcher.so))
-THREAD_TESTS = build/tsan/tests/comm/test_comm build/tsan/tests/train/test_step_processes
-threads: PACKAGES += clang libomp-dev libblis-serial-dev
-threads: deps
-	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe $(THREAD_TESTS)
-	@tests/threads.sh build/tsan/smoe $(ARCHER) $(THREAD_TESTS)
-
-# In each command, every N-th allocation, change of a file and reading of a file fails; the process is killed before every N-th
-# change, and a power cut after it is simulated. FAULT_STRIDE=7 tries one of every seven.
-FAULT_STRIDE ?= 1
-faults: PACKAGES += strace python3
-# In a file system in memory, if there is one: otherwise most of the time is spent on syncing files.
-faults: export TMPDIR := $(firstword $(wildcard /dev/shm) /tmp)
-faults: deps
-	@$(MAKE) $(SUB) all
-	@mkdir -p build/faults
-	@$(CC) -std=c11 -D_GNU_SOURCE= -O2 -fPIC -shared -o build/faults/faults.so tests/faults/faults.c -ldl
-	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
-	@tests/faults/replay.py build/smoe build/faults/faults.so $(FAULT_STRIDE)
-	@tests/faults/bytes.sh build/smoe
-	@tests/faults/random.sh build/smoe $(or $(KILLS),100)
-
-# Files that are changed at random, HOSTILE times for each command that reads them, under the sanitizers.
-hostile: PACKAGES += python3
-hostile: deps
-	@$(MAKE) $(SUB) FLAVOUR=san build/san/smoe
-	@tests/faults/hostile.py build/san/smoe $(or $(HOSTILE),4)
-
-# One after the other, since each needs the whole machine; a new table is started.
-BENCHED    := runs/bench.md
-bench: deps
-	@$(MAKE) $(SUB) all
-	@rm -f $(BENCHED)
-	@for s in $(sort $(wildcard experiments/bench/*.yaml)); do \
-	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
-	@cat $(BENCHED)
-
-# ---- data of experiments/characters.yaml. CHARACTERS: options, `make characters CHARACTERS=--help` lists them.
-DRAWER     := build/release/experiments/characters/characters
-characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
-characters: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
-	@mkdir -p runs
-	$(DRAWER) $(CHARACTERS) runs/characters.tar
-
-check-characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
-check-characters: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
-	@experiments/characters/check.sh $(DRAWER)
-
-$(DRAWER).o: FILE_CFLAGS = $(shell pkg-config --cflags freetype2)
-$(DRAWER): LDLIBS += $(shell pkg-config --libs freetype2)
-$(DRAWER): %: %.o $(OBJ)/libsmoe.a
-	$(LINK) $(ALL_LDLIBS)
-
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
 libdir = $(prefix)/lib
@@ -366,15 +216,15 @@ mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
 # The files that the README refers to, for users without a clone.
 SHARE   := README.md NEWS.md LICENSE examples experiments
-HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
+## make install              program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)
 install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
 	$(foreach m,$(notdir $(MODULES)),install -D -m 644 build/release/$m $(DESTDIR)$(libdir)/smoe/$m;)
-	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
+	install -m 644 build/release/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
 	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
 	install -D -m 644 -t $(incdir) $(HEADERS)
@@ -387,6 +237,7 @@ install: all shared
 	build/release/smoe --completion zsh > $(comdir)/zsh/site-functions/_smoe
 	build/release/smoe --completion fish > $(comdir)/fish/vendor_completions.d/smoe.fish
 
+## make uninstall            remove them
 uninstall:
 	$(BLANK_FREE)
 	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
@@ -396,67 +247,18 @@ uninstall:
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
 	rm -rf $(incdir) $(comdir)/smoe $(DESTDIR)$(libdir)/smoe
 
+## make clean                remove build/
 clean:
 	rm -rf build
 
 help:
-	@echo 'make              build build/smoe'
-	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
-	@echo 'make check        install what is missing, build all flavours, run every test; T=test_plan runs one'
-	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
-	@echo 'make check-processes  kill processes of runs under mpirun at random moments, KILLS=100 times: half an hour'
-	@echo 'make check-slurm  training and sweeps under Slurm, started on this machine (as root): four minutes'
-	@echo 'make check-links  step times over links of known rates against smoe cost (as root, idle machine): two minutes'
-	@echo 'make check-stale  sweeps and training on a file system with stale caches and without locks (as root): three minutes'
-	@echo 'make coverage     which lines the tests run, by room'
-	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
-	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
-	@echo 'make evidence-more  run four long exploratory ones that evidence leaves out'
-	@echo 'make repeat       train published cells again, CELLS=3 drawn at random by DRAW=1, and compare every digit'
-	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
-	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
-	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
-	@echo 'make threads      data races in train, eval and inspect: thread sanitizer (clang)'
-	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE) and at random (KILLS)'
-	@echo 'make hostile      files changed at random, HOSTILE times for each command that reads them, under the sanitizers'
-	@echo 'make lint         style, includes, man pages, clang-tidy'
-	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt; with FLAVOUR=modelled'
-	@echo '                  for every instruction set, whatever the processor (ten minutes)'
-	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
-	@echo 'make deps         install the Debian packages of packages.txt that are missing'
-	@echo 'make install      program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)'
-	@echo 'make uninstall    remove them'
-	@echo 'make clean        remove build/'
+	@sed -n 's/^## //p' $(HELPED) | sed 's,$$(prefix),$(prefix),; s,$$(FUZZ_SECONDS),$(FUZZ_SECONDS),; s,$$(BENCHED),$(BENCHED),'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers), cov (coverage) or modelled (AVX-512 and matrix units in C).'
+HELPED     := Makefile tests/Makefile experiments/Makefile
 
-# ---- the experiments of experiments/PLAN.md: first those with primary contrasts, then exploratory sweeps. They take hours, and
-# continue when started again. The bits are the same on any processor with AVX2. The cells of NAME:START start from those of the
-# sweep START.
-EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training routers-since why-scale why-phi why-frozen \
-            pareto placement topk-order k-training k-inference router-noise group-transfer reduced-compute experts-choice-capacity \
-            k-capacity-layers random-routers collapse-rate collapse-width upcycling-dense upcycling:upcycling-dense routers-since-time \
-            transfer-pretrain transfer-resolution:transfer-pretrain transfer-grid:transfer-pretrain soups:transfer-pretrain \
-            transfer-sparse transfer-capacity:transfer-sparse transfer-k:transfer-sparse transfer-randaugment \
-            contrastive-pretrain contrastive:contrastive-pretrain cooldown experts-matched-time pareto-vmoe superclasses
-# Exploratory, and long: with them evidence would take more than twelve hours on two cores.
-EVIDENCE_MORE := transfer-less-data dropping pareto-configurations precision-quickstart
-evidence: SWEEPS = $(EVIDENCE)
-evidence-more: SWEEPS = $(EVIDENCE_MORE)
-evidence evidence-more: all
-	@for s in $(SWEEPS); do \
-	    name=$${s%:*}; echo "== $$name"; dir=runs/evidence/$$name; \
-	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$name.yaml -o $$dir; \
-	        case $$s in *:*) set -- "$$@" --init runs/evidence/$${s#*:};; esac; [ $$name != upcycling ] || set -- "$$@" --upcycle; fi; \
-	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
+include tests/Makefile experiments/Makefile
 
-# Published cells that are drawn at random are trained again and compared, digit for digit. Sweeps whose cells start from those of
-# another sweep are left out.
-CELLS := 3
-DRAW := 1
-repeat: all
-	@experiments/repeat.sh $(CELLS) $(DRAW) $(foreach s,$(filter-out %:%,$(EVIDENCE) $(EVIDENCE_MORE)),$(if $(wildcard experiments/results/$(s)/results.csv),$(s)))
-
-.PHONY: release evidence evidence-more repeat characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes check-slurm check-links check-stale coverage lint portable fuzz fuzz-guided threads faults hostile bench install uninstall clean help always
+.PHONY: all shared missing deps quickstart install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -232,6 +232,12 @@ static void look_at_modules(findings *f) {
 }
 
 static void look_at_programs(findings *f) {
+#ifdef SMOE_HTTP
+    find(f, "smoe serve", "there");
+#else
+    advise(find(f, "smoe serve", "not in this build"),
+           "install libmicrohttpd-dev and build again, if you need it");
+#endif
     bool there = has_program("gnuplot");
     finding *x = find(f, "gnuplot", "%s", there ? "there" : "not found");
     if (!there) advise(x, "figures are left as scripts: install gnuplot-nox");

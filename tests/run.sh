@@ -45,7 +45,9 @@ if [ "$1" = --one ]; then
     [ "$passed" -eq 0 ] && [ "$skipped" -ne 0 ] && verdict=skipped
     [ "$failed" -ne 0 ] && verdict=FAILED
     [ $status -eq 124 ] && verdict="FAILED (no end after $TIMEOUT s)"
-    printf '%-44s %5s passed  %4s s  %s\n' "$program" "$passed" "$(($(date +%s) - start))" "$verdict"
+    seconds=$(($(date +%s) - start))
+    echo "$seconds $program" >>"$LOGS/times"
+    printf '%-44s %5s passed  %4s s  %s\n' "$program" "$passed" "$seconds" "$verdict"
     if [ "$failed" -ne 0 ]; then
         sed 's/^/    /' "$log"
         echo "failed: $program" >>"$LOGS/remarks"
@@ -55,10 +57,11 @@ if [ "$1" = --one ]; then
     exit 0
 fi
 
+# AFTER_CHECK=1: the totals include those of the last time.
 mkdir -p "$LOGS" || exit 1
-rm -f "$LOGS"/*.log
-: >"$LOGS/tally"
-: >"$LOGS/remarks"
+[ -n "$AFTER_CHECK" ] || rm -f "$LOGS"/*.log "$LOGS/tally" "$LOGS/remarks" "$LOGS/times" "$LOGS/programs"
+touch "$LOGS/remarks" "$LOGS/tally"
+echo $# >>"$LOGS/programs"
 # Waiting threads sleep, since the programs share the processors.
 OMP_WAIT_POLICY=passive
 ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
@@ -66,7 +69,8 @@ UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TIMEOUT OMP_WAIT_POLICY ASAN_OPTIONS UBSAN_OPTIONS
 echo "$@" | tr ' ' '\n' | xargs -P "$(nproc 2>/dev/null || echo 1)" -I PROGRAM sh "$0" --one PROGRAM
 sort -ru "$LOGS/remarks"
-awk -v programs=$# '
+echo "slowest: $(sort -nr "$LOGS/times" | head -n 8 | awk '{ printf "%s%s %d s", (NR > 1 ? ", " : ""), $2, $1 }')"
+awk -v programs="$(awk '{ n += $1 } END { print n }' "$LOGS/programs")" '
     { passed += $1; failed += $2; skipped += $3; seen++ }
     END {
         if (seen != programs) { print programs - seen " programs did not report"; failed += programs - seen }
