@@ -51,7 +51,7 @@ static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
     if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch.bin"))
         *source = SMOE_SOURCE_CIFAR10;
     if (!strcmp(name, "train.bin") || !strcmp(name, "test.bin")) *source = SMOE_SOURCE_CIFAR100;
-    if (strstr(name, "-idx3-ubyte")) *source = SMOE_SOURCE_IDX;
+    if (strstr(name, "-idx3-ubyte") || strstr(name, ".idx3-ubyte")) *source = SMOE_SOURCE_IDX;
     return 0;
 }
 
@@ -365,12 +365,11 @@ static void print_near(const data_job *job, const smoe_frame *frame) {
     }
 }
 
-static void print_others(const data_job *job) {
-    const smoe_others *others = smoe_dataset_others(job->split[0].set);
-    char text[256];
-    if (others->files)
-        smoe_cmd_print(stdout, "others  %s\n",
-                       smoe_dataset_others_text(job->split[0].set, text, sizeof text));
+static void print_remarks(const data_job *job) {
+    for (size_t k = 0; k < job->splits; k++)
+        for (size_t i = 0; i < smoe_dataset_remarks(job->split[k].set); i++)
+            smoe_cmd_print(stdout, "remark  %s: %s\n", job->split[k].name,
+                           smoe_dataset_remark(job->split[k].set, i));
 }
 
 static void print_left_out(const data_job *job, const smoe_frame *frame) {
@@ -390,7 +389,7 @@ static int print(const data_job *job, const smoe_options *options, const smoe_fr
     putchar('\n');
     print_pixels(job);
     print_near(job, &frame[1]);
-    print_others(job);
+    print_remarks(job);
     print_left_out(job, &frame[2]);
     return 0;
 }
@@ -454,7 +453,10 @@ static int check_skipped(const data_job *job, smoe_err *err) {
 }
 
 static int verdict(const data_job *job, smoe_err *err) {
-    if (job->why[0].code) return *err = job->why[0], -1; /* no training split */
+    for (size_t k = 0; k < SPLITS; k++) /* the splits that training opens */
+        if (job->why[k].code &&
+            (!k || (job->spec.train.eval_every && !strcmp(split_name[k], job->spec.eval.split))))
+            return *err = job->why[k], -1;
     if (!job->left_out) return 0;
     if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return check_skipped(job, err);
     return smoe_fail(err, SMOE_DATA,

@@ -69,6 +69,8 @@ static void remark_resized(const smoe_loaded *l) {
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {
     if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, err)) return -1;
+    for (size_t i = 0; !l->quiet && i < smoe_dataset_remarks(l->set); i++)
+        smoe_cmd_print(stderr, "%s: %s\n", l->spec.eval.split, smoe_dataset_remark(l->set, i));
     size_t images = smoe_dataset_images(l->set);
     l->batch = l->spec.eval.batch_size < images ? l->spec.eval.batch_size : images;
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const smoe_option smoe_option_table[] = {
 #define OPTION(type, field, ...) \
@@ -192,19 +193,26 @@ static int set(smoe_options *options, const smoe_option *entry, const char *text
     return 0;
 }
 
-/* key=value, where the key is made of the letters of spec keys; anything else is a path. */
-static bool is_override(const char *text) {
+/* key=value, where the key is made of the letters of spec keys; anything else is a path, and so is
+ * what could be either but is there, if it begins with no key or the command takes none. */
+static bool is_override(const smoe_command *command, const char *text) {
+    char word[128];
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_.");
-    return n && text[n] == '=' && isalpha((unsigned char)*text);
+    if (!n || text[n] != '=' || !isalpha((unsigned char)*text)) return false;
+    snprintf(word, sizeof word, "%.*s", (int)n, text);
+    const char *called = smoe_spec_key_called(word);
+    bool key = called && !strcmp(called, word), there = !access(text, F_OK);
+    return strstr(command->arguments, "key=") ? key || !there : key && !there;
 }
 
-static int sort_arguments(smoe_options *options, int argc, char **argv, smoe_err *err) {
+/* The last `files` arguments stand behind "--". */
+static int sort_arguments(smoe_options *options, int argc, char **argv, int files, smoe_err *err) {
     options->override = calloc((size_t)argc + 1, sizeof(char *));
     options->arg = calloc((size_t)argc + 1, sizeof(char *));
     if (!options->override || !options->arg) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (int i = 0; i < argc; i++) {
         if (!*argv[i]) return smoe_fail(err, SMOE_USAGE, "argument %d is empty", i + 1);
-        if (is_override(argv[i]))
+        if (i < argc - files && is_override(options->command, argv[i]))
             options->override[options->overrides++] = argv[i];
         else
             options->arg[options->args++] = argv[i];
@@ -266,6 +274,9 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
             set(options, &smoe_option_table[i], smoe_option_table[i].preset, err))
             return -1;
     prepare(command, longs, shorts);
+    int files = 0;
+    for (int i = 1; i < argc && !files; i++)
+        if (!strcmp(argv[i], "--")) files = argc - 1 - i;
     opterr = 0;
     optind = 0; /* glibc: start afresh */
     for (int code; (code = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
@@ -274,7 +285,7 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
         if (set(options, entry, optarg, err)) return hint(command, err);
         options->given[entry - smoe_option_table] = true;
     }
-    return sort_arguments(options, argc - optind, argv + optind, err);
+    return sort_arguments(options, argc - optind, argv + optind, files, err);
 }
 
 void smoe_options_free(smoe_options *options) {

@@ -209,7 +209,8 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
     if (fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
         smoe_fail(err, SMOE_DATA, "%s: a symbolic link, which is not followed here", path);
     } else if (!pipe && (fd < 0 || fstat(fd, &there))) {
-        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
+        bool theirs = errno == ENOENT || errno == EACCES;
+        smoe_fail_errno(err, theirs ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
     } else if (pipe || !S_ISREG(there.st_mode)) {
         smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
     } else {
@@ -253,6 +254,11 @@ out:
     free(bytes);
     if (in) fclose(in);
     return status;
+}
+
+bool smoe_file_is_pointer(const void *bytes, size_t size) {
+    static const char start[] = "version https://git-lfs.github.com/spec/";
+    return size >= sizeof start - 1 && !memcmp(bytes, start, sizeof start - 1);
 }
 
 bool smoe_file_is_folder(const char *path) {

@@ -54,7 +54,8 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 
 /* Opens a regular file without blocking, as a pipe without a writer would. flags are those of
  * open(2); files are created with mode 0666. Returns the descriptor, or -1: SMOE_DATA if it does
- * not exist, is not a regular file or, with O_NOFOLLOW, is a link, else SMOE_RUNTIME. */
+ * not exist, may not be read, is not a regular file or, with O_NOFOLLOW, is a link, else
+ * SMOE_RUNTIME. */
 int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
@@ -62,6 +63,11 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
  * is SMOE_RUNTIME. */
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether the beginning of a file is that of a Git LFS pointer: text that stands for the file where
+ * that was not fetched. SMOE_FILE_POINTER says so. */
+#define SMOE_FILE_POINTER "a Git LFS pointer, not the file: `git lfs pull` fetches it"
+bool smoe_file_is_pointer(const void *bytes, size_t size);
 
 /* Whether path is a folder; whether something called name is in the folder. */
 bool smoe_file_is_folder(const char *path);

@@ -158,7 +158,11 @@ out:
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static bool hidden_component(const char *name, size_t n) {
-    static const char *const litter[] = {"__MACOSX", "Thumbs.db", "desktop.ini"};
+    static const char *const litter[] = {
+        "__MACOSX",   "Thumbs.db", "ehthumbs.db",  "desktop.ini",
+        "Picasa.ini", "@eaDir",    "@Recycle",     "@Recently-Snapshot",
+        "#recycle",   "#snapshot", "$RECYCLE.BIN", "System Volume Information",
+        "lost+found"};
     if (name[0] == '.') return true;
     for (size_t i = 0; i < sizeof litter / sizeof *litter; i++)
         if (strlen(litter[i]) == n && !strncasecmp(name, litter[i], n)) return true;
@@ -256,13 +260,15 @@ static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
     return n < 0 ? archive_failed(o, path, NULL, err) : 0;
 }
 
-/* Whether a file is gzip, by its first two bytes, as in smoe_gunzip; and how many bytes to read at
- * once: little memory for a small file. */
-static bool is_gzip(const char *path, size_t *block_size) {
-    uint8_t magic[2] = {0};
+/* What the first bytes of a file show: gzip, as in smoe_gunzip, or a pointer to a file that is not
+ * there; and how many bytes to read at once: little memory for a small file. */
+static bool is_gzip(const char *path, bool *pointer, size_t *block_size) {
+    uint8_t start[64];
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : 0;
+    bool gzip = n >= 2 && start[0] == 0x1f && start[1] == 0x8b;
+    *pointer = n > 0 && smoe_file_is_pointer(start, (size_t)n);
     *block_size = READ_BLOCK;
     if (fd >= 0 && !fstat(fd, &st))
         while (*block_size > SMALL_BLOCK && (off_t)*block_size / 2 >= st.st_size) *block_size /= 2;
@@ -291,7 +297,9 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
     if (utf8) o->before = uselocale(utf8);
     if (!o->archive) return no_memory(err, path);
     archive_read_support_format_tar(o->archive);
-    if (!is_gzip(path, &o->block_size)) {
+    bool pointer, gzip = is_gzip(path, &pointer, &o->block_size);
+    if (pointer) return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, path);
+    if (!gzip) {
         archive_read_support_format_zip_seekable(o->archive);
         if (archive_read_open_filename(o->archive, path, o->block_size) == ARCHIVE_OK) return 0;
         return archive_failed(o, path, NULL, err);
@@ -441,43 +449,75 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
-                       void *user, smoe_err *err);
+/* A folder that is being walked, and those above it: a link to one of them is a loop. */
+typedef struct above {
+    dev_t device;
+    ino_t node;
+    const struct above *up;
+} above;
 
-/* One directory entry: visited, and entered when it is a folder. Links are followed: the tree is
- * the user's own. */
-static int visit_name(smoe_member *member, const char *name, int depth, smoe_visit *visit,
-                      void *user, smoe_err *err) {
-    char *full = smoe_text_format("%s/%s", member->path, name);
-    struct stat st;
-    int status = -1;
-    if (!full) return no_memory(err, member->path);
-    if (stat(full, &st)) {
-        smoe_fail_errno(err, SMOE_DATA, "%s", full);
-    } else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
-        smoe_fail(err, SMOE_DATA, "%s: neither a file nor a folder", full);
-    } else {
-        member->name = name;
-        member->folder = S_ISDIR(st.st_mode);
-        member->size = member->folder ? 0 : (uint64_t)st.st_size;
-        status = visit(user, member, err);
-        member->ordinal++;
-        if (!status && S_ISDIR(st.st_mode) && depth < DEPTH)
-            status = walk_folder(member, name, depth + 1, visit, user, err);
-    }
-    free(full);
+typedef struct walk {
+    smoe_member member;
+    smoe_visit *visit;
+    void *user;
+} walk;
+
+static int walk_folder(walk *w, const char *inside, int depth, const above *up, smoe_err *err);
+
+/* Shows the visitor a name that cannot be used, and why. */
+static int visit_problem(walk *w, const char *name, bool folder, const smoe_err *problem,
+                         smoe_err *err) {
+    w->member.name = name;
+    w->member.folder = folder;
+    w->member.size = 0;
+    w->member.problem = problem;
+    int status = w->visit(w->user, &w->member, err);
+    w->member.problem = NULL;
+    w->member.ordinal++;
     return status < 0 ? -1 : 0;
 }
 
-static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
-                       void *user, smoe_err *err) {
-    char *full = smoe_text_format("%s/%s", member->path, inside);
-    if (!full) return no_memory(err, member->path);
+/* One directory entry: visited, and entered when it is a folder. Links are followed: the tree is
+ * the user's own. */
+static int visit_name(walk *w, const char *name, int depth, const above *up, smoe_err *err) {
+    char *full = smoe_text_format("%s/%s", w->member.path, name);
+    struct stat st;
+    smoe_err problem = {0};
+    if (!full) return no_memory(err, w->member.path);
+    bool gone = stat(full, &st), link = gone && errno == ENOENT;
+    if (link)
+        smoe_fail(&problem, SMOE_DATA, "%s: a link to a file that is not there", full);
+    else if (gone)
+        smoe_fail_errno(&problem, SMOE_DATA, "%s", full);
+    else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        smoe_fail(&problem, SMOE_DATA, "%s: neither a file nor a folder", full);
+    free(full);
+    if (problem.code) return visit_problem(w, name, false, &problem, err);
+    const above here = {st.st_dev, st.st_ino, up};
+    w->member.name = name;
+    w->member.folder = S_ISDIR(st.st_mode);
+    w->member.size = w->member.folder ? 0 : (uint64_t)st.st_size;
+    w->member.loop = false;
+    for (; w->member.folder && up; up = up->up)
+        w->member.loop |= up->device == st.st_dev && up->node == st.st_ino;
+    int status = w->visit(w->user, &w->member, err);
+    w->member.ordinal++;
+    if (!status && w->member.folder && !w->member.loop && depth < DEPTH)
+        status = walk_folder(w, name, depth + 1, &here, err);
+    return status < 0 ? -1 : 0;
+}
+
+static int walk_folder(walk *w, const char *inside, int depth, const above *up, smoe_err *err) {
+    char *full = smoe_text_format("%s/%s", w->member.path, inside);
+    if (!full) return no_memory(err, w->member.path);
     DIR *dir = opendir(full);
     int status = 0;
     if (!dir) {
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
+        smoe_err problem = {0};
+        smoe_fail_errno(&problem, SMOE_DATA, "%s", full);
         free(full);
+        if (*inside) return visit_problem(w, inside, true, &problem, err);
+        if (err) *err = problem;
         return -1;
     }
     while (!status) {
@@ -488,8 +528,7 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
         if (hidden_component(entry->d_name, strlen(entry->d_name))) continue;
         char *name =
             inside[0] ? smoe_text_format("%s/%s", inside, entry->d_name) : strdup(entry->d_name);
-        status =
-            name ? visit_name(member, name, depth, visit, user, err) : no_memory(err, member->path);
+        status = name ? visit_name(w, name, depth, up, err) : no_memory(err, w->member.path);
         free(name);
     }
     closedir(dir);
@@ -503,8 +542,8 @@ static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err 
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
     if (!folder) return no_memory(err, path);
-    smoe_member member = {.path = folder};
-    int status = visit_name(&member, slash ? slash + 1 : path, DEPTH, visit, user, err);
+    walk w = {{.path = folder}, visit, user};
+    int status = visit_name(&w, slash ? slash + 1 : path, DEPTH, NULL, err);
     free(folder);
     return status;
 }
@@ -514,6 +553,8 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     if (smoe_place_kind_of(&kind, path, err)) return -1;
     if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
     if (kind == SMOE_PLACE_ARCHIVE) return walk_archive(path, visit, user, err);
-    smoe_member member = {.path = path};
-    return walk_folder(&member, "", 1, visit, user, err);
+    walk w = {{.path = path}, visit, user};
+    struct stat st;
+    if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    return walk_folder(&w, "", 1, &(above){st.st_dev, st.st_ino, NULL}, err);
 }

@@ -28,7 +28,10 @@ typedef struct smoe_member {
         *name; /* inside it, "train/cat/0001.jpg"; in archives as UTF-8 where it is marked so;
                          components "." are gone, folders have no final '/' */
     bool folder;
-    uint64_t size;    /* of files: the size in the header */
+    bool loop;               /* the folder is a link to one above it, and is not entered */
+    const smoe_err *problem; /* why it cannot be used, with its path: a link to nothing, a folder
+                                that cannot be read; NULL: it can */
+    uint64_t size;           /* of files: the size in the header */
     uint64_t ordinal; /* position on the walk; the same on every walk of an unchanged archive */
     void *handle;
 } smoe_member;
@@ -39,8 +42,8 @@ typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
 /*
  * Visits everything in a directory (to a depth of 8) or archive; a plain file is visited as itself.
  * The order is that of the archive or the file system. Hidden names (a component beginning with
- * '.',
- * __MACOSX, Thumbs.db, desktop.ini) are passed over.
+ * '.', and what systems and network storage leave among files, as __MACOSX, Thumbs.db and @eaDir)
+ * are passed over. A name that cannot be used is visited with its problem.
  */
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -33,12 +33,17 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
     search *s = user;
     const char *slash = strchr(member->name, '/');
     if (slash && strchr(slash + 1, '/')) return 1;
-    if (member->folder) return slash != NULL;
+    if (member->folder) return slash || member->loop;
     smoe_binary new = {.base = base_of(member->name)};
     if (!new.base) return no_memory(member->path, err);
     if (!s->wanted(s->user, new.base)) {
         free(new.base);
         return 0;
+    }
+    if (member->problem) {
+        free(new.base);
+        if (err) *err = *member->problem;
+        return -1;
     }
     smoe_binaries *f = s->files;
     smoe_binary *larger = realloc(f->file, (f->count + 1) * sizeof *larger);

@@ -68,9 +68,10 @@ typedef struct smoe_others {
 } smoe_others;
 const smoe_others *smoe_dataset_others(const smoe_dataset *set);
 
-/* "2 files are no .jpg, .jpeg, .png or .webp, and are passed over: 1 .heic, 1 .txt"; buf is
- * returned. */
-const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size);
+/* What is remarkable about the data although they can be used, a line each, valid as long as the
+ * set. */
+size_t smoe_dataset_remarks(const smoe_dataset *set);
+const char *smoe_dataset_remark(const smoe_dataset *set, size_t i);
 
 /* Images of a folder that their EXIF data turn or mirror. */
 size_t smoe_dataset_turned(const smoe_dataset *set);

@@ -2,6 +2,7 @@
  * source_*.c. */
 #include "data/dataset_source.h"
 #include "spec/sources.h"
+#include "spec/tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +27,16 @@ static int check_request(const smoe_spec *spec, const char *split, smoe_err *err
 }
 
 /* N: the number in the data, or data.classes if that is larger. */
-static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
+static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_err *err) {
     const char *where = set->path ? set->path : set->name;
     if (wanted && wanted < set->named)
         return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu classes", wanted,
                          where, set->named);
     set->classes = wanted ? wanted : set->named;
-    return 0;
+    if (set->classes > 1 || captions) return 0;
+    return smoe_dataset_remark_on(
+        set, err, "%s has one class only: every model is right, so loss and precision tell nothing",
+        where);
 }
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
@@ -56,7 +60,9 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->data = spec->data;
     set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
     snprintf(set->split, sizeof set->split, "%s", split);
-    if (set->type->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
+    bool captions = smoe_task_pairs(spec->train.loss);
+    if (set->type->open(set, spec, split, err) ||
+        settle_classes(set, spec->data.classes, captions, err)) {
         smoe_dataset_free(set);
         return -1;
     }
@@ -75,6 +81,8 @@ void smoe_dataset_free(smoe_dataset *set) {
     free(set->part_at);
     for (size_t i = 0; set->left && i < SMOE_LEFT; i++) free(set->left[i]);
     free(set->left);
+    for (size_t i = 0; i < set->remarks; i++) free(set->remark[i]);
+    free(set->remark);
     free(set->path);
     free(set);
 }

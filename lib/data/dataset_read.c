@@ -3,8 +3,6 @@
 #include "data/dataset_source.h"
 #include "base/rng.h"
 
-#include <stdio.h>
-
 size_t smoe_dataset_images(const smoe_dataset *set) {
     return set->images;
 }
@@ -42,17 +40,12 @@ const smoe_others *smoe_dataset_others(const smoe_dataset *set) {
     return &set->others;
 }
 
-const char *smoe_dataset_others_text(const smoe_dataset *set, char *buf, size_t size) {
-    const smoe_others *others = &set->others;
-    size_t used = (size_t)snprintf(
-        buf, size,
-        "%zu files are no .jpg, .jpeg, .png or .webp, and are passed over: ", others->files);
-    for (size_t k = 0; k < others->endings && used < size; k++) {
-        const smoe_ending *e = &others->ending[k];
-        used += (size_t)snprintf(buf + used, size - used, "%s%zu %s", k ? ", " : "", e->count,
-                                 *e->text ? e->text : "others");
-    }
-    return buf;
+size_t smoe_dataset_remarks(const smoe_dataset *set) {
+    return set->remarks;
+}
+
+const char *smoe_dataset_remark(const smoe_dataset *set, size_t i) {
+    return set->remark[i];
 }
 
 size_t smoe_dataset_turned(const smoe_dataset *set) {

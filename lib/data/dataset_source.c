@@ -3,6 +3,7 @@
 #include "base/rng.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,32 @@ void smoe_dataset_count_other(smoe_others *others, const char *name) {
     }
     if (at) at->count++;
     others->files++;
+}
+
+const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_t size) {
+    size_t used = 0;
+    *buf = '\0';
+    for (size_t k = 0; k < others->endings && used < size; k++) {
+        const smoe_ending *e = &others->ending[k];
+        used += (size_t)snprintf(buf + used, size - used, "%s%zu %s", k ? ", " : "", e->count,
+                                 *e->text ? e->text : "others");
+    }
+    return buf;
+}
+
+int smoe_dataset_remark_on(smoe_dataset *set, smoe_err *err, const char *fmt, ...) {
+    enum { MOST = 20 };
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (set->remarks == MOST) return 0;
+    if (!set->remark) set->remark = calloc(MOST, sizeof *set->remark);
+    char *own = set->remark ? strdup(text) : NULL;
+    if (!own) return smoe_fail(err, SMOE_RUNTIME, "out of memory for remarks on the data");
+    set->remark[set->remarks++] = own;
+    return 0;
 }
 
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {

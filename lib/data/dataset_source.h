@@ -58,6 +58,8 @@ struct smoe_dataset {
     /* The images of part p, which are read fastest one after another (a shard), are part_at[p] ..
      * part_at[p + 1]; parts is 0 where all are alike; owned. */
     size_t *part_at, parts;
+    char **remark; /* owned */
+    size_t remarks;
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
     bool tolerant;      /* any number of images may be left out */
@@ -91,6 +93,13 @@ int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *
 int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_dataset_count_other(smoe_others *others, const char *name);
+
+/* "1 .heic, 2 .txt, 3 others"; buf is returned. */
+const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_t size);
+
+/* Adds a remark, of which the first 20 are kept. */
+int smoe_dataset_remark_on(smoe_dataset *set, smoe_err *err, const char *fmt, ...)
+    SMOE_PRINTF(3, 4) SMOE_MUST_CHECK;
 
 /* SMOE_DATA where more was left out than one of 100. */
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;

@@ -1,5 +1,6 @@
 /* Image files in memory to pixels, see decode.h. */
 #include "data/decode.h"
+#include "base/file.h"
 #include "data/decode_foreign.h"
 #include "data/decode_png.h"
 #include "data/decode_webp.h"
@@ -10,7 +11,7 @@
 #include <turbojpeg.h>
 
 bool smoe_decode_is_image(const char *name) {
-    static const char *const ending[] = {".jpg", ".jpeg", ".png", ".webp"};
+    static const char *const ending[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp"};
     const char *dot = strrchr(name, '.');
     bool known = false;
     for (size_t i = 0; dot && i < sizeof ending / sizeof *ending; i++)
@@ -132,6 +133,7 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
 }
 
 static int refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
+    if (smoe_file_is_pointer(bytes, size)) return smoe_fail(err, SMOE_DATA, SMOE_FILE_POINTER);
     const char *format = smoe_decode_foreign(bytes, size);
     if (format)
         return smoe_fail(err, SMOE_DATA, "%s image, and only JPEG, PNG and WebP are read", format);

@@ -35,8 +35,9 @@ typedef struct smoe_image_header {
     unsigned orientation;
 } smoe_image_header;
 
-/* Whether a file's name ends as that of an image: .jpg, .jpeg, .png or .webp, in upper or lower
- * case. */
+/* Whether a file's name ends as that of an image: .jpg, .jpeg, .jpe, .jfif, .png or .webp, in upper
+ * or lower case. */
+#define SMOE_IMAGE_ENDINGS ".jpg, .jpeg, .jpe, .jfif, .png, .webp"
 bool smoe_decode_is_image(const char *name);
 
 /* Reads the header only; checks format and dimensions. */

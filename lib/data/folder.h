@@ -66,7 +66,7 @@ void smoe_labels_free(smoe_labels *labels);
 const char *smoe_labels_path(const smoe_labels *labels);
 
 /* The number, from 1, of the row of an image: its path is the image's name, or the end of it after
- * a slash, the longest first; 0: there is none. */
+ * a slash, the longest first, with the ending of the file or without; 0: there is none. */
 uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
 size_t smoe_labels_rows(const smoe_labels *labels);
 const char *smoe_labels_name(const smoe_labels *labels, uint32_t row);

@@ -1,8 +1,9 @@
 /*
  * A table of labels (data.labels): comma-separated values with a heading, quoted as in RFC 4180.
- * The first column is the path of an image; of the others, `split` names its split, and either one
- * column `labels` (or label, class, classes) lists its classes, separated by ';' or '|', or every
- * other column is a class with 1 where the image shows it. Leaves to others which images there are.
+ * The first column with a heading is the path of an image, with or without its ending; of those
+ * after it, `split` names its split, and either one column `labels` (or label, class, classes)
+ * lists its classes, separated by ';' or '|', or every other column is a class with 1 where the
+ * image shows it. Leaves to others which images there are.
  */
 #include "base/file.h"
 #include "data/folder.h"
@@ -39,8 +40,8 @@ typedef struct reading {
     size_t next; /* and of the next one */
     char **cell; /* of the row */
     size_t cells, room;
-    char **head;               /* of the first row */
-    size_t heads, split, list; /* numbers of columns; SIZE_MAX: there is none */
+    char **head;                     /* of the first row */
+    size_t heads, path, split, list; /* numbers of columns; SIZE_MAX: there is none */
 } reading;
 
 static int no_memory(smoe_err *err, const char *path) {
@@ -134,7 +135,7 @@ static char *trimmed(char *text) {
 /* "cat;dog", or a column per class. */
 static int read_classes(reading *r, labelled *new, smoe_err *err) {
     char *rest = NULL;
-    for (size_t k = 1; k < r->cells; k++) {
+    for (size_t k = r->path + 1; k < r->cells; k++) {
         char *cell = trimmed(r->cell[k]), *end;
         if (k == r->split || (r->list < SIZE_MAX && k != r->list)) continue;
         if (k == r->list) {
@@ -155,7 +156,9 @@ static int add_row(reading *r, smoe_err *err) {
     smoe_labels *l = r->to;
     if (r->cells != r->heads)
         return wrong(r, err, "%zu columns, but the heading has %zu", r->cells, r->heads);
-    labelled new = {.name = trimmed(r->cell[0]), .first = l->words, .line = r->line};
+    char *path = trimmed(r->cell[r->path]);
+    for (char *c = path; (c = strchr(c, '\\'));) *c = '/';
+    labelled new = {.name = path, .first = l->words, .line = r->line};
     while (!strncmp(new.name, "./", 2)) new.name += 2;
     if (!*new.name) return wrong(r, err, "no path of an image");
     if (r->split < SIZE_MAX) new.split = trimmed(r->cell[r->split]);
@@ -178,13 +181,15 @@ static int read_heading(reading *r, smoe_err *err) {
     r->split = r->list = SIZE_MAX;
     if (read_row(r, &end, err)) return -1;
     if (end) return wrong(r, err, "empty: expected a heading such as path,labels");
-    for (size_t k = 1; k < r->cells; k++) {
+    /* The number of a row, as pandas writes it before the columns, has no heading. */
+    r->path = r->cells > 2 && !*trimmed(r->cell[0]);
+    for (size_t k = r->path + 1; k < r->cells; k++) {
         r->cell[k] = trimmed(r->cell[k]);
         if (!strcasecmp(r->cell[k], "split")) r->split = k;
         for (size_t i = 0; i < sizeof list / sizeof *list; i++)
             if (!strcasecmp(r->cell[k], list[i])) r->list = k;
     }
-    if (r->cells < 2 || (r->cells == 2 && r->split < SIZE_MAX))
+    if (r->cells < r->path + 2 || (r->cells == r->path + 2 && r->split < SIZE_MAX))
         return wrong(r, err,
                      "no classes: expected the path of an image, then a column `labels` with its "
                      "classes, separated by ;, or a column per class with 0 and 1");
@@ -271,7 +276,7 @@ const char *smoe_labels_path(const smoe_labels *l) {
     return l->path;
 }
 
-uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
+static uint32_t find_whole(const smoe_labels *l, const char *name) {
     for (const char *end = name; end; end = strchr(end, '/') ? strchr(end, '/') + 1 : NULL) {
         size_t low = 0, high = l->rows;
         while (low < high) {
@@ -285,6 +290,15 @@ uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
         }
     }
     return 0;
+}
+
+uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
+    uint32_t row = find_whole(l, name);
+    char *stem = row ? NULL : strdup(name), *dot = stem ? strrchr(stem, '.') : NULL;
+    if (dot) *dot = '\0';
+    if (dot) row = find_whole(l, stem);
+    free(stem);
+    return row;
 }
 
 size_t smoe_labels_rows(const smoe_labels *l) {

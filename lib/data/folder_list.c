@@ -148,9 +148,23 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
     return member->folder && !l->collect[LOOSE] && p->depth > (l->loose ? 1 : 2);
 }
 
+/* A name that cannot be used is left out, or is an error, where its split is wanted. */
+static int list_problem(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
+    bool other = p->split == LOOSE && !member->folder && !smoe_decode_is_image(member->name);
+    if (!l->collect[p->split] || other) return 0;
+    if (l->skip) return smoe_dataset_leave_out(l->set, member->problem, err);
+    if (err) *err = *member->problem;
+    return smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out what cannot be used");
+}
+
 static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     listing *l = user;
     parts p = cut(member->name);
+    if (member->problem) return list_problem(l, member, &p, err);
+    if (member->loop)
+        return smoe_dataset_remark_on(l->set, err,
+                                      "%s/%s leads to a folder above it, and is not followed",
+                                      member->path, member->name);
     if (p.split == SPLITS) return list_loose(l, member, &p, err);
     if (check_above(l, member, &p, err) || check_spelling(l, member, &p, err)) return -1;
     l->seen[p.split] = true;
@@ -169,7 +183,9 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
                                       !picture, err);
     }
     if (!picture)
-        return foreign(l, member, &p, "its name does not end in .jpg, .jpeg, .png or .webp", err);
+        return foreign(
+            l, member, &p,
+            "its name does not end as that of an image that is read (" SMOE_IMAGE_ENDINGS ")", err);
     if (p.depth < 2 && !l->folder->labels)
         return foreign(l, member, &p, "only images in SPLIT/CLASS/ are possible here", err);
     return list_image(l, member, &p, err);

@@ -67,6 +67,28 @@ static int check_class_name(const smoe_dataset *set, const char *name, smoe_err 
                      set->path, shown);
 }
 
+static int compare_texts(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+/* Images of a folder, and of folders in it, are different classes, which may not be meant. */
+static int remark_on_mixtures(smoe_dataset *set, smoe_err *err) {
+    int status = 0;
+    for (size_t k = 0; k < set->named && !status; k++) {
+        char *outer = strdup(set->class_name[k]), *slash = NULL;
+        if (!outer) return smoe_listing_no_memory(err);
+        while (!status && (slash = strrchr(outer, '/'))) {
+            *slash = '\0';
+            if (bsearch(&outer, set->class_name, set->named, sizeof outer, compare_texts))
+                status = smoe_dataset_remark_on(
+                    set, err, "images lie in %s/ and in %s/ too: these are two classes", outer,
+                    set->class_name[k]);
+        }
+        free(outer);
+    }
+    return status;
+}
+
 /* Sorted names of the classes that count, each once: those of the split in use, of train, and for
  * train those of the split that will be evaluated. */
 static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *err) {
@@ -85,6 +107,7 @@ static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *e
         status = check_class_name(l->set, c->name, err);
     }
     if (!status) status = smoe_dataset_name_classes(l->set, name, count, err);
+    if (!status) status = remark_on_mixtures(l->set, err);
     free(name);
     return status;
 }
@@ -175,18 +198,41 @@ static int check_rows(listing *l, const char **seen, smoe_err *err) {
     return 0;
 }
 
+/* No row fits any image: says for one of each why that may be. */
+static int nothing_fits(const listing *l, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    const image *first = NULL;
+    for (size_t k = 0; k < PLACES && !first; k++)
+        if (l->found[k].count) first = l->found[k].item;
+    if (!first) return 0;
+    const char *name = smoe_labels_name(t, 1);
+    bool absolute = *name == '/' || (*name && name[1] == ':');
+    bool deep = strchr(name, '/');
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s:%zu: no row is that of an image in %s: the first one is %.200s, an image %.200s; %s",
+        smoe_labels_path(t), smoe_labels_line(t, 1), l->set->path, name, first->name,
+        absolute ? "write paths from the folder of the data, not absolute ones"
+        : deep   ? "write paths from the folder of the data, with its folders or without any"
+                 : "the first column must be the name of the file");
+}
+
 /* Finds the row of every image, and puts the images of each split together. */
 static int apply_table(listing *l, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     images placed[PLACES] = {0};
     const char **seen = calloc(smoe_labels_rows(t) + 1, sizeof *seen);
     int status = seen ? 0 : smoe_listing_no_memory(err);
+    bool fits = false;
+    for (size_t k = 0; k < PLACES; k++)
+        for (size_t i = 0; i < l->found[k].count; i++)
+            fits |= (l->found[k].item[i].row = smoe_labels_find(t, l->found[k].item[i].name)) > 0;
+    if (!status && !fits) status = nothing_fits(l, err);
     for (size_t k = 0; k < PLACES; k++) {
         for (size_t i = 0; i < l->found[k].count; i++) {
             image *a = &l->found[k].item[i];
             size_t place = k;
             if (status) continue;
-            a->row = smoe_labels_find(t, a->name);
             if (a->row && seen[a->row])
                 status = smoe_fail(err, SMOE_DATA,
                                    "%s:%zu: %.200s is two images, %.200s and %.200s: write more of "
@@ -209,10 +255,6 @@ static int apply_table(listing *l, smoe_err *err) {
     }
     free(seen);
     return status;
-}
-
-static int compare_texts(const void *x, const void *y) {
-    return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
 static uint32_t class_number(const smoe_dataset *set, const char *name) {
@@ -304,12 +346,23 @@ static void cut_shared(images *list) {
     for (size_t i = 0; i < list->count; i++) smoe_listing_cut_class(&list->item[i], below);
 }
 
+/* Photographs in a format that is not read would otherwise be missed without a word. */
+static int remark_on_others(listing *l, smoe_err *err) {
+    char text[256];
+    l->set->others = l->passed;
+    if (!l->passed.files) return 0;
+    return smoe_dataset_remark_on(
+        l->set, err,
+        "%zu files are no images that are read (" SMOE_IMAGE_ENDINGS "), and are passed over: %s",
+        l->passed.files, smoe_dataset_others_text(&l->passed, text, sizeof text));
+}
+
 /* Images in no split's folder are those of train. */
 static int take_loose(listing *l, smoe_err *err) {
     images *loose = &l->found[LOOSE], *train = &l->found[TRAIN];
     if (l->seen[TRAIN] || !loose->count || train->count) return 0;
     if (!l->folder->labels) cut_shared(loose);
-    if (!l->folder->labels) l->set->others = l->passed;
+    if (!l->folder->labels && remark_on_others(l, err)) return -1;
     *train = *loose;
     *loose = (images){0};
     for (size_t i = 0; i < train->count; i++) {
@@ -372,6 +425,13 @@ static int no_layout(const listing *l, smoe_err *err) {
               "%s: no SPLIT/CLASS/ folders: expected train/CLASS/IMAGE and test/CLASS/IMAGE (or "
               "val, validation, valid), with one folder above at most; found %s",
               l->set->path, l->others[0] ? l->others : "nothing");
+    if (!l->loose && l->passed.files) {
+        char text[256];
+        return smoe_fail_more(err, SMOE_DATA,
+                              "no file there is an image that is read (" SMOE_IMAGE_ENDINGS
+                              "); there are %s",
+                              smoe_dataset_others_text(&l->passed, text, sizeof text));
+    }
     if (!l->loose) return -1;
     return smoe_fail_more(err, SMOE_DATA,
                           "if those folders are the classes, data.holdout=0.1 makes a tenth of "
@@ -400,7 +460,12 @@ static size_t settle_split(const listing *l, smoe_err *err) {
               smoe_listing_split[l->wanted], either ? " or " : "",
               either ? smoe_listing_split[l->instead] : "", either ? "/" : "",
               *there ? there : "no folders of splits");
-    if (l->wanted != TRAIN && (l->seen[TRAIN] || l->found[TRAIN].count))
+    if (l->folder->labels && l->found[LOOSE].count)
+        smoe_fail_more(err, SMOE_DATA,
+                       "a column split in %s says which are for training, or data.holdout=0.1 "
+                       "makes a tenth of the images the split test",
+                       smoe_labels_path(l->folder->labels));
+    else if (l->wanted != TRAIN && (l->seen[TRAIN] || l->found[TRAIN].count))
         smoe_fail_more(err, SMOE_DATA, "data.holdout=0.1 makes a tenth of train the split %s",
                        smoe_listing_split[l->wanted]);
     return SPLITS;

@@ -293,12 +293,18 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
 }
 
-/* Photographs in a format that is not read would otherwise be missed without a word. */
-static void say_others(const trainer *t) {
-    const smoe_others *others = smoe_dataset_others(t->train);
-    char text[256];
-    if (others->files && t->chief)
-        say((void *)t, smoe_dataset_others_text(t->train, text, sizeof text));
+static bool has_remark(const smoe_dataset *set, const char *text) {
+    size_t i = 0;
+    while (i < smoe_dataset_remarks(set) && strcmp(smoe_dataset_remark(set, i), text)) i++;
+    return i < smoe_dataset_remarks(set);
+}
+
+static void say_remarks(const trainer *t) {
+    for (size_t i = 0; i < smoe_dataset_remarks(t->train); i++)
+        say((void *)t, smoe_dataset_remark(t->train, i));
+    for (size_t i = 0; t->test && i < smoe_dataset_remarks(t->test); i++)
+        if (!has_remark(t->train, smoe_dataset_remark(t->test, i)))
+            say((void *)t, smoe_dataset_remark(t->test, i));
 }
 
 /* Photographs of telephones: most programs that show them turn them. */
@@ -336,7 +342,7 @@ static int start(trainer *t, smoe_err *err) {
     }
     if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
-    say_others(t);
+    say_remarks(t);
     say_turned(t);
     say_left_out(t, t->train, "train");
     if (t->test) say_left_out(t, t->test, t->spec->eval.split);

@@ -13,9 +13,9 @@ status 3 smoe train tiny.yaml -q $own -o none 2>err
 grep -q 'found ape/, bee/' err || grep -q 'found bee/, ape/' err || fail "what was found: $(cat err)"
 grep -q 'expected train/CLASS/IMAGE' err && grep -q 'data.holdout=0.1' err || fail "what is accepted: $(cat err)"
 status 0 smoe data photos data.holdout=0.25 >out
-grep -q '^others  3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +15 +5$' out || fail "of other files: $(cat out)"
+grep -q '^remark  train: 3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +15 +5$' out || fail "of other files: $(cat out)"
 status 0 smoe train tiny.yaml $own data.holdout=0.25 -o held >/dev/null 2>err
-grep -q '^3 files are no .jpg' err || fail "and of a run: $(cat err)"
+grep -q '^3 files are no images that are read' err || fail "and of a run: $(cat err)"
 status 0 smoe eval held >out
 grep -q '^images  *10$' out || fail "a quarter of 2 times 20 images is 10: $(cat out)"
 status 0 smoe eval held eval.split=train >out
@@ -38,6 +38,27 @@ sed -i 's/^bee.3.png.*/bee\/3.png,/' labels.csv
 line=$(grep -n '^bee.3.png' labels.csv | cut -d: -f1)
 status 3 smoe train tiny.yaml -q $own data.holdout=0.25 data.labels=labels.csv -o none 2>err
 grep -q "labels.csv:$line: bee/3.png has no class" err || fail "of an image without a class: $(cat err)"
+
+# splits that do not agree, links to nothing, a folder within itself, and files whose names look like keys
+mkdir -p brought/train brought/test && cp -r photos/ape photos/bee brought/train && cp -r photos/ape brought/test && rm -f brought/*/*/live.* brought/*/*/notes
+brought='data.source=image-folder data.path=brought data.limit=0 train.steps=4 data.on_error=skip'
+status 3 smoe data brought >out 2>err
+grep -q 'the class bee is in train/, but not in test/' err || fail "of a class that test lacks: $(cat err)"
+cp -r photos/bee brought/test && rm brought/test/bee/live.* brought/test/bee/notes && ln -s .. brought/train/ape/up
+ln -s nowhere brought/train/ape/40.png && ln -s nowhere brought/test/bee/41.png
+status 3 smoe data brought >out 2>err
+[ "$(grep -c '^left out: .*a link to a file that is not there' out)" -eq 2 ] && grep -qE '^ape +20 +20$' out || fail "links: $(cat out)"
+grep -q '^remark  train: .*train/ape/up leads to a folder above it, and is not followed' out || fail "a loop: $(cat out)"
+grep -q 'data.on_error=skip trains without them' err || fail "the remedy: $(cat err)"
+rm brought/test/bee/41.png
+for i in $(seq 100); do cp photos/ape/1.png brought/train/ape/x$i.png; done
+status 0 smoe train tiny.yaml $brought -o brought-run >/dev/null 2>err
+grep -q '1 images of train are left out' err && grep -q 'up leads to a folder above it' err || fail "of a run: $(cat err)"
+cp photos/ape/1.png w=200.png && cp photos/ape/1.png 'seed=3'
+status 0 smoe predict brought-run *=*.png seed=3 >out && status 0 smoe predict brought-run -- w=200.png >out
+cp tiny.yaml lr=1e-3.yaml && cp tiny.yaml seed=5 && status 0 smoe cost lr=1e-3.yaml >out && status 0 smoe cost -- seed=5 >out
+status 2 smoe cost seed=5 2>err
+grep -q 'write ./seed=5 for the file' err || fail "what to write: $(cat err)"
 
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done

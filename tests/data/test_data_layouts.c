@@ -1,6 +1,7 @@
 /* image-folder in common layouts: nested classes, one folder without splits, tars in tars,
  * tables of labels, WebP, files that are left out. */
 #include "folders.h"
+#include "data/survey.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 enum { SIDE = FOLDERS_SIDE, PIXELS = 3 * SIDE * SIDE };
@@ -390,12 +392,94 @@ static void left_out(void **state) {
     free((void *)good.bytes);
 }
 
+/* What folders of others have besides images: a link to nothing is left out, a link to a folder
+ * above is not followed, and folders of network storage are not looked into; images in a class and
+ * in a folder of it are two classes, which is remarked. */
+static void links_and_litter(void **state) {
+    static const char *const name[] = {"train/cat/1.png", "train/cat/2.png", "train/cat/more/3.png",
+                                       "train/cat/@eaDir/4.png", "train/#recycle/5.png"};
+    static const char *const expected[] = {"cat", "cat/more"};
+    char path[SCRATCH_PATH], link[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "brought", name, 5);
+    assert_int_equal(symlink("..", scratch_path(*state, link, "brought/train/cat/up")), 0);
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 3);
+    assert_classes(set, 2, expected);
+    assert_int_equal(smoe_dataset_remarks(set), 2);
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "train/cat/up leads to a folder above it"));
+    assert_non_null(strstr(smoe_dataset_remark(set, 1), "cat/ and in cat/more/ too"));
+    smoe_dataset_free(set);
+    assert_int_equal(symlink("nowhere", scratch_path(*state, link, "brought/train/cat/9.png")), 0);
+    datafiles_refused(&spec, "train", SMOE_DATA, "cat/9.png: a link to a file that is not there",
+                      "data.on_error=skip", NULL);
+    spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    assert_int_equal(smoe_survey_open(&set, &spec, "train", NULL), 0);
+    assert_int_equal(smoe_dataset_images(set), 3);
+    assert_int_equal(smoe_dataset_left_out(set), 1);
+    smoe_dataset_free(set);
+}
+
+/* Tables as other programs write them: without the endings of files, with numbers of rows before
+ * the columns, with the slashes of another system; and what is said where no row fits. */
+static void foreign_tables(void **state) {
+    static const char *const name[] = {"in/1.png", "in/2.jpeg", "in/3.jfif", "in/4.png"};
+    static const struct {
+        const char *text, *refused;
+    } table[] = {{"id,label\n1,a\n2,b\n3,b\n4,a\n", NULL},
+                 {",path,label\n0,1.png,a\n1,2.jpeg,b\n2,3,b\n3,in/4.png,a\n", NULL},
+                 {"path,label\nin\\1.png,a\nin\\2,b\n.\\in\\3,b\n4,a\n", NULL},
+                 {"path,label\n/home/in/1.png,a\n", "not absolute ones"},
+                 {"path,label\nother/1.png,a\n", "with its folders or without any"},
+                 {"x,label\nfirst,a\n", "the first column must be the name of the file"}};
+    char path[SCRATCH_PATH], labels[SCRATCH_PATH];
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        smoe_spec spec = lay_out(*state, path, "in", name, 4);
+        write_text(*state, labels, "labels.csv", table[k].text);
+        spec.data.labels = labels;
+        datafiles_refused(&spec, "train", SMOE_DATA,
+                          table[k].refused ? table[k].refused : "a column split in", NULL);
+        spec.data.holdout = 0.5;
+        if (table[k].refused) continue;
+        size_t b = 0;
+        for (int s = 0; s < 2; s++) {
+            smoe_dataset *set = folders_open(&spec, s ? "test" : "train");
+            assert_int_equal(smoe_dataset_images(set), 2);
+            for (size_t i = 0; i < 2; i++) b += smoe_dataset_label(set, i);
+            smoe_dataset_free(set);
+        }
+        assert_int_equal(b, 2);
+    }
+}
+
+/* Folders of images in formats that are not read, files that are only pointers, and one class. */
+static void what_is_said(void **state) {
+    static const char *const name[] = {"a/1.tif", "a/2.tif", "b/1.bmp"};
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+    char path[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "formats", name, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, "no file there is an image that is read", ".jfif",
+                      "1 .bmp, 2 .tif", NULL);
+    const datafile lfs = {"train/a/1.png", pointer, sizeof pointer - 1};
+    mkdir(scratch_path(*state, path, "pointers"), 0777);
+    datafiles_tree(path, &lfs, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, "a/1.png: a Git LFS pointer, not the file", NULL);
+    write_text(*state, path, "pointer.tar", pointer);
+    datafiles_refused(&spec, "train", SMOE_DATA, "pointer.tar: a Git LFS pointer", NULL);
+    static const char *const one[] = {"train/a/1.png", "train/a/2.png"};
+    spec = lay_out(*state, path, "alone", one, 2);
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_remarks(set), 1);
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "has one class only"));
+    smoe_dataset_free(set);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(nested_classes),       CASE(held_out),   CASE(held_out_of_train),
-        CASE(tar_of_tars),          CASE(webp),       CASE(table_of_labels),
-        CASE(table_beside_folders), CASE(bad_tables), CASE(left_out),
+        CASE(nested_classes),       CASE(held_out),       CASE(held_out_of_train),
+        CASE(tar_of_tars),          CASE(webp),           CASE(table_of_labels),
+        CASE(table_beside_folders), CASE(bad_tables),     CASE(left_out),
+        CASE(links_and_litter),     CASE(foreign_tables), CASE(what_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
