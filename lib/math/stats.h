@@ -38,14 +38,18 @@ smoe_paired smoe_stats_paired(const double *value, size_t n);
  * and e; b adds (MS_images - MS_rest) / (S I), at least 0, from the mean squares
  *   MS_images = S sum_i (d[.][i] - d[.][.])^2 / (I - 1)
  *   MS_rest   = sum_si (d[s][i] - d[s][.] - d[.][i] + d[.][.])^2 / ((S - 1) (I - 1))
- * Needs two seeds and two images; with fewer, nothing is changed.
+ * The variance over seeds becomes at least MS_rest / (S I), that of e alone: it is part of its
+ * expectation, and known from (S - 1) (I - 1) values, where the seeds have only S - 1. Without this
+ * bound, two or three seeds that agree by chance have an interval narrower than the noise of their
+ * test images. Needs two seeds and two images; with fewer, nothing is changed.
  */
 void smoe_stats_add_images(smoe_paired *paired, const double *d, size_t S, size_t I);
 
 /* Half of the interval of a level (0.95 ...): the two parts, each with the quantile of its own
  * degrees of freedom, n - 1 and images - 1, added in squares. With two seeds, Satterthwaite's
- * single number of degrees of freedom gives a coverage of 87% instead of 95; this gives 95 to 99%
- * (tests/math/test_stats.c); it is never narrower than the interval over seeds alone. */
+ * single number of degrees of freedom gives a coverage of 87% instead of 95; this gives at least
+ * 95%, and more where the bound of smoe_stats_add_images acts (tests/math/test_stats.c). It is
+ * never narrower than the interval over seeds alone. */
 double smoe_stats_half(const smoe_paired *paired, double level);
 
 /* The two-sided p-value: 1 - p is the level of the interval whose half is
