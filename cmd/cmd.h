@@ -89,4 +89,7 @@ void smoe_cmd_put_quoted(FILE *out, const char *text);
  * years". Returns buf. */
 const char *smoe_cmd_time(char *buf, size_t size, double seconds);
 
+/* What of the two papers is here, on standard output. */
+void smoe_papers_help(void);
+
 #endif

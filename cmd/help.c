@@ -162,12 +162,18 @@ static bool help_key(const char *word) {
     return query.found;
 }
 
+static bool help_papers(const char *name) {
+    if (strcmp(name, "papers")) return false;
+    smoe_papers_help();
+    return true;
+}
+
 int cmd_help(const smoe_options *options, smoe_err *err) {
     const char *word = options->args ? options->arg[0] : NULL, *here;
     const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
     if (!word || command)
         smoe_options_help(command, stdout);
-    else if (help_profiles(word) || help_router(word) || help_key(word))
+    else if (help_profiles(word) || help_papers(word) || help_router(word) || help_key(word))
         return 0;
     else if ((here = smoe_spec_elsewhere(word)))
         printf("%s\n  %s\n", word, here);
@@ -221,7 +227,7 @@ static void command_words(FILE *out) {
 static void help_words(FILE *out) {
     command_words(out);
     for (size_t i = 0; i < SMOE_ROUTERS; i++) fprintf(out, " %s", smoe_routers[i].name);
-    fputs(" router profiles ", out);
+    fputs(" router profiles papers ", out);
     smoe_spec_each_key(bare_key_word, out);
 }
 
