@@ -98,6 +98,14 @@ void smoe_texts_free(char **text, size_t count);
  * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
 
+/* One character of a text that goes on, its bytes being the result: *point is its code, -1 for a byte
+ * that is not UTF-8. In texts for readers U+FFFD stands for such a byte. */
+size_t smoe_text_character(const char *text, long *point);
+#define SMOE_TEXT_REPLACEMENT "\xef\xbf\xbd"
+
+/* Bytes as UTF-8, the same where they are valid. Fresh. */
+char *smoe_text_utf8(const char *bytes);
+
 /* Whether every character of the text is printable UTF-8, and so can be stored in YAML and JSON. */
 bool smoe_text_printable(const char *text);
 size_t smoe_text_letters(const char *text); /* characters, not bytes */

@@ -85,6 +85,27 @@ static long decode(const unsigned char *text, size_t *length) {
     return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? -1 : point;
 }
 
+size_t smoe_text_character(const char *text, long *point) {
+    size_t length = 1;
+    *point = decode((const unsigned char *)text, &length);
+    return *point < 0 ? 1 : length;
+}
+
+char *smoe_text_utf8(const char *bytes) {
+    static const char replacement[] = SMOE_TEXT_REPLACEMENT;
+    const size_t wide = sizeof replacement - 1;
+    char *text = malloc(wide * strlen(bytes) + 1);
+    size_t used = 0;
+    long point;
+    for (size_t length; text && *bytes; bytes += length) {
+        length = smoe_text_character(bytes, &point);
+        memcpy(text + used, point < 0 ? replacement : bytes, point < 0 ? wide : length);
+        used += point < 0 ? wide : length;
+    }
+    if (text) text[used] = '\0';
+    return text;
+}
+
 static bool printable(long point) {
     bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
     bool breaks = point == 0x2028 || point == 0x2029;

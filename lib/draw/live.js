@@ -7,7 +7,9 @@ let runs = [];
 function make(name, attributes, ...children) {
     const svg = ['svg', 'path', 'text', 'rect', 'line'].includes(name);
     const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name);
-    for (const key in attributes) node.setAttribute(key, attributes[key]);
+    for (const key in attributes)
+        if (key === 'style') node.style.cssText = attributes.style;
+        else node.setAttribute(key, attributes[key]);
     node.append(...children);
     return node;
 }

@@ -9,6 +9,7 @@
 #define SMOE_PLOT_H
 
 #include "base/frame.h"
+#include "draw/page.h"
 #include "draw/palette.h"
 
 #include <stdio.h>
@@ -143,6 +144,6 @@ int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_si
  *   axis  {label, low, high, step, log, ticks: [[value, text], ...]}
  *   mark  {kind, name, colour: [day, night], dash, rows: [first, last], same: [column, ...],
  *          x, y: [column, ...], z, error, each} */
-void smoe_plot_page(const smoe_plot *plot, FILE *out);
+void smoe_plot_page(const smoe_plot *plot, smoe_page *page);
 
 #endif

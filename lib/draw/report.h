@@ -7,9 +7,8 @@
 #define SMOE_REPORT_H
 
 #include "base/frame.h"
+#include "draw/page.h"
 #include "draw/sample.h"
-
-#include <stdio.h>
 
 /* Where the page comes from, or what was found: a line, or a text of many lines that is folded. */
 typedef struct smoe_report_fact {
@@ -34,7 +33,7 @@ typedef struct smoe_report {
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* For report.c: the JSON object that report.js reads. Fails only when out of memory. */
-int smoe_report_data(const smoe_report *report, FILE *out, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_report_data(const smoe_report *report, smoe_page *page, smoe_err *err) SMOE_MUST_CHECK;
 
 /* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL
  * for an unknown name. */

@@ -3,6 +3,7 @@
  * page, puts each plot into the section it belongs to, and starts the viewers. Drawing is in
  * report_figure.js, the viewer in report_viewer.js.
  */
+'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const slots = []; /* places of panels, drawn again when widths or colours change */
 

@@ -4,13 +4,20 @@
  * day and by night, the ends and ticks of axes, which rows and columns of which table. Tables come
  * from report.js.
  */
+'use strict';
 const SVG = 'http://www.w3.org/2000/svg';
 
-function svg(name, attributes, ...children) {
-    const node = document.createElementNS(SVG, name);
-    for (const key in attributes) node.setAttribute(key, attributes[key]);
+/* The policy of the page allows styles by CSSOM, and no style attributes. */
+function dress(node, attributes, children) {
+    for (const key in attributes)
+        if (key === 'style') node.style.cssText = attributes.style;
+        else node.setAttribute(key, attributes[key]);
     node.append(...children);
     return node;
+}
+
+function svg(name, attributes, ...children) {
+    return dress(document.createElementNS(SVG, name), attributes, children);
 }
 
 /* html('p.note', {id: 'x'}, 'text', node): text is never markup. */
@@ -18,9 +25,7 @@ function html(selector, attributes, ...children) {
     const [name, ...classes] = selector.split('.');
     const node = document.createElement(name);
     if (classes.length) node.className = classes.join(' ');
-    for (const key in attributes) node.setAttribute(key, attributes[key]);
-    node.append(...children);
-    return node;
+    return dress(node, attributes, children);
 }
 
 /* A number for a reader: at most `digits` significant ones, no exponent where it can be avoided. */

@@ -10,6 +10,7 @@
  *   give(t, u)      combine weight of unit u in token t
  *   lost(t)         choice: no expert processes token t
  */
+'use strict';
 function bytes(text) {
     const raw = atob(text), out = new Uint8Array(raw.length);
     for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);

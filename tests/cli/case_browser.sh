@@ -11,3 +11,33 @@ status 0 smoe inspect run "it's <b>&\"x\"" -q -o two >/dev/null
 timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" two/report.html || fail "the report of two runs"
 status 0 smoe compare run "it's <b>&\"x\"" -q -o apart >/dev/null
 timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" apart/compare.html || fail "the page of smoe compare"
+
+# Names that are markup and script: of runs, classes, labels, files and captions. None runs, and each is shown as it is.
+bad='<img src=x onerror=hostile()>'
+python3 - "$bad" <<'END' || fail "the images"
+import os, struct, sys, zlib
+def chunk(kind, data): return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+for split in 'train', 'test':
+    for k, name in enumerate(['class ' + sys.argv[1], '<script>hostile()<', '{{title}}']):
+        folder = os.path.join('images', split, name)
+        os.makedirs(folder)
+        for i in range(3):
+            rows = b''.join(b'\0' + bytes((k * 80 + i * 20 + x * y) % 256 for x in range(16)) for y in range(16))
+            with open(os.path.join(folder, f'" onload=hostile() {i} {sys.argv[1]}.png'), 'wb') as out:
+                out.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 16, 16, 8, 0, 0, 0, 0))
+                          + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+END
+hostile='data.source=image-folder data.path=images data.limit=0 train.steps=4 train.batch_size=8'
+for run in "$bad" "'\"><svg onload=hostile()>" "javascript:hostile()"; do
+    status 0 smoe train tiny.yaml -q $hostile "name=$bad" -o "$run" >/dev/null
+done
+status 0 smoe inspect "$bad" "'\"><svg onload=hostile()>" -q -o report >/dev/null
+timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" report/report.html || fail "the report of names that are markup"
+status 0 smoe compare "$bad" "'\"><svg onload=hostile()>" "javascript:hostile()" -q -o three >/dev/null
+timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" three/compare.html || fail "the comparison of names that are markup"
+for page in report/report.html three/compare.html; do
+    grep -q '&lt;img src=x onerror=hostile()&gt;' $page || fail "$page: the name is not shown"
+    for part in '<img src=x' '<svg onload' '</script><script>hostile'; do
+        ! grep -qF "$part" $page || fail "$page: $part"
+    done
+done

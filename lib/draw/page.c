@@ -1,0 +1,226 @@
+/* Writing a page of HTML; see page.h. */
+#include "draw/page.h"
+#include "base/file.h"
+#include "draw/report.h"
+
+#include <assert.h>
+#include <math.h>
+#include <sha256.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct smoe_page {
+    FILE *out, *held; /* of the file; of the text that is held, or NULL */
+    char *text;
+    size_t size;
+    bool failed; /* there was not enough memory for it */
+};
+
+/* The values that a form takes, as each language writes them. */
+typedef struct language {
+    void (*text)(FILE *out, const char *text);
+    void (*number)(FILE *out, double v, int digits);
+} language;
+
+static FILE *page_out(const smoe_page *page) {
+    return page->held ? page->held : page->out;
+}
+
+static void put_form(FILE *out, const language *as, const char *form, va_list values) {
+    for (size_t plain; *form; form++) {
+        plain = strcspn(form, "%");
+        fwrite(form, 1, plain, out);
+        form += plain;
+        if (!*form) return;
+        int digits = 6;
+        form++;
+        if (*form == '.') digits = (int)strtol(form + 1, (char **)&form, 10);
+        switch (*form) {
+        case 's': as->text(out, va_arg(values, const char *)); break;
+        case 'd': fprintf(out, "%d", va_arg(values, int)); break;
+        case 'z':
+            fprintf(out, "%zu", va_arg(values, size_t));
+            form++;
+            break;
+        case 'g': as->number(out, va_arg(values, double), digits); break;
+        default: assert(!"a conversion that forms of pages do not have");
+        }
+    }
+}
+
+/* ---- HTML ------------------------------------------------------------------------------------ */
+
+static void put_html_text(FILE *out, const char *text) {
+    long point;
+    for (size_t length; *text; text += length) {
+        length = smoe_text_character(text, &point);
+        switch (point) {
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '&': fputs("&amp;", out); break;
+        case '"': fputs("&quot;", out); break;
+        case '\'': fputs("&#39;", out); break;
+        case -1: fputs(SMOE_TEXT_REPLACEMENT, out); break;
+        default:
+            if (point < ' ' && point != '\n')
+                fputc(' ', out);
+            else
+                fwrite(text, 1, length, out);
+        }
+    }
+}
+
+/* Whole numbers in groups of three digits. */
+static void put_html_number(FILE *out, double v, int digits) {
+    char text[32];
+    if (!isfinite(v)) {
+        fputs("\xe2\x80\x93", out);
+    } else if (v != floor(v) || fabs(v) >= 1e15) {
+        fprintf(out, "%.*g", digits, v);
+    } else {
+        int length = snprintf(text, sizeof text, "%.0f", v);
+        for (int i = 0; i < length; i++) {
+            if (i && text[i - 1] != '-' && (length - i) % 3 == 0)
+                fputs("\xe2\x80\xaf", out); /* a narrow space */
+            fputc(text[i], out);
+        }
+    }
+}
+
+void smoe_page_put_html(smoe_page *page, const char *form, ...) {
+    static const language html = {put_html_text, put_html_number};
+    va_list values;
+    va_start(values, form);
+    put_form(page_out(page), &html, form, values);
+    va_end(values);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_json_text(FILE *out, const char *text) {
+    long point;
+    if (!text) {
+        fputs("null", out);
+        return;
+    }
+    fputc('"', out);
+    for (size_t length; *text; text += length) {
+        length = smoe_text_character(text, &point);
+        if (point < 0)
+            fputs(SMOE_TEXT_REPLACEMENT, out);
+        else if (point < ' ' || (point < 0x80 && strchr("<>&\"\\", (int)point)))
+            fprintf(out, "\\u%04lx", (unsigned long)point);
+        else
+            fwrite(text, 1, length, out);
+    }
+    fputc('"', out);
+}
+
+static void put_json_number(FILE *out, double v, int digits) {
+    if (!isfinite(v))
+        fputs("null", out);
+    else if (v == floor(v) && fabs(v) < 1e15)
+        fprintf(out, "%.0f", v);
+    else
+        fprintf(out, "%.*g", digits, v);
+}
+
+void smoe_page_put_json(smoe_page *page, const char *form, ...) {
+    static const language json = {put_json_text, put_json_number};
+    va_list values;
+    va_start(values, form);
+    put_form(page_out(page), &json, form, values);
+    va_end(values);
+}
+
+static void put_base64(FILE *out, const uint8_t *bytes, size_t size) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t n = size - i < 3 ? size - i : 3;
+        uint32_t three = (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                         (n > 2 ? bytes[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++)
+            fputc(k <= n ? letters[three >> (18 - 6 * k) & 63] : '=', out);
+    }
+}
+
+void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size) {
+    FILE *out = page_out(page);
+    fputc('"', out);
+    put_base64(out, bytes, size);
+    fputc('"', out);
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+void smoe_page_hold(smoe_page *page) {
+    page->held = open_memstream(&page->text, &page->size);
+    page->failed |= !page->held;
+}
+
+size_t smoe_page_release(smoe_page *page, size_t most) {
+    FILE *held = page->held;
+    page->held = NULL;
+    if (!held || !smoe_file_text(held, &page->text)) {
+        page->failed = true;
+        return 0;
+    }
+    size_t put = page->size <= most ? page->size : 0;
+    fwrite(page->text, 1, put, page->out);
+    free(page->text);
+    return put;
+}
+
+static void put_sha256(FILE *out, const char *bytes, size_t size) {
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    SHA2_CTX sum;
+    SHA256Init(&sum);
+    SHA256Update(&sum, (const uint8_t *)bytes, size);
+    SHA256Final(digest, &sum);
+    put_base64(out, digest, sizeof digest);
+}
+
+typedef struct job {
+    const char *name;
+    smoe_page_fill *fill;
+    const void *context;
+} job;
+
+static int put_named(smoe_page *page, const char *name, const job *j, smoe_err *err) {
+    static const char digest[] = "sha256 ";
+    bool sum = !strncmp(name, digest, sizeof digest - 1);
+    size_t size;
+    const char *part = smoe_report_part(sum ? name + sizeof digest - 1 : name, &size);
+    if (!part) return j->fill(page, name, j->context, err);
+    if (sum)
+        put_sha256(page->out, part, size);
+    else
+        fwrite(part, 1, size, page->out);
+    return 0;
+}
+
+static int put_page(FILE *out, const void *context, smoe_err *err) {
+    const job *j = context;
+    smoe_page page = {.out = out};
+    size_t size;
+    const char *at = smoe_report_part(j->name, &size), *end = at + size;
+    while (at < end) {
+        const char *open = memmem(at, (size_t)(end - at), "{{", 2);
+        const char *close = open ? memmem(open, (size_t)(end - open), "}}", 2) : NULL;
+        char name[48];
+        fwrite(at, 1, (size_t)((close ? open : end) - at), out);
+        if (!close) break;
+        snprintf(name, sizeof name, "%.*s", (int)(close - open - 2), open + 2);
+        if (put_named(&page, name, j, err)) return -1;
+        at = close + 2;
+    }
+    return page.failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the page") : 0;
+}
+
+int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, const void *context,
+                    smoe_err *err) {
+    return smoe_file_print(path, put_page, &(job){name, fill, context}, err);
+}

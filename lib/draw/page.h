@@ -1,0 +1,43 @@
+/*
+ * Writing a page of HTML. A page is opaque, so that nothing is printed into it but by these
+ * functions: a form is a constant of the program, and what is put into it is escaped.
+ *
+ * Conversions of forms: %s a text, %d, %zu, and %g a number of any precision. Bytes of a text that
+ * are not UTF-8 become U+FFFD.
+ */
+#ifndef SMOE_DRAW_PAGE_H
+#define SMOE_DRAW_PAGE_H
+
+#include "base/base.h"
+
+#include <stdint.h>
+
+typedef struct smoe_page smoe_page;
+
+/* Markup. %s may stand between tags and in quoted attributes; %g is a number for a reader: digits
+ * in groups of three, a dash for none. */
+#define smoe_page_html(page, ...) smoe_page_put_html(page, "" __VA_ARGS__)
+
+/* JSON within a <script> element. %s is a string in its quotes, null for NULL; %g a number, null
+ * for NAN and infinities. */
+#define smoe_page_json(page, ...) smoe_page_put_json(page, "" __VA_ARGS__)
+
+void smoe_page_put_html(smoe_page *page, const char *form, ...) SMOE_PRINTF(2, 3);
+void smoe_page_put_json(smoe_page *page, const char *form, ...) SMOE_PRINTF(2, 3);
+
+/* Bytes as a JSON string in base64. */
+void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size);
+
+/* What is written between hold and release is only put into the page if it has at most `most`
+ * bytes. Returns how many were put. */
+void smoe_page_hold(smoe_page *page);
+size_t smoe_page_release(smoe_page *page, size_t most);
+
+/* Writes the file at path: the part `name` of the library (report.h), with {{PART}} replaced by
+ * that part, {{sha256 PART}} by its digest in base64, as a content security policy names it, and
+ * any other {{NAME}} by what `fill` writes. */
+typedef int smoe_page_fill(smoe_page *page, const char *name, const void *context, smoe_err *err);
+int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, const void *context,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
