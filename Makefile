@@ -20,7 +20,7 @@ PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_KIND   = $(if $(filter tsan,$(FLAVOUR)),serial,openmp)
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-$(BLIS_KIND)/blis.h))))
 
-WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+WARNINGS   := -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # Position-independent code: programs at random addresses, and one set of objects for the static and the shared library.
 PIC        := -fPIC -fno-semantic-interposition
 # What distributions expect of a program that reads files of strangers; tests/hardened.sh looks for it. The sanitizers do more.

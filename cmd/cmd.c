@@ -2,6 +2,7 @@
 #include "cmd.h"
 #include "data/dataset.h"
 #include "draw/gnuplot.h"
+#include "spec/metrics.h"
 #include "spec/sources.h"
 #include "store/run.h"
 #include "base/file.h"
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +39,24 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
     free(shown);
     if (length >= 0) free(text);
+}
+
+smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out) {
+    struct winsize size;
+    int fd = fileno(out);
+    bool terminal = fd >= 0 && isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size);
+    return (smoe_paper){terminal ? size.ws_col : 0, smoe_cmd_color(options, out)};
+}
+
+int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) {
+    const smoe_paper paper = smoe_cmd_paper(options, stdout);
+    int status = smoe_result_check(result, err);
+    if (!status && options->json)
+        status = smoe_cmd_json(smoe_result_json(result), err);
+    else if (!status)
+        smoe_result_print(result, stdout, &paper);
+    smoe_result_free(result);
+    return status;
 }
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
@@ -174,11 +194,25 @@ int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
 }
 
-json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
-    return json_pack("{s:o, s:o, s:o, s:o}", "weights", smoe_json_of_number(cost->bytes.weights),
-                     "gradients", smoe_json_of_number(cost->bytes.gradients), "optimizer",
-                     smoe_json_of_number(cost->bytes.optimizer), "activations",
-                     smoe_json_of_number(cost->bytes.activations));
+void smoe_cmd_cost(smoe_result *result, const smoe_cost *c) {
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_PARAMS), c->params);
+    smoe_fact_number(result, "params_active", c->params_active);
+    smoe_fact_number(result, "params_expert", c->params_expert);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop);
+    smoe_fact_number(result, "bytes:weights", c->bytes.weights);
+    smoe_fact_number(result, "bytes:gradients", c->bytes.gradients);
+    smoe_fact_number(result, "bytes:optimizer", c->bytes.optimizer);
+    smoe_fact_number(result, "bytes:activations", c->bytes.activations);
+}
+
+void smoe_cmd_parameters(smoe_result *result, const smoe_cost *c) {
+    char a[32], b[32], d[32];
+    smoe_result_line(result, "parameters", "%s, of which %s in experts; %s active per token",
+                     smoe_text_si(a, sizeof a, c->params, ""),
+                     smoe_text_si(b, sizeof b, c->params_expert, ""),
+                     smoe_text_si(d, sizeof d, c->params_active, ""));
 }
 
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *e) {

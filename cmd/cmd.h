@@ -3,6 +3,7 @@
 #define SMOE_CMD_H
 
 #include "opt.h"
+#include "base/result.h"
 #include "spec/spec.h"
 #include "bench/estimate.h"
 #include "tensors/safetensors.h"
@@ -23,6 +24,12 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 /* printf for what holds names of files and texts of others: control characters but the newline are
  * replaced, so that none reaches a terminal. */
 void smoe_cmd_print(FILE *out, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
+/* How wide `out` is, and whether headings are bold on it. */
+smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out);
+
+/* Prints the result on stdout, as text or with --json as JSON, and frees it. */
+int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
  * fails. */
@@ -66,8 +73,9 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
  * file. */
 int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The bytes of a run by kind. */
-json_t *smoe_cmd_bytes_json(const smoe_cost *cost);
+/* The facts of a cost; and the parameters as a line. */
+void smoe_cmd_cost(smoe_result *result, const smoe_cost *cost);
+void smoe_cmd_parameters(smoe_result *result, const smoe_cost *cost);
 
 /* The time of an estimate: "12:34", "about 3.2 years", "does not fit". Returns buf. */
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *estimate);

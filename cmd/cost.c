@@ -1,44 +1,12 @@
 /* smoe cost: the cost of a spec, layer by layer, before anything is built; bench/cost.h describes
  * what is counted. */
 #include "cmd.h"
-#include "table.h"
 #include "bench/cost.h"
 #include "spec/metrics.h"
-#include "base/json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static json_t *layers_json(const smoe_cost *cost) {
-    json_t *layers = json_array();
-    for (size_t i = 0; i < cost->layers; i++) {
-        const smoe_cost_layer *l = &cost->layer[i];
-        json_array_append_new(layers, json_pack("{s:s, s:s, s:o, s:f, s:f}", "name", l->name,
-                                                "kind", smoe_part_kind(l->part), "params",
-                                                smoe_json_of_number(l->params), "flops_infer",
-                                                l->flops_infer, "flops_train", l->flops_train));
-    }
-    return layers;
-}
-
-static json_t *cost_json(const smoe_cost *c) {
-    return json_pack("{s:o, s:f, s:o, s:f, s:f, s:f, s:o, s:o}", "params",
-                     smoe_json_of_number(c->params), "params_active", c->params_active,
-                     "params_expert", smoe_json_of_number(c->params_expert),
-                     smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image,
-                     smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image,
-                     smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop, "bytes",
-                     smoe_cmd_bytes_json(c), "layers", layers_json(c));
-}
-
-static void add_si(smoe_table *table, double n, const char *unit) {
-    char buf[32];
-    if (n > 0)
-        smoe_table_add(table, "%s", smoe_text_si(buf, sizeof buf, n, unit));
-    else
-        smoe_table_add(table, "-");
-}
 
 /* "blocks.3.mlp": the number of the block, and where the rest begins; SIZE_MAX for other layers. */
 static size_t block_of(const smoe_cost_layer *l, const char **rest) {
@@ -73,53 +41,57 @@ static bool equal_blocks(const smoe_cost *c, size_t i, size_t k, size_t n) {
     return true;
 }
 
-/* A row per layer; consecutive blocks of equal cost are combined: "blocks.0-5.attn". */
-static int print_layers(const smoe_cost *c, bool bold, smoe_err *err) {
-    smoe_table table = {.columns = 4};
-    smoe_table_add(&table, "layer");
-    smoe_table_add(&table, "parameters");
-    smoe_table_add(&table, "inference");
-    smoe_table_add(&table, "training");
+/* A row per layer; of consecutive blocks of equal cost the first is printed for all of them:
+ * "blocks.0-5.attn". */
+static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) {
+    smoe_frame *frame = smoe_result_table(result, "layers", NULL);
     for (size_t i = 0, n, blocks; i < c->layers; i += blocks * n) {
         const char *rest;
         size_t block = block_of(&c->layer[i], &rest);
         n = block == SIZE_MAX ? 1 : layers_of(c, i);
         for (blocks = 1; equal_blocks(c, i, i + blocks * n, n);) blocks++;
-        for (size_t l = i; l < i + n; l++) {
-            (void)block_of(&c->layer[l], &rest);
-            if (blocks > 1)
-                smoe_table_add(&table, "blocks.%zu-%zu%s  (each)", block, block + blocks - 1, rest);
+        for (size_t k = i; k < i + blocks * n; k++) {
+            const smoe_cost_layer *l = &c->layer[k];
+            char each[96];
+            (void)block_of(l, &rest);
+            snprintf(each, sizeof each, "blocks.%zu-%zu%s  (each)", block, block + blocks - 1,
+                     rest);
+            if (where & SMOE_IN_PRINT)
+                smoe_cell_text(frame, NULL, blocks > 1 ? each : l->name, .heading = "layer");
+            smoe_cell_text(frame, "name", l->name, .where = SMOE_IN_JSON);
+            smoe_cell_text(frame, "kind", smoe_part_kind(l->part), .where = SMOE_IN_JSON);
+            smoe_cell_number(frame, "params", l->params, .heading = "parameters", .format = "",
+                             .where = where);
+            smoe_cell_number(frame, "flops_infer", l->flops_infer, .heading = "inference",
+                             .format = "FLOP", .where = where);
+            smoe_cell_number(frame, "flops_train", l->flops_train, .heading = "training",
+                             .format = "FLOP", .where = where);
+            if (k < i + n)
+                smoe_frame_end(frame);
             else
-                smoe_table_add(&table, "%s", c->layer[l].name);
-            add_si(&table, c->layer[l].params, "");
-            add_si(&table, c->layer[l].flops_infer, "FLOP");
-            add_si(&table, c->layer[l].flops_train, "FLOP");
+                smoe_frame_end_hidden(frame);
         }
     }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
 }
 
-static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
+static void add_totals(smoe_result *result, const smoe_cost *c, const smoe_spec *spec) {
     char a[32], b[32], d[32], e[32], f[32];
-    printf("\nparameters  %s, of which %s in experts; %s active per token\n",
-           smoe_text_si(a, sizeof a, c->params, ""),
-           smoe_text_si(b, sizeof b, c->params_expert, ""),
-           smoe_text_si(d, sizeof d, c->params_active, ""));
-    printf("per image   %s inference, %s training (with element-wise work; the rows count only "
-           "products)\n",
-           smoe_text_si(a, sizeof a, c->flops_infer_per_image, "FLOP"),
-           smoe_text_si(b, sizeof b, c->flops_train_per_image, "FLOP"));
-    printf("the run     %s: %zu steps of %zu images\n",
-           smoe_text_si(a, sizeof a, 1e18 * c->train_exaflop, "FLOP"), spec->train.steps,
-           spec->train.batch_size);
-    printf("memory      %s weights + %s gradients + %s optimizer + %s activations = %s\n",
-           smoe_text_si(a, sizeof a, c->bytes.weights, "B"),
-           smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
-           smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
-           smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-           smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
+    smoe_cmd_parameters(result, c);
+    smoe_result_line(result, "per image",
+                     "%s inference, %s training (with element-wise work; the rows count only "
+                     "products)",
+                     smoe_text_si(a, sizeof a, c->flops_infer_per_image, "FLOP"),
+                     smoe_text_si(b, sizeof b, c->flops_train_per_image, "FLOP"));
+    smoe_result_line(result, "the run", "%s: %zu steps of %zu images",
+                     smoe_text_si(a, sizeof a, 1e18 * c->train_exaflop, "FLOP"), spec->train.steps,
+                     spec->train.batch_size);
+    smoe_result_line(result, "memory",
+                     "%s weights + %s gradients + %s optimizer + %s activations = %s",
+                     smoe_text_si(a, sizeof a, c->bytes.weights, "B"),
+                     smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
+                     smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
+                     smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
+                     smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
 }
 
 /* ---- several processes ----------------------------------------------------------------------- */
@@ -173,58 +145,48 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
     return 0;
 }
 
-static json_t *sent_json(const smoe_sent *sent) {
-    return json_pack("{s:I, s:I}", "bytes", (json_int_t)sent->bytes, "messages",
-                     (json_int_t)sent->messages);
-}
-
-static json_t *shares_json(const shares *s) {
-    json_t *list = json_array();
+static void add_shares(smoe_result *result, const shares *s) {
+    static const struct {
+        const char *bytes, *messages, *heading;
+        int traffic;
+    } sent[] = {
+        {"sent_per_step:gradients:bytes", "sent_per_step:gradients:messages", "gradients sent",
+         SMOE_TRAFFIC_GRADIENTS},
+        {"sent_per_step:weights:bytes", "sent_per_step:weights:messages", "weights sent",
+         SMOE_TRAFFIC_WEIGHTS},
+        {"sent_per_step:slots:bytes", "sent_per_step:slots:messages", "slots sent",
+         SMOE_TRAFFIC_SLOTS},
+        {"sent_per_step:other:bytes", "sent_per_step:other:messages", "other sent",
+         SMOE_TRAFFIC_OTHER},
+    };
+    smoe_frame *frame = smoe_result_table(result, "processes", NULL);
+    frame->title = "per step and process";
     for (size_t i = 0; i < s->count; i++) {
         const smoe_cost_share *x = &s->share[i];
-        json_array_append_new(
-            list,
-            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f, s:f}",
-                      "processes", x->processes, "bytes", "weights",
-                      smoe_json_of_number(x->weights), "gradients",
-                      smoe_json_of_number(x->gradients), "optimizer",
-                      smoe_json_of_number(x->optimizer), "activations",
-                      smoe_json_of_number(x->activations), "sent_per_step", "gradients",
-                      sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
-                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
-                      sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
-                      sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds,
-                      "computing_s", x->computing, "overlap_s", s->overlap[i],
-                      smoe_metrics[SMOE_METRIC_STEP_S].column,
-                      x->computing + x->seconds - s->overlap[i]));
+        double messages = 0;
+        smoe_cell_number(frame, "processes", x->processes);
+        smoe_cell_number(frame, NULL, x->weights + x->gradients + x->optimizer + x->activations,
+                         .heading = "memory of each", .format = "B");
+        smoe_cell_number(frame, "bytes:weights", x->weights, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:gradients", x->gradients, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:optimizer", x->optimizer, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:activations", x->activations, .where = SMOE_IN_JSON);
+        for (size_t k = 0; k < sizeof sent / sizeof *sent; k++) {
+            const smoe_sent *one = &x->sent[sent[k].traffic];
+            messages += (double)one->messages;
+            smoe_cell_number(frame, sent[k].bytes, (double)one->bytes, .heading = sent[k].heading,
+                             .format = "B");
+            smoe_cell_number(frame, sent[k].messages, (double)one->messages, .where = SMOE_IN_JSON);
+        }
+        smoe_cell_number(frame, NULL, messages, .heading = "messages");
+        smoe_cell_number(frame, "computing_s", x->computing, .heading = "computing", .format = "s");
+        smoe_cell_number(frame, "communication_s", x->seconds, .heading = "communication",
+                         .format = "s");
+        smoe_cell_number(frame, "overlap_s", s->overlap[i], .heading = "overlap", .format = "s");
+        smoe_cell_number(frame, smoe_metric_name(SMOE_METRIC_STEP_S),
+                         x->computing + x->seconds - s->overlap[i], .where = SMOE_IN_JSON);
+        smoe_frame_end(frame);
     }
-    return list;
-}
-
-static int print_shares(const shares *s, bool bold, smoe_err *err) {
-    static const char *const head[] = {"processes",    "memory of each", "gradients sent",
-                                       "weights sent", "slots sent",     "messages",
-                                       "computing",    "communication",  "overlap"};
-    smoe_table table = {.columns = sizeof head / sizeof *head};
-    for (size_t i = 0; i < table.columns; i++) smoe_table_add(&table, "%s", head[i]);
-    for (size_t i = 0; i < s->count; i++) {
-        const smoe_cost_share *x = &s->share[i];
-        uint64_t messages = 0;
-        for (int k = 0; k < SMOE_TRAFFICS; k++) messages += x->sent[k].messages;
-        smoe_table_add(&table, "%d", x->processes);
-        add_si(&table, x->weights + x->gradients + x->optimizer + x->activations, "B");
-        add_si(&table, (double)x->sent[SMOE_TRAFFIC_GRADIENTS].bytes, "B");
-        add_si(&table, (double)x->sent[SMOE_TRAFFIC_WEIGHTS].bytes, "B");
-        add_si(&table, (double)x->sent[SMOE_TRAFFIC_SLOTS].bytes, "B");
-        smoe_table_add(&table, "%llu", (unsigned long long)messages);
-        add_si(&table, x->computing, "s");
-        add_si(&table, x->seconds, "s");
-        add_si(&table, s->overlap[i], "s");
-    }
-    printf("\nper step and process:\n");
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
 }
 
 static int cost_of(smoe_cost *cost, const smoe_spec *spec, smoe_err *err) {
@@ -236,39 +198,32 @@ static int cost_of(smoe_cost *cost, const smoe_spec *spec, smoe_err *err) {
 static int show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,
                 smoe_err *err) {
     shares processes;
-    bool bold = smoe_cmd_color(options, stdout);
+    smoe_result result = {0};
     if (fill_shares(&processes, cost, spec, options, err)) return -1;
-    if (options->json) {
-        json_t *value = cost_json(cost);
-        if (value && processes.count)
-            json_object_set_new(value, "processes", shares_json(&processes));
-        return smoe_cmd_json(value, err);
-    }
-    if (print_layers(cost, bold, err)) return -1;
-    print_totals(cost, spec);
-    return processes.count ? print_shares(&processes, bold, err) : 0;
+    smoe_cmd_cost(&result, cost);
+    add_layers(&result, cost, SMOE_IN_JSON | SMOE_IN_PRINT);
+    add_totals(&result, cost, spec);
+    add_shares(&result, &processes);
+    return smoe_cmd_emit(&result, options, err);
 }
 
-static void add_row(smoe_table *table, const char *file, const smoe_cost *c) {
-    smoe_table_add(table, "%s", file);
-    add_si(table, c->params, "");
-    add_si(table, c->params_expert, "");
-    add_si(table, c->params_active, "");
-    add_si(table, c->flops_infer_per_image, "FLOP");
-    add_si(table, c->flops_train_per_image, "FLOP");
-    add_si(table, 1e18 * c->train_exaflop, "FLOP");
-    add_si(table, smoe_cost_bytes(c), "B");
+static void add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
+    smoe_cell_text(frame, "spec", file);
+    smoe_cell_number(frame, "parameters", c->params, .format = "");
+    smoe_cell_number(frame, "experts", c->params_expert, .format = "");
+    smoe_cell_number(frame, "active", c->params_active, .format = "");
+    smoe_cell_number(frame, "inference", c->flops_infer_per_image, .format = "FLOP");
+    smoe_cell_number(frame, "training", c->flops_train_per_image, .format = "FLOP");
+    smoe_cell_number(frame, "the run", 1e18 * c->train_exaflop, .format = "FLOP");
+    smoe_cell_number(frame, "memory", smoe_cost_bytes(c), .format = "B");
+    smoe_frame_end(frame);
 }
 
 /* A row, or an object, per spec. */
 static int compare(const smoe_options *options, smoe_err *err) {
-    static const char *const heading[] = {"spec",      "parameters", "experts", "active",
-                                          "inference", "training",   "the run", "memory"};
-    enum { COLUMNS = sizeof heading / sizeof *heading };
-    smoe_table table = {.columns = COLUMNS};
-    json_t *list = json_array();
+    smoe_result result = {0};
+    smoe_frame *frame = smoe_result_table(&result, NULL, NULL);
     int status = 0;
-    for (size_t i = 0; i < COLUMNS; i++) smoe_table_add(&table, "%s", heading[i]);
     for (size_t i = 0; i < options->args && !status; i++) {
         smoe_spec spec = {0};
         smoe_cost cost = {0};
@@ -276,20 +231,17 @@ static int compare(const smoe_options *options, smoe_err *err) {
         status = smoe_cmd_spec(&spec, file, options, err);
         if (!status && (status = cost_of(&cost, &spec, err))) smoe_fail_prefix(err, "%s", file);
         if (!status) {
-            add_row(&table, file, &cost);
-            json_t *object = cost_json(&cost);
-            json_object_set_new(object, "spec", json_string(file));
-            json_array_append_new(list, object);
+            smoe_result *part = smoe_result_part(&result, "specs");
+            smoe_fact_text(part, "spec", file);
+            smoe_cmd_cost(part, &cost);
+            add_layers(part, &cost, SMOE_IN_JSON);
+            add_row(frame, file, &cost);
         }
         smoe_cost_free(&cost);
         smoe_spec_free(&spec);
     }
-    if (!status && options->json)
-        status = smoe_cmd_json(json_pack("{s:O}", "specs", list), err);
-    else if (!status)
-        status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    json_decref(list);
+    if (!status) return smoe_cmd_emit(&result, options, err);
+    smoe_result_free(&result);
     return status;
 }
 

@@ -158,19 +158,15 @@ static int compare_splits(data_job *job, smoe_err *err) {
 static void classes_frame(smoe_frame *frame, const data_job *job) {
     const split *first = &job->split[0];
     smoe_frame_init(frame, "classes", "Classes", "images of each class, by split", NULL);
-    smoe_frame_column(frame, "class", false);
-    smoe_frame_column(frame, "name", true);
-    for (size_t k = 0; k < job->splits; k++) smoe_frame_column(frame, job->split[k].name, false);
     for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
-        smoe_frame_cells row = smoe_frame_cells_open(frame);
-        smoe_frame_cells_number(&row, "class", (double)c);
-        smoe_frame_cells_text(&row, "name", smoe_dataset_class_name(first->set, c));
+        smoe_cell_number(frame, "class", (double)c);
+        smoe_cell_text(frame, "name", smoe_dataset_class_name(first->set, c));
         for (size_t k = 0; k < job->splits; k++) {
             const split *s = &job->split[k];
             bool there = c < smoe_dataset_classes(s->set);
-            smoe_frame_cells_number(&row, s->name, there ? (double)s->count[c] : 0);
+            smoe_cell_number(frame, s->name, there ? (double)s->count[c] : 0);
         }
-        smoe_frame_cells_put(&row, frame);
+        smoe_frame_end(frame);
     }
 }
 

@@ -193,13 +193,14 @@ static json_t *plan_json(const train_job *job, const data_seen *seen, const char
                                                 (json_int_t)x.P, "slots", (json_int_t)x.S,
                                                 "slots_per_token", (double)x.S / (double)x.T));
     }
-    json_t *plan = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
-        (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size, "classes",
-        (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec), "params",
-        smoe_json_of_number(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
-        cost->flops_train_per_image, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP),
-        cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    json_t *plan = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "dir", job->dir, "steps",
+                             (json_int_t)spec->train.steps, "batch",
+                             (json_int_t)spec->train.batch_size, "classes", (json_int_t)classes,
+                             "tokens", (json_int_t)smoe_spec_tokens(spec), "moe_layers", layers);
+    smoe_result facts = {0};
+    smoe_cmd_cost(&facts, cost);
+    json_object_update_new(plan, smoe_result_json(&facts));
+    smoe_result_free(&facts);
     if (plan) json_object_set_new(plan, "data", data_json(seen, spec));
     if (plan && start) json_object_set_new(plan, "start", json_string(start));
     if (plan) smoe_cmd_estimate_json(plan, estimate);

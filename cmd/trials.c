@@ -209,18 +209,16 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
  * or drawn from the results so far. */
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
-    int status = smoe_trials_status(sweep, options, err);
+    smoe_result result = {0};
+    int status = smoe_trials_status(&result, sweep, err);
     bool figure = options->x || options->y || options->line || options->figure_width;
     bool contrasts = options->reference || options->equivalence;
-    if (status || !(figure || contrasts)) return status;
-    status = smoe_results_make(&results, sweep, err);
-    if (!status && contrasts) status = smoe_trials_contrasts(&results, "", options, err);
-    if (!status && contrasts && results.evaluations) {
-        printf("\nEvaluated at other settings:\n");
-        status = smoe_trials_contrasts(results.evaluations, "evaluations_", options, err);
-    }
+    if (!status && (figure || contrasts)) status = smoe_results_make(&results, sweep, err);
+    if (!status && contrasts) smoe_results_add(&result, &results, false);
+    if (!status) status = smoe_cmd_emit(&result, options, err);
     if (!status && figure) status = draw(&results, options, err);
     smoe_results_free(&results);
+    smoe_result_free(&result);
     return status;
 }
 

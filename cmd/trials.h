@@ -40,26 +40,12 @@ bool smoe_trials_is_run(const char *arg);
 int smoe_trials_summary(const smoe_results *results, const smoe_options *options,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* The tables of the primary contrasts, the differences and the trends, one after the other; beyond
- * a dozen rows of precision and loss alone. The files they refer to have `prefix` before their
- * names. */
-int smoe_trials_contrasts(const smoe_results *results, const char *prefix,
-                          const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
-/* The same as members of an object, where there are some. */
-void smoe_trials_contrasts_json(json_t *object, const smoe_results *results, const char *prefix);
-
 /* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
 int smoe_trials_power(const smoe_results *results, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* A value of a trial in JSON: numbers and booleans as such, all else as text. */
-json_t *smoe_trials_value(const char *text);
-/* Headings for the swept keys. */
-void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep);
-
 /* The state of each trial: --status. */
-int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options,
-                       smoe_err *err) SMOE_MUST_CHECK;
+int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The cost of each trial, with a short measurement of its step: --dry-run. */
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,

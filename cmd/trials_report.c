@@ -2,9 +2,12 @@
 #include "trials.h"
 #include "heading.h"
 #include "cmd.h"
-#include "table.h"
 #include "trial_cost.h"
+#include "base/alloc.h"
 #include "base/file.h"
+#include "compare/outcomes.h"
+#include "compare/power.h"
+#include "compare/settings.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
@@ -17,80 +20,6 @@
 #include <unistd.h>
 
 /* ---- the summary ----------------------------------------------------------------------------- */
-
-static json_t *values_json(const smoe_sweep *sweep, const smoe_trial *trial, bool seed) {
-    json_t *set = json_object();
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (seed || c != sweep->seed)
-            json_object_set_new(set, sweep->column[c], smoe_trials_value(trial->value[c]));
-    return set;
-}
-
-static json_t *group_json(const smoe_results *r, size_t g) {
-    json_t *metrics = json_object();
-    for (size_t m = 0; m < r->measured->metrics; m++) {
-        smoe_stats s = smoe_measures_stats(r->measured, g, m);
-        json_object_set_new(metrics, r->measured->metric[m],
-                            json_pack("{s:o, s:o, s:I}", "mean", smoe_run_number(s.mean), "sd",
-                                      smoe_run_number(s.sd), "n", (json_int_t)s.n));
-    }
-    return json_pack("{s:o, s:o}", "set",
-                     values_json(r->sweep, &r->sweep->trial[r->measured->first[g]], false),
-                     "metrics", metrics);
-}
-
-static json_t *results_json(const smoe_results *r) {
-    json_t *trials = json_array(), *groups = json_array();
-    for (size_t i = 0; i < r->sweep->trials; i++) {
-        const smoe_trial *trial = &r->sweep->trial[i];
-        json_t *record =
-            json_pack("{s:s, s:o}", "cell", trial->name, "set", values_json(r->sweep, trial, true));
-        if (trial->outcome) json_object_update(record, trial->outcome);
-        json_array_append_new(trials, record);
-    }
-    for (size_t g = 0; g < r->measured->groups; g++)
-        json_array_append_new(groups, group_json(r, g));
-    json_t *value = json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir,
-                              "cells", trials, "groups", groups);
-    if (value) smoe_trials_contrasts_json(value, r, "");
-    if (value && r->evaluations) {
-        json_t *list = json_array();
-        for (size_t g = 0; g < r->evaluations->measured->groups; g++)
-            json_array_append_new(list, group_json(r->evaluations, g));
-        json_object_set_new(value, "evaluations", list);
-        smoe_trials_contrasts_json(value, r->evaluations, "evaluations_");
-    }
-    return value;
-}
-
-/* One row per group: its settings, its results, and how many of its cells are done. */
-static int print_groups(const smoe_results *r, const smoe_options *options, smoe_err *err) {
-    const smoe_sweep *sweep = r->sweep;
-    smoe_table table = {0};
-    char text[64];
-    smoe_trials_columns(&table, sweep);
-    for (size_t m = 0; m < r->measured->metrics; m++) {
-        if (!smoe_metric_is_shown(r->measured->metric[m], true)) continue;
-        smoe_table_add(&table, "%s", r->measured->metric[m]);
-        table.columns++;
-    }
-    smoe_table_add(&table, "n");
-    table.columns++;
-    for (size_t g = 0; g < r->measured->groups; g++) {
-        for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed)
-                smoe_table_add(&table, "%s", smoe_measures_setting(r->measured, g, c));
-        for (size_t m = 0; m < r->measured->metrics; m++)
-            if (smoe_metric_is_shown(r->measured->metric[m], true))
-                smoe_table_add(
-                    &table, "%s",
-                    smoe_results_text(text, sizeof text, smoe_measures_stats(r->measured, g, m)));
-        smoe_table_add(&table, "%zu", smoe_results_done(r, g));
-    }
-    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    return status;
-}
 
 int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
     static const char *const files[] = {"results.csv",
@@ -107,15 +36,10 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
                                         "sweep.pdf",
                                         "evaluations.svg",
                                         "evaluations.pdf"};
-    const smoe_results *later = r->evaluations;
-    if (options->json) return smoe_cmd_json(results_json(r), err);
-    if (print_groups(r, options, err)) return -1;
-    if (smoe_trials_contrasts(r, "", options, err)) return -1;
-    if (later) {
-        printf("\nEvaluated at other settings:\n");
-        if (print_groups(later, options, err)) return -1;
-        if (smoe_trials_contrasts(later, "evaluations_", options, err)) return -1;
-    }
+    smoe_result result = {0};
+    smoe_results_add(&result, r, true);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
+    if (options->json) return 0;
     printf("\n");
     smoe_heading_list(stdout, "", r->sweep->dir, files, sizeof files / sizeof *files, NULL);
     return 0;
@@ -132,6 +56,11 @@ static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holde
     bool begun = dir && !access(dir, F_OK);
     free(dir);
     return begun ? "stopped" : "waiting";
+}
+
+/* Why a trial failed; NULL if it has not. */
+static const char *error_of(const smoe_trial *trial) {
+    return json_string_value(json_object_get(trial->outcome, "error"));
 }
 
 static int keep_step(void *step, const smoe_record *record, smoe_err *err) {
@@ -155,101 +84,84 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
 }
 
 /* How far the training of a trial is. */
-static void add_steps(smoe_table *table, json_t *record, const smoe_sweep *sweep, size_t i) {
+static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
     /* A packed sweep has no records. */
     json_int_t step = sweep->trial[i].state == SMOE_TRIAL_DONE ? steps : last_step(sweep, i);
-    smoe_table_add(table, "%lld of %lld", (long long)step, (long long)steps);
-    json_object_set_new(record, "step", json_integer(step));
-    json_object_set_new(record, "steps", json_integer(steps));
+    char text[64];
+    snprintf(text, sizeof text, "%lld of %lld", (long long)step, (long long)steps);
+    smoe_cell_text(frame, NULL, text, .heading = "steps");
+    smoe_cell_number(frame, "step", (double)step, .where = SMOE_IN_JSON);
+    smoe_cell_number(frame, "steps", (double)steps, .where = SMOE_IN_JSON);
     json_decref(spec);
 }
 
-/* One row of the status; a sweep that evaluates says how many evaluations are there. */
-static int add_status(smoe_table *table, json_t *records, const smoe_sweep *sweep, size_t i,
+/* How many evaluations of a trial are there. */
+static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    json_t *list;
+    char text[64];
+    if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
+    size_t n = json_array_size(list);
+    json_decref(list);
+    snprintf(text, sizeof text, "%zu of %zu", n, sweep->evaluate.points);
+    smoe_cell_text(frame, NULL, text, .heading = "evaluations");
+    smoe_cell_number(frame, "evaluations", (double)n, .where = SMOE_IN_JSON);
+    return 0;
+}
+
+static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
+enum { STATES = sizeof states / sizeof *states };
+
+/* A row of the status; its state is counted, and why the trial failed is a line after the table. */
+static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
     const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
                                       smoe_metrics[SMOE_METRIC_PRECISION].column);
+    const json_t *code = json_object_get(trial->outcome, "code");
     char *holder = smoe_trial_holder(sweep, i);
     const char *state = state_of(sweep, i, holder);
-    json_t *record = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
-    smoe_table_add(table, "%s", trial->name);
-    bool running = !strcmp(state, "running");
-    if (running)
-        smoe_table_add(table, "%s: %s", state, holder);
-    else
-        smoe_table_add(table, "%s", state);
-    if (running && record) json_object_set_new(record, "holder", json_string(holder));
+    bool running = !strcmp(state, "running"), failed = !strcmp(state, "failed");
+    char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
+    for (size_t k = 0; k < STATES; k++) count[k] += !strcmp(states[k], state);
+    smoe_cell_text(frame, "cell", trial->name);
+    smoe_cell_text(frame, "state", state, .where = SMOE_IN_JSON);
+    smoe_cell_text(frame, NULL, by ? by : state, .heading = "state");
+    smoe_cell_text(frame, "holder", running ? holder : NULL, .where = SMOE_IN_JSON,
+                   .optional = true);
+    free(by);
     free(holder);
-    add_steps(table, record, sweep, i);
-    if (p)
-        smoe_table_add(table, "%.4f", json_number_value(p));
-    else
-        smoe_table_add(table, "-");
-    if (record && sweep->evaluate.points) {
-        if (smoe_evaluations_read(&list, sweep, i, err)) {
-            json_decref(record);
-            return -1;
-        }
-        size_t n = json_array_size(list);
-        smoe_table_add(table, "%zu of %zu", n, sweep->evaluate.points);
-        json_object_set_new(record, "evaluations", json_integer((json_int_t)n));
-        json_decref(list);
-    }
-    if (record && !strcmp(state, "failed")) {
-        json_object_set(record, "code", json_object_get(trial->outcome, "code"));
-        json_object_set(record, "error", json_object_get(trial->outcome, "error"));
-    }
-    json_array_append_new(records, record);
+    add_steps(frame, sweep, i);
+    smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "precision@1",
+                     .format = "%.4f");
+    if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
+    smoe_cell_number(frame, "code", failed && code ? json_number_value(code) : NAN,
+                     .where = SMOE_IN_JSON, .optional = true);
+    smoe_cell_text(frame, "error", failed ? error_of(trial) : NULL, .where = SMOE_IN_JSON,
+                   .optional = true);
+    smoe_frame_end(frame);
     return 0;
 }
 
-/* The number of trials in each state, and why some failed. */
-static void print_states(const smoe_sweep *sweep, const json_t *records) {
-    static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
-    const char *comma = "";
-    printf("\n%zu cells: ", sweep->trials);
-    for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
-        size_t n = 0;
-        for (size_t i = 0; i < sweep->trials; i++)
-            n += !strcmp(json_string_value(json_object_get(json_array_get(records, i), "state")),
-                         states[s]);
-        if (n) printf("%s%zu %s", comma, n, states[s]);
-        if (n) comma = ", ";
-    }
-    putchar('\n');
+int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *err) {
+    smoe_frame *frame = smoe_result_table(result, "", NULL);
+    size_t count[STATES] = {0}, used = 0;
+    char text[160] = "";
+    for (size_t i = 0; i < sweep->trials; i++)
+        if (add_status(frame, count, sweep, i, err)) return -1;
+    for (size_t k = 0; k < STATES; k++)
+        if (count[k])
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu %s", used ? ", " : "",
+                                     count[k], states[k]);
+    smoe_result_line(result, NULL, "%zu cells: %s", sweep->trials, text);
     for (size_t i = 0; i < sweep->trials; i++) {
-        const char *why = json_string_value(json_object_get(json_array_get(records, i), "error"));
-        if (why)
-            smoe_cmd_print(stdout, "%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"),
-                           why);
+        const char *why = error_of(&sweep->trial[i]);
+        if (why && sweep->trial[i].state == SMOE_TRIAL_FAILED)
+            smoe_result_line(result, NULL, "%s: %.*s", sweep->trial[i].name,
+                             (int)strcspn(why, "\n"), why);
     }
-}
-
-int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_table table = {.columns = 4};
-    json_t *records = json_array();
-    int status = 0;
-    smoe_table_add(&table, "cell");
-    smoe_table_add(&table, "state");
-    smoe_table_add(&table, "steps");
-    smoe_table_add(&table, "precision@1");
-    if (sweep->evaluate.points) {
-        smoe_table_add(&table, "evaluations");
-        table.columns++;
-    }
-    for (size_t i = 0; i < sweep->trials && !status; i++)
-        status = add_status(&table, records, sweep, i, err);
-    if (!status && options->json)
-        status = smoe_cmd_json(json_incref(records), err);
-    else if (!status)
-        status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    if (!status && !options->json) print_states(sweep, records);
-    json_decref(records);
-    smoe_table_free(&table);
-    return status;
+    return 0;
 }
 
 /* ---- the estimate ---------------------------------------------------------------------------- */
@@ -277,25 +189,6 @@ static size_t like(const smoe_sweep *sweep, size_t i) {
     return i;
 }
 
-static void add_line(smoe_table *table, const char *name, const smoe_estimate *e) {
-    char text[48];
-    smoe_table_add(table, "%s", name);
-    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
-    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
-    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
-    smoe_table_add(table, "%s", smoe_cmd_estimate_text(text, sizeof text, e));
-}
-
-static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
-                             const smoe_estimate *e) {
-    json_t *record =
-        json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
-                  values_json(sweep, trial, true), "params", smoe_json_of_number(e->params),
-                  "flops_train", e->flops, "bytes", smoe_json_of_number(e->bytes));
-    if (record) smoe_cmd_estimate_json(record, e);
-    return record;
-}
-
 /* Of all trials: their sum, and the largest in parameters and memory. */
 static smoe_estimate sum_of(const smoe_estimate *all, size_t trials) {
     smoe_estimate sum = {.measured = true, .fits = true};
@@ -311,7 +204,8 @@ static smoe_estimate sum_of(const smoe_estimate *all, size_t trials) {
 }
 
 /* What is too large for this machine, alone or beside others. */
-static void print_memory(const smoe_estimate *all, size_t trials, size_t jobs, double memory) {
+static void add_memory(smoe_result *result, const smoe_estimate *all, size_t trials, size_t jobs,
+                       double memory) {
     char a[32], b[32];
     size_t large = 0;
     double least = INFINITY, most = 0;
@@ -322,23 +216,34 @@ static void print_memory(const smoe_estimate *all, size_t trials, size_t jobs, d
     }
     smoe_text_si(a, sizeof a, memory, "B");
     if (large)
-        printf("%zu of %zu cells do not fit: this machine has %s of memory, the smallest cell "
-               "needs %s\n",
-               large, trials, a, smoe_text_si(b, sizeof b, least, "B"));
+        smoe_result_line(result, NULL,
+                         "%zu of %zu cells do not fit: this machine has %s of memory, the smallest "
+                         "cell needs %s",
+                         large, trials, a, smoe_text_si(b, sizeof b, least, "B"));
     if (jobs > 1 && (double)jobs * most > memory)
-        printf("%zu cells at once may not fit: this machine has %s of memory, they need up to %s\n",
-               jobs, a, smoe_text_si(b, sizeof b, (double)jobs * most, "B"));
+        smoe_result_line(result, NULL,
+                         "%zu cells at once may not fit: this machine has %s of memory, they need "
+                         "up to %s",
+                         jobs, a, smoe_text_si(b, sizeof b, (double)jobs * most, "B"));
 }
 
 /* What a trial is evaluated at, once it is trained. */
-static void print_points(const smoe_sweep *sweep) {
+static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     const smoe_axis *axis = &sweep->evaluate;
-    printf("%s%zu evaluations%s:\n", sweep->run ? "" : "then ", axis->points,
-           sweep->run ? "" : " of each cell");
-    for (size_t p = 0; p < axis->points; p++)
-        for (size_t c = 0; c < axis->columns; c++)
-            printf("%s%s=%s%s", c ? " " : "  ", axis->column[c], axis->point[p].value[c],
-                   c + 1 < axis->columns ? "" : "\n");
+    if (!axis->points) return;
+    smoe_result_line(result, NULL, "%s%zu evaluations%s:", sweep->run ? "" : "then ", axis->points,
+                     sweep->run ? "" : " of each cell");
+    for (size_t p = 0; p < axis->points; p++) {
+        char *text = strdup("");
+        for (size_t c = 0; c < axis->columns; c++) {
+            char *more = smoe_text_format("%s %s=%s", text ? text : "", axis->column[c],
+                                          axis->point[p].value[c]);
+            free(text);
+            text = more;
+        }
+        smoe_result_line(result, NULL, " %s", text ? text : "");
+        free(text);
+    }
 }
 
 /* The estimates of all trials; those that differ in the seed alone are one. */
@@ -354,39 +259,179 @@ static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep
     return 0;
 }
 
-static int print_estimates(const smoe_sweep *sweep, const smoe_estimate *all, double memory,
-                           const smoe_options *options, smoe_err *err) {
-    static const char *const heading[] = {"cell", "parameters", "training", "memory", "time"};
-    smoe_table table = {.columns = 5};
-    smoe_estimate sum = sum_of(all, sweep->trials);
-    for (size_t c = 0; c < 5; c++) smoe_table_add(&table, "%s", heading[c]);
-    for (size_t i = 0; i < sweep->trials; i++) add_line(&table, sweep->trial[i].name, &all[i]);
-    add_line(&table, "all (parameters, memory: the largest)", &sum);
-    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    if (!status) print_memory(all, sweep->trials, (size_t)options->jobs, memory);
-    return status;
+static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
+                         const smoe_estimate *e) {
+    const smoe_trial *trial = &sweep->trial[i];
+    char text[48], path[160];
+    smoe_cell_text(frame, "cell", trial->name);
+    for (size_t c = 0; c < sweep->columns; c++) {
+        snprintf(path, sizeof path, "set:%s", sweep->column[c]);
+        smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path, .typed = true,
+                       .where = SMOE_IN_JSON);
+    }
+    smoe_cell_number(frame, "params", e->params, .heading = "parameters", .format = "");
+    smoe_cell_number(frame, "flops_train", e->flops, .heading = "training", .format = "FLOP");
+    smoe_cell_number(frame, "bytes", e->bytes, .heading = "memory", .format = "B");
+    smoe_cell_number(frame, "seconds", e->seconds, .where = SMOE_IN_JSON);
+    smoe_cell_truth(frame, "measured", e->measured, .where = SMOE_IN_JSON);
+    smoe_cell_truth(frame, "fits", e->fits, .where = SMOE_IN_JSON);
+    smoe_cell_text(frame, NULL, smoe_cmd_estimate_text(text, sizeof text, e), .heading = "time");
+    smoe_frame_end(frame);
+}
+
+/* The sum of all; of parameters and memory the largest. */
+static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials) {
+    smoe_estimate sum = sum_of(all, trials);
+    char params[32], flops[32], bytes[32], time[48];
+    smoe_result_line(result, NULL,
+                     "all: at most %s parameters and %s of memory; %s of training, %s",
+                     smoe_text_si(params, sizeof params, sum.params, ""),
+                     smoe_text_si(bytes, sizeof bytes, sum.bytes, "B"),
+                     smoe_text_si(flops, sizeof flops, sum.flops, "FLOP"),
+                     smoe_cmd_estimate_text(time, sizeof time, &sum));
 }
 
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     size_t trials = sweep->run ? 0 : sweep->trials; /* a run that is there is not trained */
-    smoe_estimate *all = calloc(trials + 1, sizeof *all);
+    smoe_estimate *all = smoe_alloc(trials, sizeof *all);
     smoe_estimator by = {0};
-    json_t *list = json_array();
-    if (!all || !list) {
-        free(all);
-        json_decref(list);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
+    smoe_result result = {0};
+    smoe_frame *frame = smoe_result_table(&result, "", NULL);
     int status = trials ? estimate_all(all, &by, sweep, options, err) : 0;
-    for (size_t i = 0; i < trials && !status; i++)
-        json_array_append_new(list, estimate_json(sweep, &sweep->trial[i], &all[i]));
-    if (!status && options->json)
-        status = smoe_cmd_json(json_incref(list), err);
-    else if (!status && trials)
-        status = print_estimates(sweep, all, by.memory, options, err);
-    if (!status && !options->json && sweep->evaluate.points) print_points(sweep);
-    json_decref(list);
+    for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i]);
+    if (!status && trials) {
+        add_sum(&result, all, trials);
+        add_memory(&result, all, trials, (size_t)options->jobs, by.memory);
+    }
+    if (!status) add_points(&result, sweep);
+    if (!status) status = smoe_cmd_emit(&result, options, err);
+    smoe_result_free(&result);
     free(all);
+    return status;
+}
+
+/* ---- the number of seeds --------------------------------------------------------------------- */
+
+enum { MOST_DIFFERENCES = 16 };
+
+typedef struct power {
+    double difference[MOST_DIFFERENCES];
+    size_t differences, contrasts;
+    smoe_result result;
+    smoe_frame *table;
+} power;
+
+static int read_differences(power *w, const char *text, smoe_err *err) {
+    char *copy = smoe_alloc_text(*text ? text : "0.005,0.01,0.02,0.05"), *rest = copy, *item;
+    int status = 0;
+    while (!status && (item = strsep(&rest, ",")))
+        if (w->differences == MOST_DIFFERENCES ||
+            !smoe_settings_number(item, &w->difference[w->differences++]))
+            status =
+                smoe_fail(err, SMOE_USAGE,
+                          "--power: '%s': expected up to %d positive numbers separated by commas",
+                          text, MOST_DIFFERENCES);
+    free(copy);
+    return status;
+}
+
+/* The number of seeds, or why no number of seeds is enough. */
+static void add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
+                      double chance, const char *key, const char *heading) {
+    size_t n = smoe_power_seeds(p, difference, chance);
+    smoe_paired alone = *p; /* as if there were infinitely many images */
+    char text[32];
+    alone.images_var = 0;
+    if (n)
+        snprintf(text, sizeof text, "%zu", n);
+    else if (smoe_power_seeds(&alone, difference, chance))
+        snprintf(text, sizeof text, "more images");
+    else
+        snprintf(text, sizeof text, "over %d", SMOE_POWER_MOST);
+    smoe_cell_text(w->table, NULL, text, .heading = heading);
+    smoe_cell_number(needs, key, n ? (double)n : NAN, .where = SMOE_IN_JSON);
+}
+
+/* A line, and an object, per difference. */
+static void add_contrast(power *w, const char *name, const char *measure, const smoe_paired *p) {
+    if (p->n < 2) return;
+    double seed = sqrt(p->seeds_var * (double)p->n), images = sqrt(p->images_var);
+    smoe_result *part = smoe_result_part(&w->result, "");
+    smoe_fact_text(part, "contrast", name);
+    smoe_fact_text(part, "measure", measure);
+    smoe_fact_number(part, "n", (double)p->n);
+    smoe_fact_number(part, "images", (double)p->images);
+    smoe_fact_number(part, "seed_sd", seed);
+    smoe_fact_number(part, "images_sd", images);
+    smoe_frame *needs = smoe_result_table(part, "needs", NULL);
+    for (size_t i = 0; i < w->differences; i++) {
+        smoe_cell_text(w->table, "contrast", i ? "" : name);
+        smoe_cell_text(w->table, "measure", i ? "" : measure);
+        smoe_cell_number(w->table, "sd of seeds", seed, .format = "%.3g");
+        smoe_cell_number(w->table, "sd of images", p->images ? images : NAN, .format = "%.3g");
+        smoe_cell_number(w->table, "seeds now", (double)p->n);
+        smoe_cell_number(w->table, "difference", w->difference[i]);
+        smoe_cell_number(needs, "difference", w->difference[i], .where = SMOE_IN_JSON);
+        add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
+        add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
+        smoe_frame_end(w->table);
+        smoe_frame_end(needs);
+    }
+    w->contrasts++;
+}
+
+/* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
+static char *name_of(const smoe_results *r, const smoe_difference *d, const char *reference) {
+    char *name = smoe_alloc_text("");
+    for (size_t c = 0; c < r->sweep->columns; c++) {
+        const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
+        if (c == r->sweep->seed) continue;
+        char *longer = smoe_text_format("%s%s%s=%s", name, *name ? "," : "", r->sweep->column[c],
+                                        value ? value : "all");
+        free(name);
+        name = longer;
+    }
+    char *whole = smoe_text_format("%s - %s", name, reference);
+    free(name);
+    return whole;
+}
+
+static void add_differences(power *w, const smoe_results *r) {
+    char *reference = smoe_comparison_reference(&r->contrasts.compared);
+    for (size_t i = 0; i < r->contrasts.compared.differences; i++) {
+        const smoe_difference *d = &r->contrasts.compared.difference[i];
+        const char *metric = r->measured->metric[d->metric];
+        if (smoe_outcomes_column(metric) < 0) continue;
+        char *name = name_of(r, d, reference);
+        add_contrast(w, name, metric, &d->paired);
+        free(name);
+    }
+    free(reference);
+}
+
+/* The primary contrasts; where there are none, the differences in precision and loss. */
+static void add_contrasts(power *w, const smoe_results *r) {
+    for (size_t i = 0; i < r->contrasts.primaries; i++) {
+        const smoe_primary_result *result = &r->contrasts.primary[i];
+        char *name = smoe_primary_name(result->asked);
+        add_contrast(w, name, result->asked->measure, &result->paired);
+        free(name);
+    }
+    if (r->contrasts.primaries) return;
+    add_differences(w, r);
+    if (r->evaluations) add_differences(w, r->evaluations);
+}
+
+int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    power w = {0};
+    int status = read_differences(&w, options->power, err);
+    w.table = smoe_result_table(&w.result, NULL, NULL);
+    if (!status) add_contrasts(&w, r);
+    if (!status && !w.contrasts)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s: no contrast has two seeds yet, so the variance is unknown",
+                           r->sweep->dir);
+    if (!status) status = smoe_cmd_emit(&w.result, options, err);
+    smoe_result_free(&w.result);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Tables of results; see frame.h. */
 #include "base/frame.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -11,45 +12,27 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Makes room for one more element of `size` bytes in a list with room for *room. On failure the
- * list does not change. */
-static void *grown(smoe_frame *frame, void *list, size_t count, size_t *room, size_t size) {
-    if (count < *room) return list;
-    size_t more = *room ? 2 * *room : 16;
-    void *larger = realloc(list, more * size);
-    if (!larger) {
-        frame->failed = true;
-        return list;
-    }
-    *room = more;
-    return larger;
+const char *smoe_frame_keep(smoe_frame *frame, const char *text) {
+    if (!text) return NULL;
+    frame->kept = smoe_alloc_next(frame->kept, frame->texts, sizeof *frame->kept);
+    return frame->kept[frame->texts++] = smoe_alloc_text(text);
 }
 
-/* A copy that lives as long as the frame; NULL when out of memory. */
-static const char *keep(smoe_frame *frame, const char *text) {
-    frame->kept = grown(frame, frame->kept, frame->texts, &frame->text_room, sizeof *frame->kept);
-    char *copy = frame->failed ? NULL : strdup(text);
-    if (copy)
-        frame->kept[frame->texts++] = copy;
-    else
-        frame->failed = true;
-    return copy;
+static void add_column(smoe_frame *frame, const smoe_column *given) {
+    unsigned everywhere = SMOE_IN_FILES | SMOE_IN_PRINT;
+    frame->column = smoe_alloc_next(frame->column, frame->columns, sizeof *frame->column);
+    smoe_column *column = &frame->column[frame->columns++];
+    *column = *given;
+    if (!given->where) column->where = given->name ? everywhere : SMOE_IN_PRINT;
+    column->name = smoe_frame_keep(frame, given->name ? given->name : given->heading);
+    column->heading = smoe_frame_keep(frame, given->heading);
+    column->path = smoe_frame_keep(frame, given->path);
 }
 
 void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
                      const smoe_column *columns) {
     *frame = (smoe_frame){.name = name, .title = title, .caption = caption};
-    for (; columns && columns->name; columns++)
-        smoe_frame_column(frame, columns->name, columns->text);
-}
-
-void smoe_frame_column(smoe_frame *frame, const char *name, bool text) {
-    assert(!frame->rows);
-    const char *copy = keep(frame, name);
-    smoe_column *column = realloc(frame->column, (frame->columns + 1) * sizeof *column);
-    if (column) frame->column = column;
-    frame->failed |= !column;
-    if (!frame->failed) frame->column[frame->columns++] = (smoe_column){copy, text};
+    for (; columns && columns->name; columns++) add_column(frame, columns);
 }
 
 void smoe_frame_free(smoe_frame *frame) {
@@ -57,6 +40,7 @@ void smoe_frame_free(smoe_frame *frame) {
     free(frame->column);
     free(frame->kept);
     free(frame->datum);
+    free(frame->hide);
     *frame = (smoe_frame){0};
 }
 
@@ -95,51 +79,86 @@ static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *ce
         if (!cell[i].text)
             row[c].number = cell[i].number;
         else
-            row[c].text = above && !strcmp(above, cell[i].text) ? above : keep(frame, cell[i].text);
+            row[c].text = above && !strcmp(above, cell[i].text)
+                              ? above
+                              : smoe_frame_keep(frame, cell[i].text);
     }
     for (size_t c = 0; c < frame->columns && !frame->failed; c++)
         if (!seen[c]) refuse(frame, "a row has no cell for", frame->column[c].name);
 }
 
+/* Makes room for a row, or for the next cell of the first one. */
+static void make_room(smoe_frame *frame) {
+    size_t used = frame->rows * frame->columns + frame->cells, more = frame->room;
+    while (more < used + frame->columns + 1) more = more ? 2 * more : 64;
+    if (more > frame->room)
+        frame->datum = smoe_alloc_more(frame->datum, more, sizeof *frame->datum);
+    frame->room = more;
+}
+
 void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
     if (frame->failed) return;
-    bool *seen = calloc(frame->columns + 1, sizeof *seen);
-    frame->failed = !seen;
-    frame->datum = grown(frame, frame->datum, frame->rows, &frame->room,
-                         frame->columns * sizeof *frame->datum);
-    if (!frame->failed) place_cells(frame, seen, cell, cells);
+    bool *seen = smoe_alloc(frame->columns, sizeof *seen);
+    make_room(frame);
+    place_cells(frame, seen, cell, cells);
     if (!frame->failed) frame->rows++;
     free(seen);
 }
 
-/* There is room for one cell more than there are columns, so that an extra cell is detected. */
-smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame) {
-    smoe_frame_cells row = {.room = frame->columns + 1};
-    row.cell = calloc(row.room, sizeof *row.cell);
-    frame->failed |= !row.cell;
-    return row;
+/* The place of the next cell of a row; NULL if it cannot have this column. */
+static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
+    const char *name = column->name ? column->name : column->heading;
+    if (frame->failed) return NULL;
+    if (!frame->rows && frame->cells == frame->columns) add_column(frame, column);
+    make_room(frame);
+    size_t c = frame->cells++;
+    if (c >= frame->columns || strcmp(frame->column[c].name, name) != 0)
+        refuse(frame, "a row has a cell for no column,", name);
+    else if (frame->column[c].text != column->text)
+        refuse(frame, column->text ? "a row has text for" : "a row has no text for", name);
+    return frame->failed ? NULL : &frame->datum[frame->rows * frame->columns + c];
 }
 
-void smoe_frame_cells_number(smoe_frame_cells *row, const char *column, double number) {
-    if (row->cell && row->cells < row->room)
-        row->cell[row->cells++] = (smoe_frame_cell){column, .number = number};
+void smoe_frame_number(smoe_frame *frame, const smoe_column *column) {
+    smoe_datum *cell = next_cell(frame, column);
+    if (cell) cell->number = column->number;
 }
 
-void smoe_frame_cells_text(smoe_frame_cells *row, const char *column, const char *text) {
-    if (row->cell && row->cells < row->room)
-        row->cell[row->cells++] = (smoe_frame_cell){column, .text = text};
+void smoe_frame_text(smoe_frame *frame, const smoe_column *column) {
+    smoe_column text = *column;
+    text.text = true;
+    smoe_datum *cell = next_cell(frame, &text);
+    if (cell) cell->text = smoe_frame_keep(frame, column->string);
 }
 
-void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame) {
-    smoe_frame_row(frame, row->cell, row->cells);
-    free(row->cell);
-    *row = (smoe_frame_cells){0};
+smoe_column smoe_column_truth(const smoe_column *column) {
+    smoe_column truth = *column;
+    truth.string = column->truth ? "true" : "false";
+    truth.typed = true;
+    return truth;
+}
+
+void smoe_frame_truth(smoe_frame *frame, const smoe_column *column) {
+    const smoe_column truth = smoe_column_truth(column);
+    smoe_frame_text(frame, &truth);
+}
+
+void smoe_frame_end(smoe_frame *frame) {
+    if (frame->cells < frame->columns && !frame->failed)
+        refuse(frame, "a row has no cell for", frame->column[frame->cells].name);
+    frame->cells = 0;
+    if (!frame->failed) frame->rows++;
+}
+
+void smoe_frame_end_hidden(smoe_frame *frame) {
+    frame->hide = smoe_alloc_next(frame->hide, frame->hidden, sizeof *frame->hide);
+    frame->hide[frame->hidden++] = frame->rows;
+    smoe_frame_end(frame);
 }
 
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) {
     if (!frame->failed) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "the table %s: %s", frame->name,
-                     *frame->wrong ? frame->wrong : "out of memory");
+    return smoe_fail(err, SMOE_RUNTIME, "the table %s: %s", frame->name, frame->wrong);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -194,20 +213,22 @@ static void put_number(FILE *out, double x) {
 static int put_rows(FILE *out, const void *context, smoe_err *err) {
     const smoe_frame *frame = context;
     (void)err;
-    for (size_t c = 0; c < frame->columns; c++) {
-        if (c) fputc(',', out);
-        put_text(out, frame->column[c].name);
-    }
-    fputc('\n', out);
-    for (size_t i = 0; i < frame->rows * frame->columns; i++) {
-        size_t c = i % frame->columns;
-        smoe_datum datum = frame->datum[i];
-        if (c) fputc(',', out);
-        if (frame->column[c].text)
-            put_text(out, datum.text);
-        else if (isfinite(datum.number))
-            put_number(out, datum.number);
-        if (c + 1 == frame->columns) fputc('\n', out);
+    for (size_t r = 0; r < frame->rows + 1; r++) { /* the first is the heading */
+        const char *comma = "";
+        for (size_t c = 0; c < frame->columns; c++) {
+            const smoe_column *column = &frame->column[c];
+            if (!(column->where & SMOE_IN_CSV)) continue;
+            fputs(comma, out);
+            comma = ",";
+            const smoe_datum *datum = r ? &frame->datum[(r - 1) * frame->columns + c] : NULL;
+            if (!datum)
+                put_text(out, column->name);
+            else if (column->text)
+                put_text(out, datum->text ? datum->text : "");
+            else if (isfinite(datum->number))
+                put_number(out, datum->number);
+        }
+        fputc('\n', out);
     }
     return 0;
 }
@@ -215,6 +236,18 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
     if (smoe_frame_check(frame, err)) return -1;
     return smoe_file_print(path, put_rows, frame, err);
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum) {
+    const char *none = column->none ? column->none : "-", *format = column->format;
+    if (column->text) return datum.text ? datum.text : none;
+    if (isnan(datum.number)) return none;
+    if (format && !strchr(format, '%'))
+        return datum.number > 0 ? smoe_text_si(buf, size, datum.number, format) : none;
+    snprintf(buf, size, format ? format : "%.6g", datum.number);
+    return buf;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -227,19 +260,51 @@ static json_t *text_json(const char *text) {
     return exact ? exact : json_string(smoe_text_shown(text, shown, sizeof shown));
 }
 
+json_t *smoe_column_json(const smoe_column *column, smoe_datum datum) {
+    bool none = column->text ? !datum.text : !isfinite(datum.number);
+    if (none) return column->optional ? NULL : json_null();
+    if (!column->text) return smoe_json_of_number(datum.number);
+    return column->typed ? smoe_json_of_text(datum.text) : text_json(datum.text);
+}
+
+void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum) {
+    const char *key = column->path ? column->path : column->name, *end;
+    json_t *value = smoe_column_json(column, datum);
+    for (; value && (end = strchr(key, ':')); key = end + 1) {
+        json_t *inner = json_object_getn(object, key, (size_t)(end - key));
+        if (!inner) json_object_setn_new(object, key, (size_t)(end - key), inner = json_object());
+        object = inner;
+    }
+    if (value) json_object_set_new(object, key, value);
+}
+
+json_t *smoe_frame_records(const smoe_frame *frame) {
+    if (frame->failed) return NULL;
+    json_t *list = json_array();
+    for (size_t r = 0; r < frame->rows; r++) {
+        json_t *row = json_object();
+        for (size_t c = 0; c < frame->columns; c++)
+            if (frame->column[c].where & SMOE_IN_JSON)
+                smoe_column_set(row, &frame->column[c], frame->datum[r * frame->columns + c]);
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
 json_t *smoe_frame_json(const smoe_frame *frame) {
     if (frame->failed) return NULL;
     json_t *columns = json_array(), *rows = json_array();
-    for (size_t c = 0; c < frame->columns; c++)
-        json_array_append_new(columns, json_string(frame->column[c].name));
-    for (size_t r = 0; r < frame->rows; r++) {
-        json_t *row = json_array();
+    for (size_t r = 0; r < frame->rows + 1; r++) { /* the first is the heading */
+        json_t *row = r ? json_array() : columns;
         for (size_t c = 0; c < frame->columns; c++) {
-            smoe_datum datum = frame->datum[r * frame->columns + c];
-            json_array_append_new(row, frame->column[c].text ? text_json(datum.text)
-                                                             : smoe_json_of_number(datum.number));
+            smoe_column column = frame->column[c];
+            column.optional = false;
+            if (column.where & SMOE_IN_JSON)
+                json_array_append_new(
+                    row, r ? smoe_column_json(&column, frame->datum[(r - 1) * frame->columns + c])
+                           : json_string(column.name));
         }
-        json_array_append_new(rows, row);
+        if (r) json_array_append_new(rows, row);
     }
     return json_pack("{s:s, s:s, s:o, s:o}", "title", frame->title, "caption", frame->caption,
                      "columns", columns, "rows", rows);

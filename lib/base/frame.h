@@ -1,8 +1,14 @@
 /*
- * Frames: tables of results with a name, a title and a caption, to be written to files and drawn as
- * figures. Columns hold numbers or text. A row is added as a whole, with its cells named by their
- * columns, and every row is checked against the columns. A wrong row, or a lack of memory, is
- * remembered and reported when the frame is written.
+ * Frames: tables of results with a name, a title and a caption, to be written to files, printed and
+ * drawn as figures. Columns hold numbers or text, and say where and how they are shown. Every row
+ * is checked against the columns. A wrong row is remembered and reported when the frame is written.
+ *
+ * Either the columns are given first, and rows as a whole; or each cell is added with its column:
+ * the first row makes the columns, and those after it must have the same. Then a column is written
+ * once:
+ *     smoe_cell_text(frame, "metric", name);
+ *     smoe_cell_number(frame, "p", p, .format = "%.2g");
+ *     smoe_frame_end(frame);
  */
 #ifndef SMOE_FRAME_H
 #define SMOE_FRAME_H
@@ -13,12 +19,34 @@
 
 typedef union smoe_datum {
     double number;    /* NAN: none */
-    const char *text; /* belongs to the frame */
+    const char *text; /* belongs to the frame; NULL: none */
 } smoe_datum;
 
+/* Where a column is. Printed is what is for people: on the screen and in Markdown. */
+enum {
+    SMOE_IN_CSV = 1,
+    SMOE_IN_JSON = 2,
+    SMOE_IN_FILES = SMOE_IN_CSV | SMOE_IN_JSON,
+    SMOE_IN_TEXT = 4,
+    SMOE_IN_MARKDOWN = 8,
+    SMOE_IN_PRINT = SMOE_IN_TEXT | SMOE_IN_MARKDOWN
+};
+
+/* A column, or a single fact (base/result.h). */
 typedef struct smoe_column {
-    const char *name;
-    bool text; /* else numbers */
+    const char *name;    /* NULL: it is only printed */
+    bool text;           /* else numbers */
+    unsigned where;      /* 0: everywhere */
+    const char *heading; /* where it is printed; NULL: its name */
+    const char *format;  /* of printed numbers: printf's, or a unit ("FLOP", "B", "") for numbers
+                            with a prefix; NULL: "%.6g"; borrowed */
+    const char *none;    /* printed where there is no value; NULL: "-"; borrowed */
+    const char *path;    /* in JSON, with the objects around it: "bytes:weights"; NULL: its name */
+    bool typed;          /* text that JSON has as the number or boolean that it says */
+    bool optional;       /* JSON leaves it out where there is no value; else it is null */
+    double number;       /* the value of a cell that is added with its column, or of a fact */
+    const char *string;
+    bool truth;
 } smoe_column;
 
 /* A cell of a row that is being put: with text for a column of text, else a number. */
@@ -35,19 +63,26 @@ typedef struct smoe_frame {
     smoe_column *column; /* [columns] */
     size_t columns, rows;
     smoe_datum *datum; /* [rows,columns] */
-    size_t room;       /* rows there is memory for */
+    size_t room;       /* cells there is memory for */
+    size_t cells;      /* of the row that is being added cell by cell */
+    size_t keys;       /* the first columns that tell rows apart, repeated where a printed table is
+                          broken; 0 counts as 1 */
+    size_t hidden;     /* rows that are not on the screen */
+    size_t *hide;      /* [hidden] which, in order */
     char **kept;       /* [texts] what columns and text cells point to */
-    size_t texts, text_room;
-    bool failed;    /* out of memory, or a wrong row: nothing more is added */
-    char wrong[96]; /* what is wrong with the first wrong row; "" where memory ran out */
+    size_t texts;
+    bool failed;    /* a wrong row: nothing more is added */
+    char wrong[96]; /* what is wrong with it */
 } smoe_frame;
 
-/* An empty frame. `columns` ends with one without a name; NULL: they are added one by one. The
- * frame's name, title and caption must outlive it. */
+/* An empty frame. `columns` ends with one without a name; NULL: they come with the cells. The
+ * frame's name, title and caption must outlive it, or be given to smoe_frame_keep. */
 void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
                      const smoe_column *columns);
-void smoe_frame_column(smoe_frame *frame, const char *name, bool text); /* before the first row */
 void smoe_frame_free(smoe_frame *frame);
+
+/* A copy that lives as long as the frame; of NULL NULL. */
+const char *smoe_frame_keep(smoe_frame *frame, const char *text);
 
 /* Adds a row. Every column has one cell, in any order; text is copied. A cell that is missing, is
  * given twice, has no column or is of the other kind makes the frame fail. */
@@ -58,16 +93,20 @@ void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells
     smoe_frame_row(frame, (const smoe_frame_cell[]){__VA_ARGS__}, \
                    sizeof((const smoe_frame_cell[]){__VA_ARGS__}) / sizeof(smoe_frame_cell))
 
-/* A row of columns that are known at run time only, made cell by cell and then put, which frees it.
- * Texts must live until then. */
-typedef struct smoe_frame_cells {
-    smoe_frame_cell *cell; /* NULL: out of memory */
-    size_t cells, room;
-} smoe_frame_cells;
-smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame);
-void smoe_frame_cells_number(smoe_frame_cells *row, const char *column, double number);
-void smoe_frame_cells_text(smoe_frame_cells *row, const char *column, const char *text);
-void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame);
+/* Adds the next cell of a row, with its column: the name, the value, and other members of
+ * smoe_column. Text is copied; NULL and NAN: no value. */
+#define smoe_cell_number(frame, label, ...) \
+    smoe_frame_number(frame, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+#define smoe_cell_text(frame, label, ...) \
+    smoe_frame_text(frame, &(const smoe_column){.name = label, .string = __VA_ARGS__})
+#define smoe_cell_truth(frame, label, ...) \
+    smoe_frame_truth(frame, &(const smoe_column){.name = label, .truth = __VA_ARGS__})
+void smoe_frame_number(smoe_frame *frame, const smoe_column *column);
+void smoe_frame_text(smoe_frame *frame, const smoe_column *column);
+void smoe_frame_truth(smoe_frame *frame, const smoe_column *column);
+/* The row is complete. And one that is not on the screen. */
+void smoe_frame_end(smoe_frame *frame);
+void smoe_frame_end_hidden(smoe_frame *frame);
 
 /* SMOE_RUNTIME where the frame has failed, saying why. */
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
@@ -86,7 +125,18 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for values that are not
- * numbers; NULL when out of memory. */
+ * numbers; NULL of a frame that has failed. */
 json_t *smoe_frame_json(const smoe_frame *frame);
+/* An object per row, [{"name": value}]. */
+json_t *smoe_frame_records(const smoe_frame *frame);
+
+/* A value in JSON, or NULL where it is left out; and as it is printed: the text itself, or the
+ * number in buf. */
+/* The column of a truth as one of text. */
+smoe_column smoe_column_truth(const smoe_column *column);
+json_t *smoe_column_json(const smoe_column *column, smoe_datum datum);
+const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum);
+/* Sets the member that the column is in JSON, in objects that are made where they are missing. */
+void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum);
 
 #endif

@@ -14,6 +14,15 @@ json_t *smoe_json_of_number(double x) {
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
 
+json_t *smoe_json_of_text(const char *text) {
+    char shown[256];
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    if (json_is_number(value) || json_is_boolean(value)) return value;
+    json_decref(value);
+    value = json_string(text);
+    return value ? value : json_string(smoe_text_shown(text, shown, sizeof shown));
+}
+
 static void put_json(FILE *out, const json_t *value, int indent, int depth);
 
 /* The end of a line before an element, or a bracket, at that depth. */

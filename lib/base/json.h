@@ -8,6 +8,9 @@
  * for NAN and infinities. NULL when out of memory. */
 json_t *smoe_json_of_number(double x);
 
+/* The number or boolean that the text is; else the text, with bytes that are not UTF-8 replaced. */
+json_t *smoe_json_of_text(const char *text);
+
 /* JSON as text, every real with the fewest digits from which it is read back, and a point or an
  * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL when out of memory, or of
  * no value. */

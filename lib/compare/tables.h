@@ -1,13 +1,11 @@
-/* Contrasts as tables, in files and in Markdown. smoe-sweep(1) says what the columns are. */
+/* Contrasts as tables of a result. smoe-sweep(1) says what the columns are. */
 #ifndef SMOE_TABLES_H
 #define SMOE_TABLES_H
 
-#include "base/frame.h"
+#include "base/result.h"
 #include "compare/compare.h"
 #include "compare/primary.h"
 #include "compare/trend.h"
-
-#include <stdio.h>
 
 /* Everything that runs are compared by. */
 typedef struct smoe_contrasts {
@@ -20,15 +18,14 @@ typedef struct smoe_contrasts {
 
 void smoe_contrasts_free(smoe_contrasts *contrasts);
 
-/* A row per contrast. */
-void smoe_tables_differences(smoe_frame *frame, const smoe_comparison *comparison);
-void smoe_tables_trends(smoe_frame *frame, const smoe_trends *trends);
-void smoe_tables_primary(smoe_frame *frame, const smoe_primary_result *primary, size_t count);
+/* Adds the tables primary, differences and trends, one row per contrast, and which groups are not
+ * compared. `prefix` comes before their names. Of more than a dozen groups, only the rows of
+ * precision, loss and the metric `first` are on the screen. */
+void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *contrasts, const char *prefix,
+                           size_t first);
 
-/* All of them, with headings of this level ("##"). */
-void smoe_tables_markdown(FILE *out, const smoe_contrasts *contrasts, const char *level);
-
-/* "+0.084 +- 0.027", the second half the interval; without it of a single pair. Returns buf. */
-const char *smoe_tables_paired(char *buf, size_t size, const smoe_paired *paired);
+/* A cell of a swept key: in JSON within the object `within`, which may be NULL. value NULL: the row
+ * is of all its values. */
+void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, const char *value);
 
 #endif

@@ -131,18 +131,6 @@ void smoe_results_free(smoe_results *r) {
     *r = (smoe_results){0};
 }
 
-const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
-    if (!s.n)
-        snprintf(buf, size, "-");
-    else if (s.n == 1)
-        snprintf(buf, size, "%.4g", s.mean);
-    else if (s.sd == 0)
-        snprintf(buf, size, "%.6g", s.mean); /* parameters, FLOPs: the same for all seeds */
-    else
-        snprintf(buf, size, "%.4g \xc2\xb1 %.2g", s.mean, s.sd);
-    return buf;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *state_name(smoe_trial_state state) {
@@ -155,67 +143,6 @@ static char *error_of(const smoe_trial *trial) {
     return error ? strndup(error, strcspn(error, "\n")) : strdup("");
 }
 
-/* results.csv: one row per trial. */
-static void fill_trials(smoe_frame *frame, const smoe_results *r) {
-    const smoe_sweep *sweep = r->sweep;
-    smoe_frame_column(frame, "cell", true);
-    for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
-    smoe_frame_column(frame, "status", true);
-    for (size_t m = 0; m < r->measured->metrics; m++)
-        smoe_frame_column(frame, r->measured->metric[m], false);
-    /* Evaluations have no state of their own. */
-    bool trials = r->trained == sweep->columns;
-    if (trials) smoe_frame_column(frame, "error", true);
-    for (size_t i = 0; i < sweep->trials; i++) {
-        smoe_frame_cells row = smoe_frame_cells_open(frame);
-        char *error = error_of(&sweep->trial[i]);
-        frame->failed |= !error;
-        smoe_frame_cells_text(&row, "cell", sweep->trial[i].name);
-        for (size_t c = 0; c < sweep->columns; c++)
-            smoe_frame_cells_text(&row, sweep->column[c], sweep->trial[i].value[c]);
-        smoe_frame_cells_text(&row, "status", state_name(sweep->trial[i].state));
-        for (size_t m = 0; m < r->measured->metrics; m++)
-            smoe_frame_cells_number(&row, r->measured->metric[m],
-                                    r->measured->value[i * r->measured->metrics + m]);
-        if (trials) smoe_frame_cells_text(&row, "error", error);
-        smoe_frame_cells_put(&row, frame);
-        free(error);
-    }
-}
-
-/* summary.csv: one row per group. */
-static void fill_summary(smoe_frame *frame, const smoe_results *r) {
-    static const char *const parts[] = {"mean", "sd", "n"};
-    const smoe_sweep *sweep = r->sweep;
-    char **name = calloc(3 * r->measured->metrics + 1, sizeof *name);
-    frame->failed |= !name;
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
-    for (size_t i = 0; name && i < 3 * r->measured->metrics; i++) {
-        name[i] = smoe_text_format("%s_%s", r->measured->metric[i / 3], parts[i % 3]);
-        if (name[i])
-            smoe_frame_column(frame, name[i], false);
-        else
-            frame->failed = true;
-    }
-    for (size_t g = 0; g < r->measured->groups && !frame->failed; g++) {
-        smoe_frame_cells row = smoe_frame_cells_open(frame);
-        for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed)
-                smoe_frame_cells_text(&row, sweep->column[c],
-                                      smoe_measures_setting(r->measured, g, c));
-        for (size_t m = 0; m < r->measured->metrics; m++) {
-            smoe_stats s = smoe_measures_stats(r->measured, g, m);
-            smoe_frame_cells_number(&row, name[3 * m], s.mean);
-            smoe_frame_cells_number(&row, name[3 * m + 1], s.sd);
-            smoe_frame_cells_number(&row, name[3 * m + 2], (double)s.n);
-        }
-        smoe_frame_cells_put(&row, frame);
-    }
-    for (size_t i = 0; name && i < 3 * r->measured->metrics; i++) free(name[i]);
-    free(name);
-}
-
 size_t smoe_results_done(const smoe_results *r, size_t group) {
     size_t n = 0;
     for (size_t i = 0; i < r->sweep->trials; i++)
@@ -223,112 +150,128 @@ size_t smoe_results_done(const smoe_results *r, size_t group) {
     return n;
 }
 
-/* The table of the summary: one row per group. */
-static void put_table(FILE *out, const smoe_results *r) {
+/* results.csv: one row per trial. */
+static void add_trials(smoe_result *result, const smoe_results *r, const char *name) {
     const smoe_sweep *sweep = r->sweep;
-    char text[64];
-    fputc('|', out);
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
-    fputs(" n |", out);
-    for (size_t m = 0; m < r->measured->metrics; m++)
-        if (smoe_metric_is_shown(r->measured->metric[m], false))
-            fprintf(out, " %s |", r->measured->metric[m]);
-    fputs("\n|", out);
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed) fputs(" --- |", out);
-    fputs(" ---: |", out);
-    for (size_t m = 0; m < r->measured->metrics; m++)
-        if (smoe_metric_is_shown(r->measured->metric[m], false)) fputs(" ---: |", out);
-    fputc('\n', out);
-    for (size_t g = 0; g < r->measured->groups; g++) {
-        fputc('|', out);
+    smoe_frame *frame = smoe_result_table(result, NULL, name);
+    bool trials = r->trained == sweep->columns; /* evaluations have no state of their own */
+    for (size_t i = 0; i < sweep->trials; i++) {
+        char *error = error_of(&sweep->trial[i]);
+        smoe_cell_text(frame, "cell", sweep->trial[i].name, .where = SMOE_IN_CSV);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) fprintf(out, " %s |", smoe_measures_setting(r->measured, g, c));
-        fprintf(out, " %zu |", smoe_results_done(r, g));
+            smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c], .where = SMOE_IN_CSV);
+        smoe_cell_text(frame, "status", state_name(sweep->trial[i].state), .where = SMOE_IN_CSV);
         for (size_t m = 0; m < r->measured->metrics; m++)
-            if (smoe_metric_is_shown(r->measured->metric[m], false))
-                fprintf(
-                    out, " %s |",
-                    smoe_results_text(text, sizeof text, smoe_measures_stats(r->measured, g, m)));
-        fputc('\n', out);
+            smoe_cell_number(frame, r->measured->metric[m],
+                             r->measured->value[i * r->measured->metrics + m],
+                             .where = SMOE_IN_CSV);
+        if (trials) smoe_cell_text(frame, "error", error, .where = SMOE_IN_CSV);
+        smoe_frame_end(frame);
+        free(error);
     }
 }
 
-static int put_markdown(FILE *out, const void *context, smoe_err *err) {
-    const smoe_results *r = context;
-    (void)err;
+/* Mean, standard deviation and number of a metric; in print "0.8120 +- 0.0040" with the sign for
+ * +-, "0.8120" of a single value or of equal ones. */
+static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s) {
+    static const char *const parts[] = {"mean", "sd", "n"};
+    const double value[] = {s.mean, s.sd, (double)s.n};
+    char name[SMOE_METRIC_KEY + 8], path[SMOE_METRIC_KEY + 16], text[64];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s_%s", metric, parts[i]);
+        snprintf(path, sizeof path, "metrics:%s:%s", metric, parts[i]);
+        smoe_cell_number(frame, name, value[i], .path = path, .where = SMOE_IN_FILES);
+    }
+    bool spread = s.n > 1 && s.sd != 0; /* parameters, FLOPs: the same for all seeds */
+    snprintf(text, sizeof text,
+             spread    ? "%.4g \xc2\xb1 %.2g"
+             : s.n > 1 ? "%.6g"
+                       : "%.4g",
+             s.mean, s.sd);
+    unsigned where = (smoe_metric_is_shown(metric, true) ? SMOE_IN_TEXT : 0) |
+                     (smoe_metric_is_shown(metric, false) ? SMOE_IN_MARKDOWN : 0);
+    if (where) smoe_cell_text(frame, NULL, s.n ? text : NULL, .heading = metric, .where = where);
+}
+
+/* summary.csv: one row per group. */
+static void add_groups(smoe_result *result, const smoe_results *r, const char *key,
+                       const char *name) {
     const smoe_sweep *sweep = r->sweep;
+    smoe_frame *frame = smoe_result_table(result, key, name);
+    frame->caption = "Mean and standard deviation over n seeds.";
+    for (size_t g = 0; g < r->measured->groups; g++) {
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed)
+                smoe_tables_key(frame, sweep->column[c], "set",
+                                smoe_measures_setting(r->measured, g, c));
+        for (size_t m = 0; m < r->measured->metrics; m++)
+            add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m));
+        smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
+        smoe_frame_end(frame);
+    }
+}
+
+/* What every cell has, as the sweep knows it. */
+static json_t *cells_json(const smoe_sweep *sweep) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < sweep->trials; i++) {
+        const smoe_trial *trial = &sweep->trial[i];
+        json_t *set = json_object();
+        for (size_t c = 0; c < sweep->columns; c++)
+            json_object_set_new(set, sweep->column[c], smoe_json_of_text(trial->value[c]));
+        json_t *record = json_pack("{s:s, s:o}", "cell", trial->name, "set", set);
+        if (trial->outcome) json_object_update(record, trial->outcome);
+        json_array_append_new(list, record);
+    }
+    return list;
+}
+
+/* How many cells have no results. */
+static void add_open(smoe_result *result, const smoe_sweep *sweep) {
     size_t failed = 0, open = 0;
-    fprintf(out, "# %s\n\n", sweep->name);
-    fputs("Mean and standard deviation over n seeds.\n\n", out);
-    put_table(out, r);
-    smoe_tables_markdown(out, &r->contrasts, "##");
     for (size_t i = 0; i < sweep->trials; i++) {
         failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
         open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
     }
     if (failed || open)
-        fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->trials,
-                open);
-    if (!r->evaluations) return 0;
-    fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
-    put_table(out, r->evaluations);
-    smoe_tables_markdown(out, &r->evaluations->contrasts, "###");
+        smoe_result_line(result, NULL, "%zu of %zu cells failed, %zu are not finished.", failed,
+                         sweep->trials, open);
+}
+
+void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
+    bool trials = r->trained == r->sweep->columns; /* else their evaluations */
+    if (all && trials) {
+        smoe_fact_text(result, "sweep", r->sweep->name);
+        smoe_fact_text(result, "dir", r->sweep->dir);
+        smoe_result_value(result, "cells", cells_json(r->sweep));
+    }
+    if (all) add_trials(result, r, trials ? "results" : "evaluations");
+    if (all)
+        add_groups(result, r, trials ? "groups" : "evaluations",
+                   trials ? "summary" : "evaluations_summary");
+    smoe_tables_contrasts(result, &r->contrasts, trials ? "" : "evaluations_",
+                          smoe_results_first(r, r->sweep->figure.y));
+    if (all && trials) add_open(result, r->sweep);
+    if (!r->evaluations) return;
+    smoe_result *part = smoe_result_part(result, NULL);
+    part->title = "Evaluations at other settings";
+    smoe_results_add(part, r->evaluations, all);
+}
+
+static int put_markdown(FILE *out, const void *context, smoe_err *err) {
+    (void)err;
+    smoe_result_markdown(context, out, 1);
     return 0;
 }
 
-static void fill_differences(smoe_frame *frame, const smoe_results *r) {
-    smoe_tables_differences(frame, &r->contrasts.compared);
-}
-
-static void fill_trends(smoe_frame *frame, const smoe_results *r) {
-    smoe_tables_trends(frame, &r->contrasts.trends);
-}
-
-static void fill_primary(smoe_frame *frame, const smoe_results *r) {
-    smoe_tables_primary(frame, r->contrasts.primary, r->contrasts.primaries);
-}
-
-/* Writes a table to a file. A table without rows has no file, and an earlier file is removed. */
-static int write_frame(const smoe_results *r, const char *name,
-                       void (*fill)(smoe_frame *frame, const smoe_results *r), smoe_err *err) {
-    smoe_frame frame;
-    char *path = smoe_text_format("%s/%s.csv", r->sweep->dir, name);
-    smoe_frame_init(&frame, name, NULL, NULL, NULL);
-    fill(&frame, r);
-    int status = !path ? smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir)
-                 : frame.rows || frame.failed ? smoe_frame_csv(&frame, path, err)
-                                              : smoe_file_remove(path, err);
-    smoe_frame_free(&frame);
-    free(path);
-    return status;
-}
-
-static int write_markdown(const smoe_results *r, smoe_err *err) {
-    char *path = smoe_text_format("%s/summary.md", r->sweep->dir);
-    int status = path ? smoe_file_print(path, put_markdown, r, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
-    free(path);
-    return status;
-}
-
 int smoe_results_write(const smoe_results *r, smoe_err *err) {
-    static const struct {
-        const char *name;
-        void (*fill)(smoe_frame *frame, const smoe_results *r);
-    } files[][4] = {{{"results", fill_trials},
-                     {"summary", fill_summary},
-                     {"differences", fill_differences},
-                     {"trends", fill_trends}},
-                    {{"evaluations", fill_trials},
-                     {"evaluations_summary", fill_summary},
-                     {"evaluations_differences", fill_differences},
-                     {"evaluations_trends", fill_trends}}};
-    for (size_t later = 0; later < (r->evaluations ? 2 : 1); later++)
-        for (size_t i = 0; i < 4; i++)
-            if (write_frame(later ? r->evaluations : r, files[later][i].name, files[later][i].fill,
-                            err))
-                return -1;
-    return write_frame(r, "primary", fill_primary, err) ? -1 : write_markdown(r, err);
+    smoe_result result = {.title = r->sweep->name};
+    char *path = smoe_text_format("%s/summary.md", r->sweep->dir);
+    smoe_results_add(&result, r, true);
+    int status = smoe_result_check(&result, err);
+    if (!status) status = smoe_result_csv(&result, r->sweep->dir, err);
+    if (!status) status = smoe_file_print(path, put_markdown, &result, err);
+    smoe_result_free(&result);
+    free(path);
+    return status;
 }

@@ -27,12 +27,13 @@ void smoe_results_free(smoe_results *results);
 
 /* The main metric: `wish` if it exists (may be NULL), else precision_at_1, else a loss. */
 size_t smoe_results_first(const smoe_results *results, const char *wish);
-/* "0.8120 +- 0.0040" with the sign for +-, "0.8120" of a single value or of equal ones, "-" of
- * none. Returns buf. */
-const char *smoe_results_text(char *buf, size_t size, smoe_stats stats);
-
 /* The number of finished trials of a group. */
 size_t smoe_results_done(const smoe_results *results, size_t group);
+
+/* Adds the trials, a row per group with mean, sd and n of every metric, and the contrasts, then the
+ * same of the evaluations; or the contrasts alone. Names of files and of lists in JSON are those of
+ * smoe-sweep(1). */
+void smoe_results_add(smoe_result *result, const smoe_results *results, bool all);
 
 /* DIR/results.csv, a row per trial; DIR/summary.csv, a row per group with mean, sd and n of every
  * metric; DIR/differences.csv, DIR/trends.csv and DIR/primary.csv, a row per contrast, where there

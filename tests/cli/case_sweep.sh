@@ -14,7 +14,7 @@ status 0 smoe sweep tiny.yaml $more -q -o whole >out
 grep -q '^experts .*precision_at_1 .*fewshot_2 ' out || fail "$(cat out)"
 [ "$(ls whole | grep -c '^0')" -eq 4 ] || fail "cells: $(ls whole)"
 [ "$(grep -c ,done, whole/results.csv)" -eq 4 ] || fail "$(cat whole/results.csv)"
-grep -q '^| 4 | 2 |' whole/summary.md || fail "$(cat whole/summary.md)"
+grep -q '^| 4 | .* | 2 |$' whole/summary.md || fail "$(cat whole/summary.md)"
 [ -s whole/sweep.gp ] || fail "no script of the figure"
 command -v gnuplot >/dev/null && { grep -q '<svg' whole/sweep.svg || fail "no figure"; }
 

@@ -1,9 +1,7 @@
-/* The parts of the program other than its commands: the parser of the command line, tables,
- * times. tests/cli/ has the rest. */
+/* The parts of the program other than its commands: the parser of the command line, times. tests/cli/ has the rest. */
 #include "opt.h"
 #include "cmd.h"
 #include "progress.h"
-#include "table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -243,28 +241,6 @@ static void test_rules_of_keys(void **state) {
     }
 }
 
-static void fill(smoe_table *table) {
-    static const char *const cells[] = {"layer", "value", "norm", "1.5", "attention", "20"};
-    for (size_t i = 0; i < 6; i++) smoe_table_add(table, "%s", cells[i]);
-}
-
-static void test_table_aligns(void **state) {
-    (void)state;
-    smoe_table table = {.columns = 2};
-    char *text = NULL;
-    size_t size = 0;
-    smoe_err err = {0};
-    fill(&table);
-    FILE *out = open_memstream(&text, &size);
-    assert_int_equal(smoe_table_print(&table, out, false, &err), 0);
-    fclose(out);
-    assert_string_equal(text, "layer      value\n"
-                              "norm         1.5\n"
-                              "attention     20\n");
-    free(text);
-    smoe_table_free(&table);
-}
-
 static void test_times(void **state) {
     (void)state;
     static const struct {
@@ -299,7 +275,6 @@ int main(void) {
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_rules_name_known),
         cmocka_unit_test(test_rules_of_keys),
-        cmocka_unit_test(test_table_aligns),
         cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

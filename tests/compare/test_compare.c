@@ -95,8 +95,8 @@ static void rows_are_compared_seed_by_seed(void **state) {
     text = file(*state, "summary.md");
     assert_non_null(strstr(text, "## Differences from model.moe.experts=4\n"));
     assert_non_null(
-        strstr(text, "| 2 | precision_at_1 | **-0.25 \xc2\xb1 0.025** | \xc2\xb1 0.025 | - | 3 | "
-                     "distinguishable |\n| 8 | precision_at_1 | "));
+        strstr(text, "| 2 | precision_at_1 | -0.25 | [-0.2748, -0.2252] | [-0.2748, -0.2252] | 3 | "
+                     "distinguishable |\n"));
     free(text);
     smoe_sweep_free(&sweep);
 }
@@ -107,7 +107,7 @@ static void the_first_row_is_the_reference(void **state) {
     for (size_t i = 0; i < 9; i += 3)
         sweep_folder_done(&sweep, i, 0.25 + 0.25 * (double)i / 3, "step_s", 1);
     smoe_results r = results_of(&sweep);
-    char *reference = smoe_comparison_reference(&r.contrasts.compared), text[40];
+    char *reference = smoe_comparison_reference(&r.contrasts.compared);
     assert_string_equal(reference, "model.moe.experts=2");
     free(reference);
     assert_int_equal(r.contrasts.compared.differences, 4);
@@ -117,8 +117,6 @@ static void the_first_row_is_the_reference(void **state) {
     assert_int_equal(r.contrasts.compared.difference[1].paired.n, 1);
     assert_true(r.contrasts.compared.difference[1].paired.mean == 0.5 &&
                 isnan(r.contrasts.compared.difference[1].paired.half));
-    assert_string_equal(
-        smoe_tables_paired(text, sizeof text, &r.contrasts.compared.difference[1].paired), "+0.5");
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }
@@ -157,8 +155,8 @@ static void other_keys_stay_and_are_pooled(void **state) {
     assert_non_null(strstr(text, "\n2,,model.moe.k=1,precision_at_1,0.03125,"));
     free(text);
     text = file(*state, "summary.md");
-    assert_non_null(strstr(
-        text, "\n| 2 | all | precision_at_1 | +0.03125 \xc2\xb1 0.4 | \xc2\xb1 0.4 | - | 2 | "));
+    assert_non_null(strstr(text, "\n| 2 | all | precision_at_1 | +0.03125 | [-0.3658, +0.4283] | "
+                                 "[-0.3658, +0.4283] | 2 | "));
     free(text);
     smoe_sweep_free(&sweep);
 }

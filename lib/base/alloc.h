@@ -1,0 +1,24 @@
+/*
+ * Small pieces of memory, which are always there: where memory runs out, smoe_alloc_end is called,
+ * and does not return. What may not fit, arenas, images, data sets, is allocated with malloc, and a
+ * lack of memory is an error.
+ */
+#ifndef SMOE_ALLOC_H
+#define SMOE_ALLOC_H
+
+#include <stddef.h>
+
+/* Zeroed memory for `count` elements of `size` bytes. */
+void *smoe_alloc(size_t count, size_t size);
+/* realloc: room for `count` elements. */
+void *smoe_alloc_more(void *memory, size_t count, size_t size);
+/* A copy; of NULL NULL. */
+char *smoe_alloc_text(const char *text);
+
+/* A list with room for powers of two: memory for one more element behind `count`. */
+void *smoe_alloc_next(void *list, size_t count, size_t size);
+
+/* Ends the program with a message and exit status 1. */
+_Noreturn void smoe_alloc_end(void);
+
+#endif

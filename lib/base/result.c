@@ -1,0 +1,157 @@
+/* Results, and as JSON and files; see result.h. result_print.c has those for people. */
+#include "base/result.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/result_item.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static smoe_item *add_item(smoe_result *result, smoe_item_kind kind, const char *key) {
+    result->item = smoe_alloc_next(result->item, result->items, sizeof *result->item);
+    smoe_item *item = &result->item[result->items++];
+    *item = (smoe_item){.kind = kind, .key = smoe_alloc_text(key)};
+    return item;
+}
+
+void smoe_result_free(smoe_result *result) {
+    for (size_t i = 0; i < result->items; i++) {
+        smoe_item *item = &result->item[i];
+        free(item->key);
+        free(item->heading);
+        free(item->text);
+        json_decref(item->value);
+        if (item->table) smoe_frame_free(item->table);
+        if (item->part) smoe_result_free(item->part);
+        free(item->table);
+        free(item->part);
+    }
+    free(result->item);
+    *result = (smoe_result){0};
+}
+
+static smoe_item *add_fact(smoe_result *result, const smoe_column *fact) {
+    smoe_item *item = add_item(result, SMOE_ITEM_FACT, fact->name);
+    item->fact = *fact;
+    item->fact.name = item->key;
+    item->fact.heading = item->heading = smoe_alloc_text(fact->heading);
+    if (!fact->where) item->fact.where = SMOE_IN_FILES | (fact->heading ? SMOE_IN_PRINT : 0);
+    return item;
+}
+
+void smoe_result_number(smoe_result *result, const smoe_column *fact) {
+    add_fact(result, fact)->datum.number = fact->number;
+}
+
+void smoe_result_text(smoe_result *result, const smoe_column *fact) {
+    smoe_item *item = add_fact(result, fact);
+    item->fact.text = true;
+    item->datum.text = item->text = smoe_alloc_text(fact->string);
+}
+
+void smoe_result_truth(smoe_result *result, const smoe_column *fact) {
+    const smoe_column truth = smoe_column_truth(fact);
+    smoe_result_text(result, &truth);
+}
+
+void smoe_result_value(smoe_result *result, const char *key, json_t *value) {
+    add_item(result, SMOE_ITEM_VALUE, key)->value = value;
+}
+
+void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    smoe_item *item = add_item(result, SMOE_ITEM_LINE, label);
+    if (vasprintf(&item->text, fmt, args) < 0) smoe_alloc_end();
+    va_end(args);
+}
+
+smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name) {
+    smoe_item *item = add_item(result, SMOE_ITEM_TABLE, key);
+    item->table = smoe_alloc(1, sizeof *item->table);
+    smoe_frame_init(item->table, NULL, NULL, NULL, NULL);
+    item->table->name = smoe_frame_keep(item->table, name);
+    return item->table;
+}
+
+void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame,
+                       bool printed) {
+    smoe_item *item = add_item(result, SMOE_ITEM_FRAME, key);
+    item->frame = frame;
+    item->printed = printed;
+}
+
+smoe_result *smoe_result_part(smoe_result *result, const char *key) {
+    smoe_item *item = add_item(result, SMOE_ITEM_PART, key);
+    return item->part = smoe_alloc(1, sizeof *item->part);
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+int smoe_result_check(const smoe_result *result, smoe_err *err) {
+    for (size_t i = 0; i < result->items; i++) {
+        const smoe_item *item = &result->item[i];
+        if (item->table && smoe_frame_check(item->table, err)) return -1;
+        if (item->frame && smoe_frame_check(item->frame, err)) return -1;
+        if (item->part && smoe_result_check(item->part, err)) return -1;
+    }
+    return 0;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void add_json(json_t *object, const smoe_item *item) {
+    json_t *list = item->key ? json_object_get(object, item->key) : NULL;
+    if (item->kind == SMOE_ITEM_FACT && item->key && item->fact.where & SMOE_IN_JSON)
+        smoe_column_set(object, &item->fact, item->datum);
+    else if (item->kind == SMOE_ITEM_VALUE)
+        json_object_set(object, item->key, item->value);
+    else if (item->kind == SMOE_ITEM_TABLE && item->table->rows && item->key)
+        json_object_set_new(object, item->key, smoe_frame_records(item->table));
+    else if (item->kind == SMOE_ITEM_FRAME)
+        json_object_set_new(object, item->key, smoe_frame_json(item->frame));
+    else if (item->kind == SMOE_ITEM_PART && !item->key)
+        json_object_update_new(object, smoe_result_json(item->part));
+    else if (item->kind == SMOE_ITEM_PART && list)
+        json_array_append_new(list, smoe_result_json(item->part));
+    else if (item->kind == SMOE_ITEM_PART)
+        json_object_set_new(object, item->key, json_pack("[o]", smoe_result_json(item->part)));
+}
+
+json_t *smoe_result_json(const smoe_result *result) {
+    json_t *object = json_object();
+    for (size_t i = 0; i < result->items; i++) {
+        const smoe_item *item = &result->item[i];
+        if (item->kind == SMOE_ITEM_TABLE && item->key && !*item->key) {
+            json_decref(object);
+            return smoe_frame_records(item->table);
+        }
+        if (item->kind != SMOE_ITEM_LINE) add_json(object, item);
+    }
+    json_t *list = json_object_get(object, ""); /* of parts that are the whole JSON */
+    if (!list) return object;
+    json_incref(list);
+    json_decref(object);
+    return list;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) {
+    int status = 0;
+    for (size_t i = 0; i < result->items && !status; i++) {
+        const smoe_item *item = &result->item[i];
+        const smoe_frame *frame = item->table ? item->table : item->frame;
+        if (item->part) status = smoe_result_csv(item->part, dir, err);
+        if (!frame || !frame->name) continue;
+        char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
+        status = item->table && !frame->rows ? smoe_file_remove(path, err)
+                                             : smoe_frame_csv(frame, path, err);
+        free(path);
+    }
+    return status;
+}

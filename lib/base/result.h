@@ -1,0 +1,82 @@
+/*
+ * What a command found: facts, sentences and tables, in the order in which they are read. Writers
+ * print a result as text, JSON, Markdown and files of comma-separated values; each fact and column
+ * is named once, and says where it is shown (base/frame.h).
+ */
+#ifndef SMOE_RESULT_H
+#define SMOE_RESULT_H
+
+#include "base/frame.h"
+
+#include <stdio.h>
+
+typedef struct smoe_result {
+    struct smoe_item *item; /* [items] */
+    size_t items;
+    const char *title; /* of a part: its heading where it is printed, or NULL; borrowed */
+} smoe_result;
+
+void smoe_result_free(smoe_result *result);
+
+/* A fact: its key in JSON, with the objects around it ("bytes:weights"), its value, and other
+ * members of smoe_column. It is printed as a line of its own where it has a heading. Text is
+ * copied; NAN and NULL: no value; where there is none, no line is printed. */
+#define smoe_fact_number(result, label, ...) \
+    smoe_result_number(result, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+#define smoe_fact_text(result, label, ...) \
+    smoe_result_text(result, &(const smoe_column){.name = label, .string = __VA_ARGS__})
+#define smoe_fact_truth(result, label, ...) \
+    smoe_result_truth(result, &(const smoe_column){.name = label, .truth = __VA_ARGS__})
+void smoe_result_number(smoe_result *result, const smoe_column *fact);
+void smoe_result_text(smoe_result *result, const smoe_column *fact);
+void smoe_result_truth(smoe_result *result, const smoe_column *fact);
+
+/* A member of JSON alone, of any kind; takes over `value`. */
+void smoe_result_value(smoe_result *result, const char *key, json_t *value);
+
+/* A sentence that is printed, behind a label in a column of labels; the label NULL: it begins
+ * where the line does; "": below the sentence before. */
+void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...)
+    SMOE_PRINTF(3, 4);
+
+/* A table that belongs to the result, to be filled: in JSON a list with this key of one object per
+ * row; key "": the whole JSON is the list; NULL: it is not there. Without rows it is nowhere.
+ * `name` is that of its file, NULL: it has none. Title and caption are printed above it. */
+smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name);
+
+/* A frame that outlives the result. In JSON it is smoe_frame_json; it is not printed unless
+ * `printed` is set. */
+void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame, bool printed);
+
+/* A result within it: an object of the list `key` in JSON; key NULL: its members are those of the
+ * whole; "": the whole JSON is the list. */
+smoe_result *smoe_result_part(smoe_result *result, const char *key);
+
+/* ---- writers --------------------------------------------------------------------------------- */
+
+/* The columns of a terminal in which text is broken, 0: any; and whether headings are bold. */
+typedef struct smoe_paper {
+    size_t columns;
+    bool bold;
+} smoe_paper;
+
+/* SMOE_RUNTIME where a row of a table is wrong, before anything is written. */
+int smoe_result_check(const smoe_result *result, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *paper);
+json_t *smoe_result_json(const smoe_result *result);
+/* Titles are headings of the level "##". */
+void smoe_result_markdown(const smoe_result *result, FILE *out, int level);
+/* DIR/NAME.csv of each table that belongs to the result; without rows, the file is removed. */
+int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* A table as text: the first column to the left, the others to the right, two spaces between. Where
+ * columns have no room they follow below, after the keys once more, or after the first column where
+ * the keys take most of the room. Columns without a value are left out. */
+void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper);
+
+/* Text that begins at column `at` and goes on there, broken between words where the paper ends; and
+ * the end of the line. */
+void smoe_paper_wrap(FILE *out, const char *text, size_t at, const smoe_paper *paper);
+
+#endif

@@ -1,0 +1,197 @@
+/* Results: what is added once is in the text, in JSON, in Markdown and in files, each in its own
+ * form, and only where it says. */
+#include "scratch.h"
+#include "base/json.h"
+#include "base/result.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void add_run(smoe_frame *frame, const char *run, const char *experts, double p, size_t n) {
+    smoe_cell_text(frame, "experts", experts, .path = "set:experts", .none = "all", .typed = true,
+                   .optional = true);
+    smoe_cell_text(frame, "run", run);
+    smoe_cell_number(frame, "p", p, .format = "%.2f");
+    smoe_cell_number(frame, "bytes", 1e3 * (double)n, .heading = "memory", .format = "B");
+    smoe_cell_number(frame, "n", (double)n, .where = SMOE_IN_FILES);
+    smoe_cell_number(frame, NULL, NAN, .heading = "never");
+    smoe_cell_truth(frame, "good", n > 1, .where = SMOE_IN_JSON);
+}
+
+static void fill(smoe_result *result) {
+    smoe_fact_text(result, "dir", "a\tb", .heading = "folder");
+    smoe_fact_number(result, "loss", 0.25, .heading = "the loss", .format = "%.4f");
+    smoe_fact_number(result, "bytes:weights", 7);
+    smoe_fact_number(result, "bytes:all", NAN);
+    smoe_fact_number(result, "left", NAN, .optional = true, .heading = "left out");
+    smoe_fact_truth(result, "same", true);
+    smoe_result_value(result, "list", json_pack("[i, i]", 1, 2));
+    smoe_result_line(result, "", "more of it");
+    smoe_frame *frame = smoe_result_table(result, "runs", "runs");
+    frame->title = "Runs";
+    frame->caption = "What ran.";
+    add_run(frame, "a", "4", 0.5, 2);
+    smoe_frame_end(frame);
+    add_run(frame, "b, c", NULL, NAN, 1);
+    smoe_frame_end(frame);
+    add_run(frame, "d", "x", 1, 1);
+    smoe_frame_end_hidden(frame);
+    (void)smoe_result_table(result, "none", "none");
+    for (int i = 0; i < 2; i++) {
+        smoe_result *part = smoe_result_part(result, i ? NULL : "parts");
+        part->title = "A part";
+        smoe_fact_number(part, "part", i);
+        smoe_result_line(part, NULL, "Of %d.", i);
+    }
+}
+
+static void as_text(void **state) {
+    (void)state;
+    smoe_result result = {0};
+    const smoe_paper paper = {0};
+    char *text = NULL;
+    size_t size;
+    fill(&result);
+    FILE *out = open_memstream(&text, &size);
+    smoe_result_print(&result, out, &paper);
+    fclose(out);
+    assert_string_equal(text, "folder    a?b\n"
+                              "the loss  0.2500\n"
+                              "          more of it\n"
+                              "\n"
+                              "Runs:\n"
+                              "experts   run     p  memory\n"
+                              "4           a  0.50    2 kB\n"
+                              "all      b, c     -    1 kB\n"
+                              "... and 1 rows more (runs.csv)\n"
+                              "\n"
+                              "A part:\n"
+                              "Of 0.\n"
+                              "\n"
+                              "A part:\n"
+                              "Of 1.\n");
+    free(text);
+    smoe_result_free(&result);
+}
+
+static void as_json(void **state) {
+    (void)state;
+    smoe_result result = {0};
+    fill(&result);
+    json_t *object = smoe_result_json(&result);
+    char *text = smoe_json_dump(object, 0);
+    assert_string_equal(text,
+                        "{\"dir\":\"a\\tb\",\"loss\":0.25,\"bytes\":{\"weights\":7,\"all\":null},"
+                        "\"same\":true,\"list\":[1,2],\"runs\":["
+                        "{\"set\":{\"experts\":4},\"run\":\"a\",\"p\":0.5,\"bytes\":2000,\"n\":2,"
+                        "\"good\":true},"
+                        "{\"run\":\"b, c\",\"p\":null,\"bytes\":1000,\"n\":1,\"good\":false},"
+                        "{\"set\":{\"experts\":\"x\"},\"run\":\"d\",\"p\":1,\"bytes\":1000,\"n\":1,"
+                        "\"good\":false}],\"parts\":[{\"part\":0}],\"part\":1}");
+    free(text);
+    json_decref(object);
+    smoe_result_free(&result);
+}
+
+/* A list is the whole of the JSON: of a table, or of parts. */
+static void as_a_list(void **state) {
+    (void)state;
+    for (int parts = 0; parts < 2; parts++) {
+        smoe_result result = {0};
+        smoe_frame *frame = smoe_result_table(&result, parts ? NULL : "", NULL);
+        if (parts) smoe_fact_number(smoe_result_part(&result, ""), "a", 1);
+        smoe_cell_number(frame, "a", 1);
+        smoe_frame_end(frame);
+        json_t *list = smoe_result_json(&result);
+        char *text = smoe_json_dump(list, 0);
+        assert_string_equal(text, "[{\"a\":1}]");
+        free(text);
+        json_decref(list);
+        smoe_result_free(&result);
+    }
+}
+
+static void as_markdown(void **state) {
+    (void)state;
+    smoe_result result = {.title = "All"};
+    char *text = NULL;
+    size_t size;
+    fill(&result);
+    FILE *out = open_memstream(&text, &size);
+    smoe_result_markdown(&result, out, 1);
+    fclose(out);
+    assert_string_equal(text, "# All\n\nmore of it\n\n"
+                              "## Runs\n\nWhat ran.\n\n"
+                              "| experts | run | p | memory |\n"
+                              "| --- | --- | ---: | ---: |\n"
+                              "| 4 | a | 0.50 | 2 kB |\n"
+                              "| all | b, c | - | 1 kB |\n"
+                              "| x | d | 1.00 | 1 kB |\n\n"
+                              "## A part\n\nOf 0.\n\n"
+                              "## A part\n\nOf 1.\n\n");
+    free(text);
+    smoe_result_free(&result);
+}
+
+/* A file per table; where there are no rows, an earlier file is removed. */
+static void as_files(void **state) {
+    smoe_result result = {0};
+    smoe_err err = {0};
+    char path[SCRATCH_PATH], none[SCRATCH_PATH];
+    scratch_path(*state, none, "none.csv");
+    scratch_write(none, "a\n", 2);
+    fill(&result);
+    assert_int_equal(smoe_result_check(&result, &err), 0);
+    assert_int_equal(smoe_result_csv(&result, *state, &err), 0);
+    char *text = scratch_read(scratch_path(*state, path, "runs.csv"), NULL);
+    assert_string_equal(text, "experts,run,p,bytes,n\n"
+                              "4,a,0.5,2000,2\n"
+                              ",\"b, c\",,1000,1\n"
+                              "x,d,1,1000,1\n");
+    free(text);
+    assert_int_equal(access(none, F_OK), -1);
+    smoe_result_free(&result);
+}
+
+/* The last columns of a table that is too wide follow below, after its key. */
+static void on_a_narrow_terminal(void **state) {
+    (void)state;
+    const smoe_paper paper = {.columns = 20};
+    smoe_frame frame;
+    char *text = NULL;
+    size_t size;
+    smoe_frame_init(&frame, "wide", NULL, NULL, NULL);
+    smoe_cell_text(&frame, "layer", "attention");
+    smoe_cell_number(&frame, "a number", 1.5);
+    smoe_cell_number(&frame, "another", 20);
+    smoe_frame_end(&frame);
+    FILE *out = open_memstream(&text, &size);
+    smoe_frame_print(&frame, out, &paper);
+    smoe_paper_wrap(out, "words that are broken here", 0, &paper);
+    fclose(out);
+    assert_string_equal(text, "layer      a number\n"
+                              "attention       1.5\n"
+                              "\n"
+                              "layer      another\n"
+                              "attention       20\n"
+                              "words that are\n"
+                              "broken here\n");
+    free(text);
+    smoe_frame_free(&frame);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_text),
+        cmocka_unit_test(as_json),
+        cmocka_unit_test(as_a_list),
+        cmocka_unit_test(as_markdown),
+        cmocka_unit_test_setup_teardown(as_files, scratch_setup, scratch_teardown),
+        cmocka_unit_test(on_a_narrow_terminal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
