@@ -214,7 +214,8 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
-# The files that the README refers to, for users without a clone.
+# The files that the README refers to, for users without a clone, but for the packed cells of published sweeps, which only repeat and
+# test them.
 SHARE   := README.md NEWS.md LICENSE examples experiments
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
@@ -230,7 +231,7 @@ install: all shared
 	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
 	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
-	find $(SHARE) -type f -exec install -D -m 644 {} $(comdir)/smoe/{} \;
+	find $(SHARE) -type f ! -name trials.tar.gz -exec install -D -m 644 {} $(comdir)/smoe/{} \;
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
 	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe

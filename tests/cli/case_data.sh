@@ -47,7 +47,8 @@ status 2 smoe data tiny.yaml data.nothing=1 2>err
 
 # a JPEG that lies on its side by its EXIF data: predictions are those of the file as it is stored, or of what is to be seen
 turned() { head -c 2 "$1" && printf '\377\341\000\040Exif\000\000MM\000\052\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000\006\000\000' && tail -c +3 "$1"; }
-corpus=$ROOT/tests/fuzz/corpus/image
+corpus=$PWD/corpus
+mkdir corpus && tar -xzf "$ROOT/tests/fuzz/corpus/image.tar.gz" -C corpus || fail "no images"
 mkdir -p side/train/ape side/train/bee side/test/ape side/test/bee
 cp "$corpus"/colour.jpg side/train/ape/1.jpg && turned side/train/ape/1.jpg >side/train/ape/2.jpg
 cp "$corpus"/grey.jpg side/train/bee/1.jpg && cp side/train/bee/1.jpg side/train/bee/2.jpg

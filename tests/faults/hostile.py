@@ -73,8 +73,8 @@ def prepare(smoe):
         file.write(text)
     with open("tiny.yaml") as file, open("sweep.yaml", "w") as out:
         out.write(file.read() + "sweep:\n  grid: {seed: [0, 1], model.moe.experts: [2, 4]}\n")
-    shutil.copy(f"{HERE}/../fuzz/corpus/image/colour.png", "x.png")
-    shutil.copy(f"{HERE}/../fuzz/corpus/archive/a.tar", "images.tar")
+    shutil.copy(f"{HERE}/../../build/corpus/image/colour.png", "x.png")
+    shutil.copy(f"{HERE}/../../build/corpus/archive/a.tar", "images.tar")
 
 
 def changed(data, random_):

@@ -5,7 +5,7 @@
  *
  *   fuzz_NAME [--seconds S] [--from N] [--count N] [FOLDER]
  *
- * FOLDER is tests/fuzz/corpus/NAME by default. If a sanitizer stops the program, the number of the
+ * FOLDER is build/corpus/NAME by default, which the build unpacks. If a sanitizer stops the program, the number of the
  * input at fault is printed before it ends.
  */
 #include <dirent.h>
@@ -73,7 +73,7 @@ static bool read_file(const char *folder, const char *name, input *in) {
     return in->data != NULL;
 }
 
-/* The regular files of a folder in the order of their names; an empty input if there are none. */
+/* The files of a folder in the order of their names. */
 static size_t read_corpus(const char *folder, input *corpus) {
     struct dirent **entry = NULL;
     size_t count = 0;
@@ -85,7 +85,6 @@ static size_t read_corpus(const char *folder, input *corpus) {
         free(entry[i]);
     }
     free(entry);
-    if (!count) corpus[count++] = (input){calloc(1, 1), 0};
     return count;
 }
 
@@ -186,7 +185,7 @@ int main(int argc, char **argv) {
     uint64_t from = 0, most = UINT64_MAX;
     char folder[512];
     const char *name = base_name(argv[0]);
-    snprintf(folder, sizeof folder, "tests/fuzz/corpus/%s",
+    snprintf(folder, sizeof folder, "build/corpus/%s",
              strncmp(name, "fuzz_", 5) ? name : name + 5);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
@@ -202,6 +201,10 @@ int main(int argc, char **argv) {
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(on_death);
     signal(SIGABRT, on_signal);
     size_t count = read_corpus(folder, corpus);
+    if (!count) {
+        fprintf(stderr, "%s: no inputs; run it from the top of the tree, after make\n", folder);
+        return 1;
+    }
     uint8_t *work = malloc(MOST_BYTES);
     if (!work) return 1;
     time_t end = time(NULL) + (time_t)seconds;

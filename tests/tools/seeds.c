@@ -1,7 +1,7 @@
 /*
- * Makes the seeds of tests/fuzz/corpus/{image,idx,cifar,archive}. They are in the tree; this
- * program documents how they were made. From the top of the tree, after `make tests`:
- * build/release/tests/tools/seeds
+ * Makes the seeds of build/corpus/{image,idx,cifar,archive}. They are in the tree; this program
+ * documents how they were made. From the top of the tree, after `make FLAVOUR=san fuzzers`:
+ * build/release/tests/tools/seeds && tests/fuzz/pack.sh image idx cifar archive
  */
 #include "datafiles.h"
 #include "scratch.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CORPUS "tests/fuzz/corpus/"
+#define CORPUS "build/corpus/"
 
 static void write_seed(const char *name, const uint8_t *bytes, size_t size) {
     char path[SCRATCH_PATH];
