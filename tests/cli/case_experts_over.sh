@@ -18,10 +18,12 @@ same_bits() {
     done
 }
 
-routers=$(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$ROOT/lib/spec/routers.def")
+routers=$(sed -n 's/^ROUTER("\([^"]*\)", [a-z0-9_]*, \([A-Z_]*\),.*/\1:\2/p' "$ROOT/lib/spec/routers.def")
 [ "$(echo "$routers" | wc -l)" -ge 13 ] || fail "routers: $routers"
 for router in $routers; do
-    case $router in identity | hash) E=8 ;; *) E=6 ;; esac # six experts cannot be divided evenly among four processes
+    # Six experts cannot be divided evenly among four processes, nor can the 16 tokens of routers that deal them out.
+    case $router in *:FIXED) E=8 ;; *) E=6 ;; esac
+    router=${router%:*}
     same_bits model.moe.router="$router" model.moe.experts=$E model.moe.expert_dropout=0.1
     case $router in # two processes with two threads each, for one router of each family
     soft | tokens-choice | experts-choice)

@@ -32,8 +32,9 @@ sets='v4 v3 base'
 echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
 line dense model.moe.layers=none
 identity=model.moe.slots_per_expert=10 # one slot for each of the 37 tokens
-for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
-    case $router in identity | hash) slots=$identity ;; *) slots= ;; esac
+for entry in $(sed -n 's/^ROUTER("\([^"]*\)", [a-z0-9_]*, \([A-Z_]*\),.*/\1:\2/p' "$here"/../../lib/spec/routers.def); do
+    router=${entry%:*}
+    case $entry in *:FIXED) slots=$identity ;; *) slots= ;; esac
     line "$router" model.moe.router="$router" $slots
     line "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
 done

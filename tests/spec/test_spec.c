@@ -6,6 +6,7 @@
 #include "approx.h"
 #include "scratch.h"
 #include "spec/schema.h"
+#include "spec/sources.h"
 #include "specs.h"
 
 #include <dirent.h>
@@ -33,11 +34,57 @@ static size_t fixture_overrides(char *line, char *overrides[32]) {
     return count;
 }
 
+/* The names that a mark of a fixture stands for: @{KEY} are the choices of a key, @{SECTION.*} the
+ * keys of a section, @{*} the sections, @{generated} the sources that need no path. */
+static void print_names(FILE *out, const char *mark) {
+    char type[SMOE_PROBLEM], section[SMOE_KEY_SIZE], before[SMOE_KEY_SIZE] = "";
+    size_t length = strlen(mark);
+    int count = 0, entry = smoe_schema_find(mark);
+    if (entry >= 0) {
+        fputs(smoe_schema_type(&smoe_schema[entry], type, sizeof type), out);
+    } else if (!strcmp(mark, "generated")) {
+        for (int i = 0; i < SMOE_SOURCES; i++)
+            if (smoe_sources[i].generated)
+                fprintf(out, "%s%s", count++ ? ", " : "", smoe_sources[i].name);
+    } else {
+        assert_true(length && mark[length - 1] == '*');
+        snprintf(section, sizeof section, "%.*s", (int)length - 1, mark);
+        for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++) {
+            const char *leaf = smoe_schema[i].key + length - 1;
+            if (strncmp(smoe_schema[i].key, section, length - 1)) continue;
+            if (strlen(before) == strcspn(leaf, ".") && !strncmp(before, leaf, strlen(before)))
+                continue;
+            snprintf(before, sizeof before, "%.*s", (int)strcspn(leaf, "."), leaf);
+            fprintf(out, "%s%s", count++ ? ", " : "", before);
+        }
+        assert_true(count > 1);
+        if (!*section) fputs(", sweep", out);
+    }
+}
+
+/* The text of a fixture, with names of the tables in the place of marks. */
+static char *with_names(char *text) {
+    char *whole, mark[SMOE_KEY_SIZE];
+    size_t size;
+    FILE *out = open_memstream(&whole, &size);
+    const char *c = text;
+    for (const char *at; (at = strstr(c, "@{")); c = at + strcspn(at, "}") + 1) {
+        snprintf(mark, sizeof mark, "%.*s", (int)strcspn(at, "}") - 2, at + 2);
+        fwrite(c, 1, (size_t)(at - c), out);
+        print_names(out, mark);
+    }
+    fputs(c, out);
+    fclose(out);
+    free(text);
+    return whole;
+}
+
 static void check_fixture(const char *name) {
     char path[PATH_MAX], expected_path[PATH_MAX];
     snprintf(path, sizeof path, FIXTURES "/%s", name);
     snprintf(expected_path, sizeof expected_path, "%.*s.expected", (int)(strlen(path) - 5), path);
-    char *text = scratch_read(path, NULL), *expected = scratch_read(expected_path, NULL);
+    char *text = scratch_read(path, NULL);
+    char *expected = with_names(scratch_read(expected_path, NULL));
     char *line = strndup(text, strcspn(text, "\n")), *overrides[32];
     size_t count = fixture_overrides(line, overrides), lines = 0;
     smoe_err err;
