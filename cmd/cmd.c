@@ -4,6 +4,7 @@
 #include "draw/gnuplot.h"
 #include "spec/metrics.h"
 #include "spec/sources.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -112,8 +113,19 @@ void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options) {
 }
 
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options) {
-    if (!options->quiet && !smoe_safetensors_has_digest(file))
-        smoe_cmd_print(stderr, "%s: not verified: it has no digest\n", smoe_safetensors_path(file));
+    char *text = options->quiet ? NULL : smoe_model_file_remark(file);
+    if (text) smoe_cmd_print(stderr, "%s\n", text);
+    free(text);
+}
+
+int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_err *err) {
+    const char *grid = options->grid;
+    int end = 0;
+    *choice = (smoe_file_choice){.weights = options->weights};
+    if (!grid || (sscanf(grid, "%4zux%4zu%n", &choice->rows, &choice->columns, &end) == 2 &&
+                  !grid[end] && choice->rows && choice->columns))
+        return 0;
+    return smoe_fail(err, SMOE_USAGE, "--grid %s: expected ROWSxCOLUMNS, as 14x14", grid);
 }
 
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {

@@ -54,7 +54,11 @@ int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options
 /* Prints which values of the file have no effect, unless --quiet. */
 void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options);
 
-/* Prints that a file without a digest was not verified, unless --quiet. */
+/* --weights and --grid. */
+int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Prints what a user should know of a file of another program, unless --quiet. */
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options);
 
 /* The spec of FILE with the command's overrides, of which --classes is one, and remarks on it. */

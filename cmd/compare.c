@@ -58,7 +58,10 @@ static int read_run(side *x, smoe_err *err) {
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
     char *text = NULL;
     x->arg = arg;
-    int status = smoe_run_model(arg, options->which, &x->model, &text, &x->file, err);
+    smoe_file_choice choice;
+    int status = smoe_cmd_choice(&choice, options, err);
+    if (!status)
+        status = smoe_run_model(arg, options->which, &choice, &x->model, &text, &x->file, err);
     if (!status) smoe_cmd_unverified(x->file, options);
     if (!status) status = read_spec(x, text, err);
     free(text);

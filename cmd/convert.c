@@ -45,6 +45,7 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     smoe_safetensors *file = NULL;
     smoe_stored stored;
+    smoe_file_choice choice;
     char *path = NULL, *text = NULL;
     int status = -1;
     if (!options->type) {
@@ -54,7 +55,9 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
     storage.hugging_face = !strcmp(options->names, "hf");
     if (smoe_cmd_target(options->arg[1], options, err)) goto out;
-    if (smoe_run_model(options->arg[0], options->which, &path, &text, &file, err)) goto out;
+    if (smoe_cmd_choice(&choice, options, err)) goto out;
+    if (smoe_run_model(options->arg[0], options->which, &choice, &path, &text, &file, err))
+        goto out;
     smoe_cmd_unverified(file, options);
     if (smoe_model_file_convert(options->arg[1], file, &storage, &stored, err)) goto out;
     status = report(&storage, &stored, false, options, err);

@@ -38,7 +38,11 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     smoe_spec_text file = {0}, carried = {0};
     l->quiet = options->quiet;
-    int status = smoe_run_model(arg, options->which, &l->path, &carried.text, &l->file, err);
+    smoe_file_choice choice;
+    int status = smoe_cmd_choice(&choice, options, err);
+    if (!status)
+        status =
+            smoe_run_model(arg, options->which, &choice, &l->path, &carried.text, &l->file, err);
     if (status) goto out;
     if (options->spec)
         status = smoe_cmd_text(&file, options->spec, options, err);
@@ -61,10 +65,9 @@ out:
 }
 
 static void remark_resized(const smoe_loaded *l) {
-    size_t there, here;
-    if (!l->quiet && smoe_init_map_resized(smoe_model_params(l->model), l->file, &there, &here))
-        smoe_cmd_print(stderr, "%s: positions resized from %zux%zu patches to %zux%zu\n", l->path,
-                       there, there, here, here);
+    char *text = l->quiet ? NULL : smoe_init_map_resized(smoe_model_params(l->model), l->file);
+    if (text) smoe_cmd_print(stderr, "%s: %s\n", l->path, text);
+    free(text);
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {

@@ -20,7 +20,11 @@ typedef struct predictor {
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
     char *text = NULL;
     smoe_safetensors *file;
-    int status = smoe_run_model(options->arg[0], options->which, &x->path, &text, &file, err);
+    smoe_file_choice choice;
+    int status = smoe_cmd_choice(&choice, options, err);
+    if (!status)
+        status =
+            smoe_run_model(options->arg[0], options->which, &choice, &x->path, &text, &file, err);
     free(text);
     if (status) return -1;
     smoe_cmd_unverified(file, options);

@@ -257,7 +257,9 @@ static void print_plan(const train_job *job, const data_seen *seen, const char *
 }
 
 static smoe_fit fit_of(const smoe_options *options) {
-    return options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
+    return options->upcycle   ? SMOE_FIT_UPCYCLE
+           : options->partial ? SMOE_FIT_PARTIAL
+                              : SMOE_FIT_INIT;
 }
 
 /* The optimiser of a model that is not reserved. */
@@ -277,7 +279,9 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
     smoe_safetensors *file = NULL;
     *text = NULL;
     if (!options->init) return 0;
-    int status = smoe_run_model(options->init, NULL, &path, &spec, &file, err);
+    smoe_file_choice choice;
+    int status = smoe_cmd_choice(&choice, options, err);
+    if (!status) status = smoe_run_model(options->init, NULL, &choice, &path, &spec, &file, err);
     if (!status) smoe_cmd_unverified(file, options);
     if (!status) status = smoe_model_create(&model, job->spec, classes, err);
     if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
@@ -380,7 +384,8 @@ static int noise_of(const smoe_options *options, double *noise, smoe_err *err) {
 static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     double noise;
-    if (noise_of(options, &noise, err)) return -1;
+    smoe_file_choice choice;
+    if (noise_of(options, &noise, err) || smoe_cmd_choice(&choice, options, err)) return -1;
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_progress_open(&progress, options, stderr, stop);
@@ -388,6 +393,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .mode = job->mode,
                               .comm = options->comm,
                               .init = options->init,
+                              .choice = choice,
                               .fit = fit_of(options),
                               .moments = options->moments,
                               .noise = noise,

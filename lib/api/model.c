@@ -86,7 +86,7 @@ static int read_spec(source *s, const char *text, smoe_err *err) {
 
 static int source_open(source *s, const char *path, smoe_err *err) {
     char *text;
-    if (smoe_run_model(path, NULL, &s->path, &text, &s->file, err)) return -1;
+    if (smoe_run_model(path, NULL, NULL, &s->path, &text, &s->file, err)) return -1;
     int status = read_spec(s, text, err);
     free(text);
     if (status) return -1;

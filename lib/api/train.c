@@ -24,7 +24,7 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
     smoe_train_options options = {.dir = dir,
                                   .mode = settings->mode,
                                   .init = settings->init,
-                                  .fit = SMOE_FIT_PARTIAL,
+                                  .fit = SMOE_FIT_INIT,
                                   .env = smoe_env_here(0, NULL),
                                   .stop = settings->stop,
                                   .observer = &observer};

@@ -52,8 +52,7 @@ static const struct {
     const char *text;
 } others[] = {
     {"\200", 1, NULL,
-     "a pickle, as old files of PyTorch; in Python: safetensors.torch.save_file(torch.load('%s', "
-     "map_location='cpu'), 'model.safetensors')"},
+     "a pickle, but none that torch.save writes; .pth, .npz and safetensors files are read"},
     {"\211HDF", 4, NULL, "a file of HDF5; only safetensors files are read"},
     {"\x93NUMPY", 6, NULL, "one NumPy array; only safetensors files are read"},
     {"\xff\xd8\xff", 3, NULL, "an image: `smoe predict RUN %s` classifies it"},
@@ -133,12 +132,19 @@ bool smoe_run_is_model(const char *arg) {
     return whole && !length[4] && !length[5] && !length[6] && !length[7];
 }
 
-/* Opens the file for arg, and reads its spec, in one attempt. */
-static int look(const char *arg, const char *which, bool verify, char **model, char **spec_text,
-                smoe_safetensors **file, smoe_err *err) {
+/* What a user asks for. */
+typedef struct wanted {
+    const char *arg, *which;
+    smoe_file_choice choice;
+    bool verify;
+} wanted;
+
+/* Opens the file that is wanted, and reads its spec, in one attempt. */
+static int look(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
+                smoe_err *err) {
     *file = NULL;
     *spec_text = NULL;
-    *model = model_path(arg, which, err);
+    *model = model_path(w->arg, w->which, err);
     if (!*model) return -1;
     if (!ends(*model, ".safetensors") && !ends(*model, SMOE_SHARDS_INDEX) &&
         of_another_kind(*model, err)) {
@@ -146,8 +152,11 @@ static int look(const char *arg, const char *which, bool verify, char **model, c
         *model = NULL;
         return -1;
     }
-    int status = verify ? smoe_safetensors_open(file, *model, err)
-                        : smoe_safetensors_peek(file, *model, err);
+    /* A run has its averages in another file. */
+    const char *weights = strcmp(*model, w->arg) ? NULL : w->choice.weights;
+    int status = smoe_safetensors_peek_of(file, *model, weights, err);
+    if (!status && w->verify) status = smoe_safetensors_verify(*file, err);
+    if (!status) smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
     const char *spec = status ? NULL : smoe_safetensors_metadata(*file, "smoe.spec");
     if (spec && !(*spec_text = strdup(spec)))
         status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", *model);
@@ -159,12 +168,13 @@ static int look(const char *arg, const char *which, bool verify, char **model, c
 
 /* A run in another process may delete the checkpoint after its link has been read and before its
  * file is opened; then there is a newer one. */
-static int look_again(const char *arg, const char *which, bool verify, char **model,
-                      char **spec_text, smoe_safetensors **file, smoe_err *err) {
+static int look_again(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
+                      smoe_err *err) {
     enum { TRIES = 20 };
     for (int try = 1;; try++) {
-        if (!look(arg, which, verify, model, spec_text, file, err)) return 0;
-        char *again = *model && !smoe_shards_there(*model) ? model_path(arg, which, NULL) : NULL;
+        if (!look(w, model, spec_text, file, err)) return 0;
+        char *again =
+            *model && !smoe_shards_there(*model) ? model_path(w->arg, w->which, NULL) : NULL;
         bool moved = again && strcmp(again, *model) != 0;
         free(again);
         free(*model);
@@ -175,13 +185,18 @@ static int look_again(const char *arg, const char *which, bool verify, char **mo
 
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) {
+    const wanted w = {.arg = arg, .which = which};
     smoe_safetensors *file;
-    int status = look_again(arg, which, false, model, spec_text, &file, err);
+    int status = look_again(&w, model, spec_text, &file, err);
     smoe_safetensors_free(file);
     return status;
 }
 
-int smoe_run_model(const char *arg, const char *which, char **model, char **spec_text,
-                   smoe_safetensors **file, smoe_err *err) {
-    return look_again(arg, which, true, model, spec_text, file, err);
+int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
+                   char **spec_text, smoe_safetensors **file, smoe_err *err) {
+    wanted w = {.arg = arg, .which = which, .verify = true};
+    if (choice) w.choice = *choice;
+    bool average = w.choice.weights && !strcmp(w.choice.weights, "ema");
+    if (average && (!which || !strcmp(which, "latest"))) w.which = "ema";
+    return look_again(&w, model, spec_text, file, err);
 }

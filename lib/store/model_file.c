@@ -47,6 +47,15 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     return status;
 }
 
+char *smoe_model_file_remark(const smoe_safetensors *file) {
+    const char *path = smoe_safetensors_path(file), *note = smoe_safetensors_note(file);
+    const char *version = smoe_safetensors_metadata(file, "smoe.version");
+    if (smoe_safetensors_has_digest(file) && !note) return NULL;
+    return smoe_text_format("%s: %s; contents not checked%s%s", path,
+                            version ? "without a digest" : "from another program", note ? ": " : "",
+                            note ? note : "");
+}
+
 /* ---- in another type ------------------------------------------------------------------------- */
 
 /* A part of `from` that is in memory, in its own type, as elements of `to`, in the type of that

@@ -20,6 +20,10 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
                           uint64_t step, const char *names, smoe_turns *turns,
                           smoe_err *err) SMOE_MUST_CHECK;
 
+/* What a user should know of an opened file of another program, or an older version: where its
+ * weights were, and that its contents are not checked. Fresh; NULL: nothing. */
+char *smoe_model_file_remark(const smoe_safetensors *file);
+
 /* In which type tensors are stored. */
 typedef struct smoe_storage {
     smoe_dtype type;   /* F32, BF16 or F16 */

@@ -269,7 +269,7 @@ static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     place at;
     char *model = NULL, *text = NULL;
     smoe_safetensors *file = NULL;
-    bool carried = !smoe_run_model(run->dir, NULL, &model, &text, &file, NULL) && text;
+    bool carried = !smoe_run_model(run->dir, NULL, NULL, &model, &text, &file, NULL) && text;
     smoe_safetensors_free(file);
     int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
                          : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);

@@ -97,9 +97,10 @@ int smoe_run_locate(const char *arg, const char *which, char **model, char **spe
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same, and the file, opened and verified: it stays readable when a run that still trains
- * deletes its checkpoint. */
-int smoe_run_model(const char *arg, const char *which, char **model, char **spec_text,
-                   smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
+ * deletes its checkpoint. `choice`: what the user says of a file of another program; "ema" of a
+ * run is the same as `which`; NULL: nothing. */
+int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
+                   char **spec_text, smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_USAGE if dir is the folder of a sweep and not of a run. The message names one of its cells
  * to use, then `instead`, an alternative. */

@@ -78,7 +78,7 @@ static bool is_sweep(const char *path) {
 }
 
 smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
-    return spec->model.moe.layer_count && sweep->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
+    return spec->model.moe.layer_count && sweep->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
 /* Whether trial i can have the moments of its start. */

@@ -1,11 +1,14 @@
 /*
  * Model files of other programs as safetensors; see foreign.h. foreign_files.c reads their tensors
- * as pieces. A table of foreign_names.c maps pieces to tensors, or to parts of tensors, with the
- * order of their axes. Pieces that are not in the table keep their names and shapes.
+ * as pieces, foreign_place.c says which of them are the model's, and the table of foreign_names.c
+ * maps them to tensors, or to parts of tensors, with the order of their axes. Layer scale, for
+ * which this program has no tensors, is folded into those that it has. Pieces that are not in the
+ * table keep their names and shapes.
  */
 #include "tensors/foreign.h"
 #include "tensors/foreign_files.h"
 #include "tensors/foreign_names.h"
+#include "tensors/foreign_place.h"
 #include "base/json.h"
 
 #include <jansson.h>
@@ -17,6 +20,7 @@ enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, PARTS = SMOE_FOREIGN_
 
 typedef smoe_foreign_piece piece;
 typedef smoe_foreign_rule rule;
+typedef smoe_foreign_place place;
 
 /* ---- pieces to tensors ----------------------------------------------------------------------- */
 
@@ -25,6 +29,7 @@ typedef struct target {
     char name[NAME];
     const piece *part[PARTS];
     const rule *rule[PARTS]; /* NULL: as it is */
+    const piece *scale;      /* NULL, or a factor for each row: the tensor is F32 then */
     int parts;
     int ndim;
     size_t dim[DIMS], size; /* bytes */
@@ -33,25 +38,26 @@ typedef struct target {
 typedef struct targets {
     target *target;
     size_t count;
+    piece *zero;  /* biases that the file lacks */
+    bool changed; /* some piece is not a tensor as it is */
 } targets;
 
-static target *target_of(targets *t, const char *name) {
+static target *target_find(const targets *t, const char *name) {
     for (size_t i = t->count; i-- > 0;)
         if (!strcmp(t->target[i].name, name)) return &t->target[i];
-    target *fresh = &t->target[t->count++];
-    snprintf(fresh->name, sizeof fresh->name, "%s", name);
-    return fresh;
+    return NULL;
 }
 
-static int assign(targets *all, const piece *p, const smoe_foreign_rules *rules, smoe_err *err) {
-    char number[16] = "", name[NAME];
-    size_t i = 0;
-    while (i < rules->count && !smoe_foreign_matches(rules->rule[i].from, p->name, number)) i++;
-    const rule *r = i < rules->count ? &rules->rule[i] : NULL;
-    if (r)
-        smoe_foreign_fill_in(name, r->to, number);
-    else
-        snprintf(name, sizeof name, "%s", p->name);
+static target *target_of(targets *t, const char *name) {
+    target *found = target_find(t, name);
+    if (found) return found;
+    found = &t->target[t->count++];
+    snprintf(found->name, sizeof found->name, "%.*s", NAME - 1, name);
+    return found;
+}
+
+static int assign_part(targets *all, const char *name, const piece *p, const rule *r,
+                       smoe_err *err) {
     target *t = target_of(all, name);
     int part = r ? r->part : 0;
     if (t->part[part])
@@ -59,8 +65,29 @@ static int assign(targets *all, const piece *p, const smoe_foreign_rules *rules,
                          t->part[part]->name, p->name);
     t->part[part] = p;
     t->rule[part] = r;
-    t->parts = r ? r->parts : 1;
+    t->parts = r && r->parts ? r->parts : 1;
+    all->changed |= strcmp(name, p->name) != 0 || (r && (r->axes || r->parts));
     return 0;
+}
+
+static int assign(targets *all, const piece *p, const place *at, smoe_err *err) {
+    char name[NAME];
+    const char *rest = p->name;
+    const rule *r = smoe_foreign_place_rule(at, &rest, name);
+    if (!r) return assign_part(all, rest, p, NULL, err);
+    int status = 0;
+    for (; r && !status; r = smoe_foreign_rule_next(r, rest, name))
+        status = assign_part(all, name, p, r, err);
+    return status;
+}
+
+/* A slice of a piece, as a rule wants it. */
+static piece view_of(const piece *p, const rule *r) {
+    piece v = *p;
+    if (!r || !r->slices) return v;
+    v.dim[0] /= (size_t)r->slices;
+    v.data += (size_t)r->slice * v.dim[0] * v.stride[0] * v.bytes;
+    return v;
 }
 
 /* The order in which the axes of a piece are read, and the resulting shape; false if the piece does
@@ -69,7 +96,9 @@ static bool axes_of(const piece *p, const rule *r, int order[DIMS], int *ndim, s
     const char *axes = r ? r->axes : NULL;
     int axis = 0;
     *ndim = axes ? 1 : p->ndim;
-    for (int i = 0; !axes && i < p->ndim; i++) dim[order[i] = i] = p->dim[i];
+    if (r && r->slices && (!p->ndim || p->dim[0] % (size_t)r->slices)) return false;
+    piece v = view_of(p, r);
+    for (int i = 0; !axes && i < p->ndim; i++) dim[order[i] = i] = v.dim[i];
     if (axes) dim[0] = 1;
     for (; axes && *axes; axes++) {
         if (*axes == ',') {
@@ -79,17 +108,22 @@ static bool axes_of(const piece *p, const rule *r, int order[DIMS], int *ndim, s
         if (axis == p->ndim) return false;
         order[axis] = *axes - '0';
         if (order[axis] >= p->ndim) return false;
-        dim[*ndim - 1] *= p->dim[order[axis++]];
+        dim[*ndim - 1] *= v.dim[order[axis++]];
     }
     return !axes || axis == p->ndim;
 }
 
+static const char *type_of(const target *t) {
+    return t->scale ? "F32" : t->part[0]->type;
+}
+
 /* Shapes of the parts and of the whole. */
 static int shape(target *t, smoe_err *err) {
+    t->size = 0;
     for (int k = 0; k < t->parts; k++) {
         const piece *p = t->part[k];
         int order[DIMS], ndim;
-        size_t dim[DIMS] = {0}, bytes;
+        size_t dim[DIMS] = {0};
         if (!p)
             return smoe_fail(err, SMOE_DATA, "tensor %s: part %d of %d is missing", t->name, k + 1,
                              t->parts);
@@ -106,8 +140,8 @@ static int shape(target *t, smoe_err *err) {
         else
             memcpy(t->dim, dim, sizeof dim);
         t->ndim = ndim;
-        bytes = p->bytes;
-        for (int i = 0; i < p->ndim; i++) bytes *= p->dim[i];
+        size_t bytes = t->scale ? sizeof(float) : p->bytes;
+        for (int i = 0; i < ndim; i++) bytes *= dim[i];
         t->size += bytes;
     }
     return 0;
@@ -128,17 +162,137 @@ static char *gather(char *out, const piece *p, const int order[DIMS], int axis, 
     return out;
 }
 
+/* ---- what is folded, and what is 0 ----------------------------------------------------------- */
+
+/* "blocks.3.attn.proj.weight" for "blocks.3.ls1.gamma": the tensor that takes its factors. */
+static target *scaled_by(const targets *all, const char *gamma, const char *word) {
+    static const char *const folded[][2] = {{".ls1.gamma", "attn.proj"}, {".ls2.gamma", "mlp.fc2"}};
+    for (size_t i = 0; i < 2 && !strncmp(gamma, "blocks.", 7); i++) {
+        char name[NAME];
+        const char *at = strstr(gamma, folded[i][0]);
+        if (!at || at[strlen(folded[i][0])]) continue;
+        snprintf(name, sizeof name, "%.*s.%s.%s", (int)(at - gamma), gamma, folded[i][1], word);
+        return target_find(all, name);
+    }
+    return NULL;
+}
+
+/* gamma * (x W^T + b): the factors of layer scale become part of the layer before it. */
+static int fold_scale(targets *all, FILE *note, smoe_err *err) {
+    static const char *const words[] = {"weight", "bias"};
+    size_t kept = 0;
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t k = 0; k < 2; k++) {
+            const target *gamma = &all->target[i];
+            target *t = scaled_by(all, gamma->name, words[k]);
+            if (t && (gamma->ndim != 1 || t->parts != 1 || gamma->dim[0] != t->dim[0]))
+                return smoe_fail(err, SMOE_DATA, "tensor %s: its shape does not fit %s",
+                                 gamma->part[0]->name, t->name);
+            if (t) t->scale = gamma->part[0];
+        }
+    for (size_t i = 0; i < all->count; i++)
+        if (!scaled_by(all, all->target[i].name, "weight")) {
+            if (kept < i) all->target[kept] = all->target[i];
+            kept++;
+        }
+    if (kept == all->count) return 0;
+    all->count = kept;
+    all->changed = true;
+    fputs("; layer scale is folded into attn.proj and mlp.fc2", note);
+    for (size_t i = 0; i < all->count; i++)
+        if (all->target[i].scale && shape(&all->target[i], err)) return -1;
+    return 0;
+}
+
+/* Whether this is the weight of a linear layer of the model; *stem: the letters before ".weight".
+ * One with a single axis is a norm's, which is another function without its bias. */
+static bool is_linear(const target *t, size_t *stem) {
+    static const char *const layers[] = {"patch_embed.proj", "head",         "head.proj",
+                                         "attn_pool.q",      "attn_pool.kv", "attn_pool.proj"};
+    static const char *const inner[] = {"attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"};
+    static const char ending[] = ".weight";
+    size_t letters = strlen(t->name), digits = 0;
+    *stem = letters - strlen(ending);
+    if (t->ndim < 2 || letters <= strlen(ending) || strcmp(t->name + *stem, ending) != 0)
+        return false;
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+        if (*stem == strlen(layers[k]) && !strncmp(t->name, layers[k], *stem)) return true;
+    if (strncmp(t->name, "blocks.", 7) != 0) return false;
+    digits = strspn(t->name + 7, "0123456789");
+    for (size_t k = 0; k < sizeof inner / sizeof *inner; k++)
+        if (*stem == 8 + digits + strlen(inner[k]) &&
+            !strncmp(t->name + 8 + digits, inner[k], strlen(inner[k])))
+            return true;
+    return false;
+}
+
+/* Linear layers without a bias have one of zeros here. */
+static void add_biases(targets *all, FILE *note) {
+    static const char zero[sizeof(double)];
+    size_t count = all->count;
+    for (size_t i = 0; i < count; i++) {
+        const target *t = &all->target[i];
+        size_t stem;
+        char name[NAME];
+        if (!is_linear(t, &stem)) continue;
+        snprintf(name, sizeof name, "%.*s.bias", (int)(stem % NAME), t->name);
+        if (target_find(all, name)) continue;
+        piece *p = &all->zero[all->count - count];
+        *p = (piece){.type = t->part[0]->type, .bytes = t->part[0]->bytes, .ndim = 1, .data = zero};
+        p->dim[0] = t->dim[0]; /* the same element, with a stride of 0 */
+        target *bias = target_of(all, name);
+        bias->part[0] = p;
+        bias->parts = bias->ndim = 1;
+        bias->dim[0] = t->dim[0];
+        bias->size = t->dim[0] * p->bytes;
+    }
+    if (all->count == count) return;
+    all->changed = true;
+    fprintf(note, "; %zu biases that it lacks are 0", all->count - count);
+}
+
 /* ---- safetensors in memory ------------------------------------------------------------------- */
 
-static void fill(const target *t, char *out) {
+static void fill_parts(const target *t, char *out) {
     for (int k = 0; k < t->parts; k++) {
         int order[DIMS], ndim;
         size_t dim[DIMS], size = 1;
-        const piece *p = t->part[k];
-        for (int i = 0; i < p->ndim; i++) size *= p->dim[i];
-        if (axes_of(p, t->rule[k], order, &ndim, dim) && size)
-            out = gather(out, p, order, 0, p->data);
+        const piece p = view_of(t->part[k], t->rule[k]);
+        for (int i = 0; i < p.ndim; i++) size *= p.dim[i];
+        if (axes_of(t->part[k], t->rule[k], order, &ndim, dim) && size)
+            out = gather(out, &p, order, 0, p.data);
     }
+}
+
+/* Floats of elements of a type that holds weights. */
+static void to_floats(float *out, const char *type, const void *data, size_t count) {
+    smoe_tensor t = {.dtype = SMOE_DTYPE_F32, .size = count, .data = data};
+    while (t.dtype < SMOE_DTYPE_F64 && strcmp(smoe_dtype_name(t.dtype), type) != 0) t.dtype++;
+    (void)smoe_tensor_store(out, SMOE_DTYPE_F32, &t, 0, count);
+}
+
+static int fill(const target *t, char *out, smoe_err *err) {
+    if (!t->scale || !t->size) {
+        fill_parts(t, out);
+        return 0;
+    }
+    const piece *g = t->scale;
+    size_t count = t->size / sizeof(float), rows = t->dim[0];
+    size_t bytes = count * t->part[0]->bytes, most = rows * g->bytes;
+    char *own = malloc(bytes > most ? bytes : most);
+    float *gamma = malloc(rows * sizeof *gamma), *to = (float *)out;
+    static const int order[DIMS] = {0};
+    int status = own && gamma ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) {
+        (void)gather(own, g, order, 0, g->data);
+        to_floats(gamma, g->type, own, rows);
+        fill_parts(t, own);
+        to_floats(to, t->part[0]->type, own, count);
+        for (size_t i = 0; i < count; i++) to[i] *= gamma[i / (count / rows)];
+    }
+    free(own);
+    free(gamma);
+    return status;
 }
 
 static char *header_of(const targets *all, const smoe_pair *pairs, size_t count) {
@@ -156,8 +310,8 @@ static char *header_of(const targets *all, const smoe_pair *pairs, size_t count)
         for (int k = 0; k < t->ndim; k++)
             json_array_append_new(dims, json_integer((json_int_t)t->dim[k]));
         json_object_set_new(header, t->name,
-                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->part[0]->type, "shape",
-                                      dims, "data_offsets", (json_int_t)at,
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_of(t), "shape", dims,
+                                      "data_offsets", (json_int_t)at,
                                       (json_int_t)at + (json_int_t)t->size));
         at += t->size;
     }
@@ -189,7 +343,10 @@ static int serialise(void **made, size_t *size, const smoe_foreign_file *f, targ
     free(text);
     out += begin;
     for (size_t i = 0; i < all->count; i++) {
-        fill(&all->target[i], out);
+        if (fill(&all->target[i], out, err)) {
+            smoe_arena_free(&arena);
+            return smoe_fail_prefix(err, "%s", f->path);
+        }
         out += all->target[i].size;
     }
     *made = arena.base;
@@ -202,20 +359,6 @@ void smoe_foreign_free(void *made, size_t size) {
     smoe_arena_free(&arena);
 }
 
-static int make(void **made, size_t *size, const smoe_foreign_file *f,
-                const smoe_foreign_rules *rules, const smoe_pair *pairs, size_t pair_count,
-                smoe_err *err) {
-    targets all = {.target = calloc(f->pieces + 1, sizeof *all.target)};
-    int status = all.target ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", f->path);
-    for (size_t i = 0; !status && i < f->pieces; i++)
-        status = assign(&all, &f->piece[i], rules, err);
-    for (size_t i = 0; !status && i < all.count; i++) status = shape(&all.target[i], err);
-    if (status && all.target) smoe_fail_prefix(err, "%s", f->path);
-    if (!status) status = serialise(made, size, f, &all, pairs, pair_count, err);
-    free(all.target);
-    return status;
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* big_vision stacks the blocks of a scan: "encoderblock/..." with an axis of depth in front. */
@@ -224,16 +367,17 @@ static int unstack(smoe_foreign_file *f, smoe_err *err) {
     size_t count = f->pieces, kept = 0;
     for (size_t i = 0; i < count; i++) {
         piece p = f->piece[i];
-        if (strncmp(p.name, stacked, sizeof stacked - 1) || !p.ndim) continue;
+        const char *at = strstr(p.name, stacked);
+        if (!at || !p.ndim) continue;
         piece one = p;
         one.ndim--;
         memmove(one.dim, one.dim + 1, (DIMS - 1) * sizeof *one.dim);
         memmove(one.stride, one.stride + 1, (DIMS - 1) * sizeof *one.stride);
         for (size_t k = 0; k < p.dim[0]; k++) {
-            snprintf(one.name, sizeof one.name, "Transformer/encoderblock_%zu/%.100s", k,
-                     p.name + sizeof stacked - 1);
+            snprintf(one.name, sizeof one.name, "%.*sTransformer/encoderblock_%zu/%.100s",
+                     (int)(at - p.name), p.name, k, at + sizeof stacked - 1);
             one.data = p.data + k * p.stride[0] * p.bytes;
-            if (smoe_foreign_add(f, &one, err)) return smoe_fail_prefix(err, "%s", f->path);
+            if (smoe_foreign_add(f, &one, err)) return -1;
         }
         f->piece[i].type = NULL; /* replaced */
     }
@@ -243,95 +387,86 @@ static int unstack(smoe_foreign_file *f, smoe_err *err) {
     return 0;
 }
 
-/* The prefixes of names in files of the ViT and big_vision code, and of open_clip. */
-static void strip_prefix(piece *p) {
-    static const char *const prefixes[] = {"opt/target/", "target/", "params/img/", "params/",
-                                           "visual.trunk."};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t letters = strlen(prefixes[i]);
-        if (strncmp(p->name, prefixes[i], letters)) continue;
-        memmove(p->name, p->name + letters, strlen(p->name + letters) + 1);
-        return;
-    }
+/* All pieces of the model as tensors. */
+static int map_pieces(targets *all, const smoe_foreign_file *f, const place *at, FILE *note,
+                      smoe_err *err) {
+    int status = 0;
+    all->target = calloc(2 * PARTS * f->pieces + 1, sizeof *all->target);
+    all->zero = calloc(PARTS * f->pieces + 1, sizeof *all->zero);
+    if (!all->target || !all->zero) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; !status && i < f->pieces; i++)
+        if (smoe_foreign_place_other(at, f, &f->piece[i]))
+            all->changed = true;
+        else
+            status = assign(all, &f->piece[i], at, err);
+    for (size_t i = 0; !status && i < all->count; i++) status = shape(&all->target[i], err);
+    if (status) return -1;
+    add_biases(all, note);
+    return fold_scale(all, note, err);
 }
 
-/* Whether a name is one of a model of open_clip that this program calls otherwise. */
-static bool is_open_clip(const char *name) {
-    char number[16];
-    return smoe_foreign_matches("transformer.resblocks.#.ln_1.weight", name, number) ||
-           !strncmp(name, "visual.trunk.", strlen("visual.trunk."));
-}
-
-/* open_clip's projection of images has a bias only if asked for; without one it is 0. */
-static int add_projection_bias(smoe_foreign_file *f, smoe_err *err) {
-    static const char weight[] = "visual.head.proj.weight", bias[] = "visual.head.proj.bias";
-    static const char zero[sizeof(double)];
-    const piece *found = NULL;
-    for (size_t i = 0; i < f->pieces; i++) {
-        if (!strcmp(f->piece[i].name, bias)) return 0;
-        if (!strcmp(f->piece[i].name, weight) && f->piece[i].ndim == 2) found = &f->piece[i];
-    }
-    if (!found) return 0;
-    piece p = {.type = found->type, .bytes = found->bytes, .ndim = 1, .data = zero};
-    p.dim[0] = found->dim[0]; /* the same element, with a stride of 0 */
-    memcpy(p.name, bias, sizeof bias);
-    return smoe_foreign_add(f, &p, err);
-}
-
-/* From the names of timm, Hugging Face or open_clip. */
-static int make_named(void **made, size_t *size, smoe_foreign_file *f, const smoe_pair *pairs,
-                      size_t count, smoe_err *err) {
-    bool clip = false;
-    for (size_t i = 0; i < f->pieces; i++) clip |= is_open_clip(f->piece[i].name);
-    for (size_t i = 0; clip && i < f->pieces; i++) strip_prefix(&f->piece[i]);
-    if (clip && add_projection_bias(f, err)) return smoe_fail_prefix(err, "%s", f->path);
-    if (clip) return make(made, size, f, &smoe_foreign_open_clip, pairs, count, err);
-    return make(made, size, f, &smoe_foreign_hugging_face, pairs, count, err);
+/* 1: made; 0: all tensors are as they are, and need not be made (never if `always`). */
+static int make(smoe_foreign_made *made, smoe_foreign_file *f, const char *weights, bool always,
+                const smoe_pair *pairs, size_t pair_count, smoe_err *err) {
+    targets all = {.changed = always};
+    place at;
+    char *text = NULL;
+    size_t letters = 0;
+    FILE *note = open_memstream(&text, &letters);
+    int status = note ? unstack(f, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_foreign_place_of(&at, f, weights, note, err);
+    if (!status) status = map_pieces(&all, f, &at, note, err);
+    if (status) smoe_fail_prefix(err, "%s", f->path);
+    if (!status && all.changed)
+        status = serialise(&made->bytes, &made->size, f, &all, pairs, pair_count, err) ? -1 : 1;
+    free(all.target);
+    free(all.zero);
+    if (note) fclose(note);
+    if (status > 0 && text && *text) made->note = strdup(strncmp(text, "; ", 2) ? text : text + 2);
+    free(text);
+    return status;
 }
 
 bool smoe_foreign_begins(const void *bytes, size_t size) {
     return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || smoe_foreign_is_legacy(bytes));
 }
 
-int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
-                         const char *path, smoe_err *err) {
+int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
+                         const char *weights, smoe_err *err) {
     smoe_foreign_file f = {.path = path};
-    bool arrays;
-    int status = smoe_foreign_read(&f, &arrays, bytes, size, err);
-    if (!status && arrays) {
-        for (size_t i = 0; i < f.pieces; i++) strip_prefix(&f.piece[i]);
-        status = unstack(&f, err);
-        if (!status) status = make(made, made_size, &f, &smoe_foreign_flax, NULL, 0, err);
-    } else if (!status) {
-        status = make_named(made, made_size, &f, NULL, 0, err);
-    }
+    *made = (smoe_foreign_made){0};
+    int status = smoe_foreign_read(&f, bytes, size, err);
+    if (!status) status = make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
     smoe_foreign_file_free(&f);
     return status;
 }
 
-int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *file,
+/* Moments of an optimiser have the names of its tensors; other types and longer names than pieces
+ * may have are those of another kind of file. */
+static bool may_rename(const smoe_safetensors *file) {
+    if (smoe_safetensors_metadata(file, "smoe.optimizer_steps")) return false;
+    for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(file, i);
+        if (!smoe_type_bytes(t->type) || strlen(t->name) >= NAME) return false;
+    }
+    return true;
+}
+
+int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) {
-    static const char query[] = "vit.encoder.layer.#.attention.attention.query.weight";
     smoe_foreign_file f = {.path = smoe_safetensors_path(file), .held = SIZE_MAX};
     smoe_pair *pairs = NULL;
-    size_t count = smoe_safetensors_count(file), pair_count = 0, whole = 0, bare = 0, clip = 0;
+    size_t count = smoe_safetensors_count(file), pair_count = 0;
     int status = 0;
-    char number[16];
-    for (size_t i = 0; i < count; i++) {
-        whole += smoe_foreign_matches(query, smoe_safetensors_at(file, i)->name, number);
-        bare += smoe_foreign_matches(query + strlen("vit."), smoe_safetensors_at(file, i)->name,
-                                     number);
-        clip += is_open_clip(smoe_safetensors_at(file, i)->name);
-    }
-    if (!whole && !bare && !clip) return 0;
+    *made = (smoe_foreign_made){0};
+    if (!may_rename(file)) return 0;
     for (size_t i = 0; !status && i < count; i++)
-        status = smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i),
-                                         bare && !whole ? "vit." : "", err);
+        status = smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i), err);
     if (!status) status = smoe_safetensors_pairs(file, &pairs, &pair_count, err);
-    if (!status) status = make_named(made, made_size, &f, pairs, pair_count, err);
+    if (!status) status = make(made, &f, weights, false, pairs, pair_count, err);
     free(pairs);
     smoe_foreign_file_free(&f);
-    return status ? -1 : 1;
+    return status;
 }
 
 /* ---- to the names of others ------------------------------------------------------------------ */
@@ -339,21 +474,17 @@ int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *
 /* Adds the tensors that a tensor becomes, with their names in `name`; returns their number. */
 static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) {
     size_t count = 0;
-    char number[16] = "";
-    for (size_t i = 0; i < smoe_foreign_hugging_face.count; i++) {
-        const rule *r = &smoe_foreign_hugging_face.rule[i];
-        if (!smoe_foreign_matches(r->to, t->name, number) ||
-            (r->parts > 1 && (!t->ndim || t->dim[0] % 3)))
-            continue;
+    const rule *r = smoe_foreign_hf_of(t->name, name[0]);
+    for (; r; r = smoe_foreign_hf_next(r, t->name, name[count])) {
         smoe_tensor *part = &out[count];
-        size_t bytes = smoe_dtype_bytes(t->dtype);
         *part = *t;
-        smoe_foreign_fill_in(name[count], r->from, number);
         part->name = name[count++];
-        if (r->parts == 1) continue;
+        if (!r->parts) continue;
+        if (!t->ndim || t->dim[0] % (size_t)r->parts) return 0;
         part->dim[0] /= (size_t)r->parts;
         part->size /= (size_t)r->parts;
-        part->data = (const char *)t->data + (size_t)r->part * part->size * bytes;
+        part->data =
+            (const char *)t->data + (size_t)r->part * part->size * smoe_dtype_bytes(t->dtype);
     }
     return count;
 }

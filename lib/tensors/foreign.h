@@ -1,8 +1,8 @@
 /*
  * Weights of Vision Transformers in the files of other programs: .npz of the ViT and big_vision
- * code, .pth of PyTorch, and safetensors with the names of Hugging Face. They become safetensors
- * with the names and layouts of smoe-checkpoint(5), in memory, so all code that reads models can
- * use them. Other tensors of a file keep their names.
+ * code, .pth of PyTorch, and safetensors with other names. They become safetensors with the names
+ * and layouts of smoe-checkpoint(5), in memory, so all code that reads models can use them. Other
+ * tensors of a file keep their names.
  */
 #ifndef SMOE_FOREIGN_H
 #define SMOE_FOREIGN_H
@@ -12,13 +12,21 @@
 /* Whether bytes begin as a .npz or .pth file does. */
 bool smoe_foreign_begins(const void *bytes, size_t size);
 
-/* The whole file in `bytes` as safetensors, in new memory *made. SMOE_DATA names path, member and
- * place, and for a .pth that has more than tensors the command that converts it. */
-int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
-                         const char *path, smoe_err *err) SMOE_MUST_CHECK;
+/* A safetensors file in new memory, and a line on what was chosen from the original and changed
+ * (NULL: nothing): fresh. */
+typedef struct smoe_foreign_made {
+    void *bytes;
+    size_t size;
+    char *note;
+} smoe_foreign_made;
 
-/* The same for an open safetensors file. 1: made; 0: its names are not Hugging Face's. */
-int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *file,
+/* The whole file in `bytes` as safetensors. `weights`: which of several models in it, "raw", "ema"
+ * or NULL. SMOE_DATA names path, member and place. */
+int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
+                         const char *weights, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for an open safetensors file. 1: made; 0: its tensors are as they are here. */
+int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* The tensors of a file in a fresh array, with what they borrow from the file and the array: as

@@ -19,7 +19,7 @@ typedef smoe_foreign_file foreign;
 void smoe_foreign_file_free(foreign *f) {
     for (size_t i = 0; i < f->members; i++) {
         free(f->member[i].name);
-        free(f->member[i].bytes);
+        if (!f->member[i].borrowed) free(f->member[i].bytes);
     }
     free(f->member);
     free(f->piece);
@@ -68,16 +68,23 @@ static int member_read(struct archive *zip, member *m, smoe_err *err) {
     }
 }
 
-static int next_member(foreign *f, struct archive *zip, const char *name, smoe_err *err) {
-    char *own = strdup(name ? name : "");
-    member *more = realloc(f->member, (f->members + 1) * sizeof *more);
-    if (more) f->member = more;
-    if (!own || !more) {
-        free(own);
-        return no_memory(f, err);
+/* A new member, which owns `name`; NULL when out of memory, which name may say. */
+static member *add_member(foreign *f, char *name, smoe_err *err) {
+    member *more = name ? realloc(f->member, (f->members + 1) * sizeof *more) : NULL;
+    if (!more) {
+        free(name);
+        no_memory(f, err);
+        return NULL;
     }
-    member *m = &f->member[f->members++];
-    *m = (member){.name = own};
+    f->member = more;
+    more += f->members++;
+    *more = (member){.name = name};
+    return more;
+}
+
+static int next_member(foreign *f, struct archive *zip, const char *name, smoe_err *err) {
+    member *m = add_member(f, strdup(name ? name : ""), err);
+    if (!m) return -1;
     if (member_read(zip, m, err)) return smoe_fail_prefix(err, "%s: %.200s", f->path, m->name);
     f->held += m->size;
     return 0;
@@ -115,9 +122,9 @@ static bool ends(const char *text, const char *end) {
 static const struct {
     const char *descr, *word;
     size_t bytes;
-} types[] = {{"<f4", "F32", 4}, {"<f2", "F16", 2}, {"|V2", "BF16", 2},
-             {"<f8", "F64", 8}, {"<i8", "I64", 8}, {"<i4", "I32", 4},
-             {"|u1", "U8", 1},  {"|i1", "I8", 1},  {"|b1", "BOOL", 1}};
+} types[] = {{"<V2", "BF16", 2}, {"<f4", "F32", 4}, {"<f2", "F16", 2}, {"|V2", "BF16", 2},
+             {"<f8", "F64", 8},  {"<i8", "I64", 8}, {"<i4", "I32", 4}, {"|u1", "U8", 1},
+             {"|i1", "I8", 1},   {"|b1", "BOOL", 1}};
 
 /* The value behind a key of the dictionary of an .npy header, or NULL. */
 static const char *header_value(const char *header, const char *key) {
@@ -202,7 +209,7 @@ static int npz_read(foreign *f, smoe_err *err) {
 
 /* ---- pth ------------------------------------------------------------------------------------- */
 
-/* A tensor of the pickle that is the last member found in `user`. */
+/* The storages of tensors: members that are called FOLDERdata/KEY. */
 typedef struct pth {
     foreign *f;
     const char *folder; /* what comes before "data.pkl" */
@@ -241,77 +248,101 @@ static int add_tensor(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
         return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
                          smoe_text_shown(t->name, shown, sizeof shown), there);
     p.data = m->bytes + (count ? t->offset * t->bytes : 0);
-    snprintf(p.name, sizeof p.name, "%s", strncmp(t->name, "module.", 7) ? t->name : t->name + 7);
+    memcpy(p.name, t->name, sizeof p.name);
+    memcpy(p.where, t->where, sizeof p.where);
     return smoe_foreign_add(x->f, &p, err);
 }
 
-/* Nothing in a pickle is executed. A user who trusts the file can convert it with the program that
- * wrote it. */
-static int say_conversion(const foreign *f, smoe_err *err) {
-    return smoe_fail_more(
-        err, SMOE_DATA,
-        "%s: only dictionaries of tensors are read, and nothing is executed; a file that you trust "
-        "is converted by: python3 -c \"import sys, torch; from safetensors.torch import save_file; "
-        "d = torch.load(sys.argv[1], map_location='cpu', weights_only=False); d = d.get('model', "
-        "d.get('state_dict', d)); save_file({k: v.contiguous() for k, v in d.items() if "
-        "torch.is_tensor(v)}, sys.argv[2])\" %s weights.safetensors",
-        f->path, f->path);
+static int pth_read(foreign *f, const member *data, smoe_err *err) {
+    pth x = {f, data->name, (int)(strlen(data->name) - strlen("data.pkl"))};
+    smoe_pickle *pickle;
+    size_t used;
+    int status = smoe_pickle_read(&pickle, data->bytes, data->size, &used, err);
+    if (!status) status = smoe_pickle_each(pickle, add_tensor, &x, err);
+    smoe_pickle_free(pickle);
+    return status ? smoe_fail_prefix(err, "%s: %.200s", f->path, data->name) : 0;
 }
 
-static int pth_read(foreign *f, const member *pickle, smoe_err *err) {
-    pth x = {f, pickle->name, (int)(strlen(pickle->name) - strlen("data.pkl"))};
-    smoe_err found = {0};
-    if (!smoe_pickle_each(pickle->bytes, pickle->size, add_tensor, &x, &found)) return 0;
-    smoe_fail_prefix(&found, "%s: %.200s", f->path, pickle->name);
-    if (found.code == SMOE_DATA) say_conversion(f, &found);
-    if (err) *err = found;
-    return -1;
-}
+/* ---- .pth of PyTorch before version 1.6 ------------------------------------------------------ */
 
-/* ---- files ----------------------------------------------------------------------------------- */
-
-static const char LEGACY[] = "\x80\x02\x8a\x0a"; /* PyTorch's magic number before it used zip */
+static const char LEGACY[] = "\x80\x02\x8a\x0a"; /* its magic number, a pickle */
 
 bool smoe_foreign_is_legacy(const void *bytes) {
     return !memcmp(bytes, LEGACY, 4);
 }
 
+/* The storages that a list has the keys of: each a number of elements and these. */
+static int add_storages(foreign *f, const smoe_pickle *keys, const smoe_pickle *tensors,
+                        const char *bytes, size_t size, smoe_err *err) {
+    char key[NAME];
+    size_t at = 0;
+    for (size_t i = 0; smoe_pickle_text(keys, i, key); i++) {
+        uint64_t elements;
+        size_t each = smoe_pickle_element(tensors, key), length;
+        if (!each || size - at < sizeof elements)
+            return smoe_fail(err, SMOE_DATA, "storage %s: it is not in the file", key);
+        memcpy(&elements, bytes + at, sizeof elements);
+        at += sizeof elements;
+        if (__builtin_mul_overflow(elements, each, &length) || length > size - at)
+            return smoe_fail(err, SMOE_DATA, "storage %s: it goes past the end of the file", key);
+        member *m = add_member(f, smoe_text_format("data/%s", key), err);
+        if (!m) return -1;
+        *m = (member){m->name, (char *)bytes + at, length, true};
+        f->held += length;
+        at += length;
+    }
+    return 0;
+}
+
+/* Five pickles, a magic number, a version, the system, the object and the keys of its storages;
+ * then these. */
+static int legacy_read(foreign *f, const char *bytes, size_t size, smoe_err *err) {
+    enum { OBJECT = 3, KEYS, PICKLES, LONGEST = 1 << 24 };
+    smoe_pickle *pickle[PICKLES] = {0};
+    size_t at = 0, used = 0;
+    int status = 0;
+    for (int i = 0; i < PICKLES && !status; i++, at += used) {
+        size_t left = size - at;
+        status =
+            smoe_pickle_read(&pickle[i], bytes + at, left < LONGEST ? left : LONGEST, &used, err);
+        if (status) smoe_fail_prefix(err, "pickle %d of %d, at offset %zu", i + 1, PICKLES, at);
+    }
+    if (!status) status = add_storages(f, pickle[KEYS], pickle[OBJECT], bytes + at, size - at, err);
+    pth x = {f, "", 0};
+    if (!status) status = smoe_pickle_each(pickle[OBJECT], add_tensor, &x, err);
+    for (int i = 0; i < PICKLES; i++) smoe_pickle_free(pickle[i]);
+    return status ? smoe_fail_prefix(err, "%s", f->path) : 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 /* .npz or .pth, by the names of its members. */
-static int read_members(foreign *f, bool *arrays, smoe_err *err) {
+static int read_members(foreign *f, smoe_err *err) {
     const member *pickle = NULL;
-    *arrays = f->members > 0;
+    bool arrays = f->members > 0;
     for (size_t i = 0; i < f->members; i++) {
         const char *name = f->member[i].name;
-        *arrays &= ends(name, ".npy");
+        arrays &= ends(name, ".npy");
         if (ends(name, "/data.pkl") || !strcmp(name, "data.pkl")) pickle = &f->member[i];
     }
     if (pickle) return pth_read(f, pickle, err);
-    if (*arrays) return npz_read(f, err);
+    if (arrays) return npz_read(f, err);
     return smoe_fail(err, SMOE_DATA,
                      "%s: a zip file, but neither of arrays (.npz) nor from PyTorch (.pth)",
                      f->path);
 }
 
-int smoe_foreign_read(foreign *f, bool *arrays, const void *bytes, size_t size, smoe_err *err) {
-    smoe_err found = {0};
-    if (!smoe_foreign_is_legacy(bytes))
-        return unzip(f, bytes, size, err) ? -1 : read_members(f, arrays, err);
-    smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file from before version 1.6", f->path);
-    say_conversion(f, &found);
-    if (err) *err = found;
-    return -1;
+int smoe_foreign_read(foreign *f, const void *bytes, size_t size, smoe_err *err) {
+    if (smoe_foreign_is_legacy(bytes)) return legacy_read(f, bytes, size, err);
+    return unzip(f, bytes, size, err) ? -1 : read_members(f, err);
 }
 
-int smoe_foreign_add_tensor(foreign *f, const smoe_tensor *t, const char *prefix, smoe_err *err) {
+int smoe_foreign_add_tensor(foreign *f, const smoe_tensor *t, smoe_err *err) {
     piece p = {
-        .type = t->type, .bytes = smoe_dtype_bytes(t->dtype), .ndim = t->ndim, .data = t->data};
-    char shown[NAME];
+        .type = t->type, .bytes = smoe_type_bytes(t->type), .ndim = t->ndim, .data = t->data};
     size_t elements;
-    if (!p.bytes || strlen(prefix) + strlen(t->name) >= NAME)
-        return smoe_fail(err, SMOE_DATA, "%s: tensor %s: type %s, or its name is too long", f->path,
-                         smoe_text_shown(t->name, shown, sizeof shown), t->type);
     memcpy(p.dim, t->dim, sizeof p.dim);
-    snprintf(p.name, sizeof p.name, "%s%s", prefix, t->name);
+    snprintf(p.name, sizeof p.name, "%s", t->name);
     (void)set_strides(&p, false, &elements);
     return smoe_foreign_add(f, &p, err) ? smoe_fail_prefix(err, "%s", f->path) : 0;
 }

@@ -11,6 +11,7 @@
 enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_TENSOR_DIMS };
 
 typedef struct smoe_foreign_piece {
+    char where[SMOE_FOREIGN_NAME]; /* in a .pth: the keys of the dictionaries around it */
     char name[SMOE_FOREIGN_NAME];
     const char *type; /* as safetensors calls it */
     size_t bytes;     /* of an element */
@@ -24,6 +25,7 @@ typedef struct smoe_foreign_member {
     char *name;
     char *bytes;
     size_t size;
+    bool borrowed; /* the bytes are those of the file */
 } smoe_foreign_member;
 
 typedef struct smoe_foreign_file {
@@ -37,16 +39,16 @@ typedef struct smoe_foreign_file {
 /* Whether a file begins as those of PyTorch before it used zip; four bytes. */
 bool smoe_foreign_is_legacy(const void *bytes);
 
-/* Reads the pieces of a .npz or .pth file; `file` has its path. *arrays: it is a .npz. */
-int smoe_foreign_read(smoe_foreign_file *file, bool *arrays, const void *bytes, size_t size,
+/* Reads the pieces of a .npz or .pth file; `file` has its path. */
+int smoe_foreign_read(smoe_foreign_file *file, const void *bytes, size_t size,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* Adds a copy of a piece. SMOE_DATA if the pieces together have far more bytes than the file. */
 int smoe_foreign_add(smoe_foreign_file *file, const smoe_foreign_piece *piece,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds a tensor of a safetensors file, with `prefix` in front of its name. */
-int smoe_foreign_add_tensor(smoe_foreign_file *file, const smoe_tensor *tensor, const char *prefix,
+/* Adds a tensor of a safetensors file, whose elements have whole bytes and whose name fits. */
+int smoe_foreign_add_tensor(smoe_foreign_file *file, const smoe_tensor *tensor,
                             smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_foreign_file_free(smoe_foreign_file *file);

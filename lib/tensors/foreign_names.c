@@ -1,5 +1,5 @@
 /*
- * Tables of the names that other programs give to tensors; see foreign_names.h.
+ * The table of the names that other programs give to tensors; see foreign_names.h.
  */
 #include "tensors/foreign_names.h"
 
@@ -8,39 +8,169 @@
 
 typedef smoe_foreign_rule rule;
 
-#define FLAX(from, to)                             \
-    {from "/kernel", to ".weight", "1,0", 0, 1}, { \
-        from "/bias", to ".bias", NULL, 0, 1       \
+#define SAME(name, ours) \
+    { .from = name, .to = ours }
+#define PART(name, ours, i, n) \
+    { .from = name, .to = ours, .part = i, .parts = n }
+#define AXES(name, ours, order) \
+    { .from = name, .to = ours, .axes = order }
+#define QKV(name, q, k, v, ours) \
+    PART(name q, ours, 0, 3), PART(name k, ours, 1, 3), PART(name v, ours, 2, 3)
+
+/* transformers: ViT, DeiT and DINOv2, before version 5 and since, at `layer`. */
+#define HF_BLOCK(layer)                                                              \
+    SAME(layer "layernorm_before.*", "blocks.#.norm1.*"),                            \
+        SAME(layer "norm1.*", "blocks.#.norm1.*"),                                   \
+        QKV(layer, "attention.attention.query.*", "attention.attention.key.*",       \
+            "attention.attention.value.*", "blocks.#.attn.qkv.*"),                   \
+        QKV(layer, "attention.q_proj.*", "attention.k_proj.*", "attention.v_proj.*", \
+            "blocks.#.attn.qkv.*"),                                                  \
+        SAME(layer "attention.output.dense.*", "blocks.#.attn.proj.*"),              \
+        SAME(layer "attention.o_proj.*", "blocks.#.attn.proj.*"),                    \
+        SAME(layer "layer_scale1.lambda1", "blocks.#.ls1.gamma"),                    \
+        SAME(layer "layernorm_after.*", "blocks.#.norm2.*"),                         \
+        SAME(layer "norm2.*", "blocks.#.norm2.*"),                                   \
+        SAME(layer "intermediate.dense.*", "blocks.#.mlp.fc1.*"),                    \
+        SAME(layer "output.dense.*", "blocks.#.mlp.fc2.*"),                          \
+        SAME(layer "mlp.fc1.*", "blocks.#.mlp.fc1.*"),                               \
+        SAME(layer "mlp.fc2.*", "blocks.#.mlp.fc2.*"),                               \
+        SAME(layer "layer_scale2.lambda1", "blocks.#.ls2.gamma")
+
+/* The ViT and big_vision code, whose kernels are [in, out], with an axis of heads. */
+#define FLAX(name, ours) \
+    AXES(name "/kernel", ours ".weight", "1,0"), SAME(name "/bias", ours ".bias")
+#define FLAX_NORM(name, ours) SAME(name "/scale", ours ".weight"), SAME(name "/bias", ours ".bias")
+#define FLAX_HEADS(name, ours, i, n)                        \
+    {name "/kernel", ours ".weight", "12,0", i, n, 0, 0}, { \
+        name "/bias", ours ".bias", "01", i, n, 0, 0        \
     }
-#define FLAX_NORM(from, to)                      \
-    {from "/scale", to ".weight", NULL, 0, 1}, { \
-        from "/bias", to ".bias", NULL, 0, 1     \
-    }
-#define FLAX_HEADS(from, to, part, parts)                  \
-    {from "/kernel", to ".weight", "12,0", part, parts}, { \
-        from "/bias", to ".bias", "01", part, parts        \
-    }
-#define FLAX_OUT(from, to)                          \
-    {from "/kernel", to ".weight", "2,01", 0, 1}, { \
-        from "/bias", to ".bias", NULL, 0, 1        \
-    }
-#define BLOCK "Transformer/encoderblock_#/"
-static const rule flax[] = {
-    {"embedding/kernel", "patch_embed.proj.weight", "3,2,0,1", 0, 1},
-    {"embedding/bias", "patch_embed.proj.bias", NULL, 0, 1},
-    {"cls", "cls_token", NULL, 0, 1},
-    {"Transformer/posembed_input/pos_embedding", "pos_embed", NULL, 0, 1},
-    {"pos_embedding", "pos_embed", NULL, 0, 1},
-    FLAX_NORM(BLOCK "LayerNorm_0", "blocks.#.norm1"),
-    FLAX_HEADS(BLOCK "MultiHeadDotProductAttention_?/query", "blocks.#.attn.qkv", 0, 3),
-    FLAX_HEADS(BLOCK "MultiHeadDotProductAttention_?/key", "blocks.#.attn.qkv", 1, 3),
-    FLAX_HEADS(BLOCK "MultiHeadDotProductAttention_?/value", "blocks.#.attn.qkv", 2, 3),
-    FLAX_OUT(BLOCK "MultiHeadDotProductAttention_?/out", "blocks.#.attn.proj"),
-    FLAX_NORM(BLOCK "LayerNorm_?", "blocks.#.norm2"),
-    FLAX(BLOCK "MlpBlock_?/Dense_0", "blocks.#.mlp.fc1"),
-    FLAX(BLOCK "MlpBlock_?/Dense_1", "blocks.#.mlp.fc2"),
+#define FLAX_OUT(name, ours) \
+    AXES(name "/kernel", ours ".weight", "2,01"), SAME(name "/bias", ours ".bias")
+#define FLAX_BLOCK "Transformer/encoderblock_#/"
+
+/* torch.nn.MultiheadAttention and the MLP of OpenAI's CLIP. */
+#define CLIP_BLOCK(layer)                                                                          \
+    SAME(layer "ln_1.*", "blocks.#.norm1.*"), SAME(layer "attn.in_proj_*", "blocks.#.attn.qkv.*"), \
+        SAME(layer "attn.out_proj.*", "blocks.#.attn.proj.*"),                                     \
+        SAME(layer "ls_1.gamma", "blocks.#.ls1.gamma"), SAME(layer "ln_2.*", "blocks.#.norm2.*"),  \
+        SAME(layer "mlp.c_fc.*", "blocks.#.mlp.fc1.*"),                                            \
+        SAME(layer "mlp.c_proj.*", "blocks.#.mlp.fc2.*"),                                          \
+        SAME(layer "ls_2.gamma", "blocks.#.ls2.gamma")
+
+/* A text tower has open_clip's names, here after "text.". */
+#define TEXT(name) SAME(name, "text." name)
+#define TEXT_BLOCK "text.transformer.resblocks.#."
+
+static const rule table[] = {
+    /* Hugging Face's ViT; the first names of each tensor are those that smoe-convert(1) writes. */
+    SAME("embeddings.cls_token", "cls_token"),
+    SAME("embeddings.position_embeddings", "pos_embed"),
+    SAME("embeddings.patch_embeddings.projection.*", "patch_embed.proj.*"),
+    HF_BLOCK("encoder.layer.#."),
+    SAME("layernorm.*", "norm.*"),
+    SAME("classifier.*", "head.*"),
+    HF_BLOCK("layers.#."),
+    SAME("embeddings.distillation_token", "reg_token"),
+    SAME("embeddings.register_tokens", "reg_token"),
+    SAME("cls_classifier.*", "head.*"),
+    SAME("distillation_classifier.*", "head_dist.*"),
+
+    /* Its CLIP and SigLIP: images, then texts. */
+    AXES("embeddings.class_embedding", "cls_token", ",,0"),
+    SAME("embeddings.patch_embedding.*", "patch_embed.proj.*"),
+    AXES("embeddings.position_embedding.weight", "pos_embed", ",0,1"),
+    SAME("pre_layrnorm.*", "norm_pre.*"),
+    SAME("encoder.layers.#.layer_norm1.*", "blocks.#.norm1.*"),
+    QKV("encoder.layers.#.self_attn.", "q_proj.*", "k_proj.*", "v_proj.*", "blocks.#.attn.qkv.*"),
+    SAME("encoder.layers.#.self_attn.out_proj.*", "blocks.#.attn.proj.*"),
+    SAME("encoder.layers.#.layer_norm2.*", "blocks.#.norm2.*"),
+    SAME("encoder.layers.#.mlp.fc1.*", "blocks.#.mlp.fc1.*"),
+    SAME("encoder.layers.#.mlp.fc2.*", "blocks.#.mlp.fc2.*"),
+    SAME("post_layernorm.*", "norm.*"),
+    SAME("head.probe", "attn_pool.latent"),
+    {"head.attention.in_proj_*", "attn_pool.q.*", NULL, 0, 1, 0, 3},
+    {"head.attention.in_proj_*", "attn_pool.kv.*", NULL, 0, 2, 1, 3},
+    {"head.attention.in_proj_*", "attn_pool.kv.*", NULL, 1, 2, 2, 3},
+    SAME("head.attention.out_proj.*", "attn_pool.proj.*"),
+    SAME("head.layernorm.*", "attn_pool.norm.*"),
+    SAME("head.mlp.fc1.*", "attn_pool.mlp.fc1.*"),
+    SAME("head.mlp.fc2.*", "attn_pool.mlp.fc2.*"),
+    SAME("visual_projection.*", "head.proj.*"),
+    SAME("text_model.embeddings.token_embedding.weight", "text.token_embedding.weight"),
+    SAME("text_model.embeddings.position_embedding.weight", "text.positional_embedding"),
+    SAME("text_model.encoder.layers.#.layer_norm1.*", TEXT_BLOCK "ln_1.*"),
+    QKV("text_model.encoder.layers.#.self_attn.", "q_proj.*", "k_proj.*", "v_proj.*",
+        TEXT_BLOCK "attn.in_proj_*"),
+    SAME("text_model.encoder.layers.#.self_attn.out_proj.*", TEXT_BLOCK "attn.out_proj.*"),
+    SAME("text_model.encoder.layers.#.layer_norm2.*", TEXT_BLOCK "ln_2.*"),
+    SAME("text_model.encoder.layers.#.mlp.fc1.*", TEXT_BLOCK "mlp.c_fc.*"),
+    SAME("text_model.encoder.layers.#.mlp.fc2.*", TEXT_BLOCK "mlp.c_proj.*"),
+    SAME("text_model.final_layer_norm.*", "text.ln_final.*"),
+    AXES("text_model.head.weight", "text.text_projection", "1,0"),
+    SAME("text_model.head.bias", "text.text_projection_bias"),
+    AXES("text_projection.weight", "text.text_projection", "1,0"),
+    SAME("text_projection.bias", "text.text_projection_bias"),
+
+    /* open_clip and OpenAI's CLIP. */
+    SAME("visual.conv1.*", "patch_embed.proj.*"),
+    AXES("visual.class_embedding", "cls_token", ",,0"),
+    AXES("visual.positional_embedding", "pos_embed", ",0,1"),
+    SAME("visual.ln_pre.*", "norm_pre.*"),
+    CLIP_BLOCK("visual.transformer.resblocks.#."),
+    SAME("visual.ln_post.*", "norm.*"),
+    AXES("visual.proj", "head.proj.weight", "1,0"),
+    SAME("visual.head.proj.*", "head.proj.*"),
+    TEXT("token_embedding.weight"),
+    TEXT("positional_embedding"),
+    TEXT("text_projection"),
+    TEXT("ln_final.*"),
+    TEXT("transformer.resblocks.#.ln_1.*"),
+    TEXT("transformer.resblocks.#.ln_2.*"),
+    TEXT("transformer.resblocks.#.attn.in_proj_*"),
+    TEXT("transformer.resblocks.#.attn.out_proj.*"),
+    TEXT("transformer.resblocks.#.mlp.c_fc.*"),
+    TEXT("transformer.resblocks.#.mlp.c_proj.*"),
+    AXES("text.text_projection.weight", "text.text_projection", "1,0"),
+    SAME("text.text_projection.bias", "text.text_projection_bias"),
+
+    /* timm, older timm and Facebook's DeiT and DINOv2: only what is called otherwise here. */
+    SAME("patch_embed.proj.*", "patch_embed.proj.*"),
+    SAME("dist_token", "reg_token"),
+    SAME("register_tokens", "reg_token"),
+    SAME("blocks.#.gamma_1", "blocks.#.ls1.gamma"),
+    SAME("blocks.#.gamma_2", "blocks.#.ls2.gamma"),
+
+    /* torchvision. */
+    SAME("conv_proj.*", "patch_embed.proj.*"),
+    SAME("class_token", "cls_token"),
+    SAME("encoder.pos_embedding", "pos_embed"),
+    SAME("encoder.layers.encoder_layer_#.ln_1.*", "blocks.#.norm1.*"),
+    SAME("encoder.layers.encoder_layer_#.self_attention.in_proj_*", "blocks.#.attn.qkv.*"),
+    SAME("encoder.layers.encoder_layer_#.self_attention.out_proj.*", "blocks.#.attn.proj.*"),
+    SAME("encoder.layers.encoder_layer_#.ln_2.*", "blocks.#.norm2.*"),
+    SAME("encoder.layers.encoder_layer_#.mlp.linear_1.*", "blocks.#.mlp.fc1.*"),
+    SAME("encoder.layers.encoder_layer_#.mlp.linear_2.*", "blocks.#.mlp.fc2.*"),
+    SAME("encoder.layers.encoder_layer_#.mlp.0.*", "blocks.#.mlp.fc1.*"),
+    SAME("encoder.layers.encoder_layer_#.mlp.3.*", "blocks.#.mlp.fc2.*"),
+    SAME("encoder.ln.*", "norm.*"),
+    SAME("heads.head.*", "head.*"),
+
+    /* The ViT and big_vision code. */
+    AXES("embedding/kernel", "patch_embed.proj.weight", "3,2,0,1"),
+    SAME("embedding/bias", "patch_embed.proj.bias"),
+    SAME("cls", "cls_token"),
+    SAME("Transformer/posembed_input/pos_embedding", "pos_embed"),
+    SAME("pos_embedding", "pos_embed"),
+    FLAX_NORM(FLAX_BLOCK "LayerNorm_0", "blocks.#.norm1"),
+    FLAX_HEADS(FLAX_BLOCK "MultiHeadDotProductAttention_?/query", "blocks.#.attn.qkv", 0, 3),
+    FLAX_HEADS(FLAX_BLOCK "MultiHeadDotProductAttention_?/key", "blocks.#.attn.qkv", 1, 3),
+    FLAX_HEADS(FLAX_BLOCK "MultiHeadDotProductAttention_?/value", "blocks.#.attn.qkv", 2, 3),
+    FLAX_OUT(FLAX_BLOCK "MultiHeadDotProductAttention_?/out", "blocks.#.attn.proj"),
+    FLAX_NORM(FLAX_BLOCK "LayerNorm_?", "blocks.#.norm2"),
+    FLAX(FLAX_BLOCK "MlpBlock_?/Dense_0", "blocks.#.mlp.fc1"),
+    FLAX(FLAX_BLOCK "MlpBlock_?/Dense_1", "blocks.#.mlp.fc2"),
     FLAX_NORM("Transformer/encoder_norm", "norm"),
-    {"MAPHead_0/probe", "attn_pool.latent", NULL, 0, 1},
+    SAME("MAPHead_0/probe", "attn_pool.latent"),
     FLAX_HEADS("MAPHead_0/MultiHeadDotProductAttention_0/query", "attn_pool.q", 0, 1),
     FLAX_HEADS("MAPHead_0/MultiHeadDotProductAttention_0/key", "attn_pool.kv", 0, 2),
     FLAX_HEADS("MAPHead_0/MultiHeadDotProductAttention_0/value", "attn_pool.kv", 1, 2),
@@ -50,72 +180,26 @@ static const rule flax[] = {
     FLAX("MAPHead_0/MlpBlock_0/Dense_1", "attn_pool.mlp.fc2"),
     FLAX("head", "head"),
 };
-#undef BLOCK
+static const rule *const end = table + sizeof table / sizeof *table;
+static const char last_of_vit[] = "classifier.*"; /* where the names of Hugging Face's ViT end */
 
-/* Hugging Face's names; smoe-convert(1) writes them by the same table. */
-#define BOTH(from, to, part, parts)                      \
-    {from ".weight", to ".weight", NULL, part, parts}, { \
-        from ".bias", to ".bias", NULL, part, parts      \
-    }
-#define LAYER "vit.encoder.layer.#."
-static const rule hugging_face[] = {
-    {"vit.embeddings.cls_token", "cls_token", NULL, 0, 1},
-    {"vit.embeddings.position_embeddings", "pos_embed", NULL, 0, 1},
-    BOTH("vit.embeddings.patch_embeddings.projection", "patch_embed.proj", 0, 1),
-    BOTH(LAYER "layernorm_before", "blocks.#.norm1", 0, 1),
-    BOTH(LAYER "attention.attention.query", "blocks.#.attn.qkv", 0, 3),
-    BOTH(LAYER "attention.attention.key", "blocks.#.attn.qkv", 1, 3),
-    BOTH(LAYER "attention.attention.value", "blocks.#.attn.qkv", 2, 3),
-    BOTH(LAYER "attention.output.dense", "blocks.#.attn.proj", 0, 1),
-    BOTH(LAYER "layernorm_after", "blocks.#.norm2", 0, 1),
-    BOTH(LAYER "intermediate.dense", "blocks.#.mlp.fc1", 0, 1),
-    BOTH(LAYER "output.dense", "blocks.#.mlp.fc2", 0, 1),
-    BOTH("vit.layernorm", "norm", 0, 1),
-    BOTH("classifier", "head", 0, 1),
-};
-#undef LAYER
+/* What '#' and '*' stand for in a name. */
+typedef struct found {
+    char number[8], word[8];
+} found;
 
-/* open_clip's names of a text tower, where they have no "text." in front. Those of an image tower
- * from timm lose "visual.trunk." (strip_prefix in foreign.c). */
-#define TEXT(name) \
-    { name, "text." name, NULL, 0, 1 }
-#define BLOCK "transformer.resblocks.#."
-static const rule open_clip[] = {
-    TEXT("token_embedding.weight"),
-    TEXT("positional_embedding"),
-    TEXT("text_projection"),
-    TEXT("ln_final.weight"),
-    TEXT("ln_final.bias"),
-    TEXT(BLOCK "ln_1.weight"),
-    TEXT(BLOCK "ln_1.bias"),
-    TEXT(BLOCK "ln_2.weight"),
-    TEXT(BLOCK "ln_2.bias"),
-    TEXT(BLOCK "attn.in_proj_weight"),
-    TEXT(BLOCK "attn.in_proj_bias"),
-    TEXT(BLOCK "attn.out_proj.weight"),
-    TEXT(BLOCK "attn.out_proj.bias"),
-    TEXT(BLOCK "mlp.c_fc.weight"),
-    TEXT(BLOCK "mlp.c_fc.bias"),
-    TEXT(BLOCK "mlp.c_proj.weight"),
-    TEXT(BLOCK "mlp.c_proj.bias"),
-    {"visual.head.proj.weight", "head.proj.weight", NULL, 0, 1},
-    {"visual.head.proj.bias", "head.proj.bias", NULL, 0, 1},
-};
-#undef BLOCK
-#undef TEXT
-
-const smoe_foreign_rules smoe_foreign_flax = {flax, sizeof flax / sizeof *flax};
-const smoe_foreign_rules smoe_foreign_hugging_face = {hugging_face,
-                                                      sizeof hugging_face / sizeof *hugging_face};
-const smoe_foreign_rules smoe_foreign_open_clip = {open_clip, sizeof open_clip / sizeof *open_clip};
-
-bool smoe_foreign_matches(const char *pattern, const char *name, char number[16]) {
+static bool matches(const char *pattern, const char *name, found *x) {
+    *x = (found){0};
     for (; *pattern; pattern++) {
-        size_t digits = strspn(name, "0123456789");
+        size_t digits = strspn(name, "0123456789"), letters = strlen(name);
         if (*pattern == '#') {
-            if (!digits || digits > 6) return false;
-            snprintf(number, 16, "%.*s", (int)digits, name);
+            if (!digits || digits >= sizeof x->number) return false;
+            memcpy(x->number, name, digits);
             name += digits;
+        } else if (*pattern == '*') {
+            if (strcmp(name, "weight") != 0 && strcmp(name, "bias") != 0) return false;
+            memcpy(x->word, name, letters);
+            name += letters;
         } else if (*pattern == '?' ? !digits : *pattern != *name) {
             return false;
         } else {
@@ -125,11 +209,57 @@ bool smoe_foreign_matches(const char *pattern, const char *name, char number[16]
     return !*name;
 }
 
-void smoe_foreign_fill_in(char out[SMOE_FOREIGN_NAME], const char *pattern, const char *number) {
-    const char *hash = strchr(pattern, '#');
-    if (hash)
-        snprintf(out, SMOE_FOREIGN_NAME, "%.*s%s%s", (int)(hash - pattern), pattern, number,
-                 hash + 1);
-    else
-        snprintf(out, SMOE_FOREIGN_NAME, "%s", pattern);
+static void fill_in(char out[SMOE_FOREIGN_NAME], const char *pattern, const found *x) {
+    size_t n = 0;
+    for (; *pattern && n + sizeof x->word < SMOE_FOREIGN_NAME; pattern++) {
+        const char *put = *pattern == '#' ? x->number : *pattern == '*' ? x->word : NULL;
+        if (put)
+            n += (size_t)sprintf(out + n, "%s", put);
+        else
+            out[n++] = *pattern;
+    }
+    out[n] = '\0';
+}
+
+bool smoe_foreign_is_anchor(const char *name) {
+    char to[SMOE_FOREIGN_NAME];
+    return smoe_foreign_rule_of(name, to) && !strcmp(to, "patch_embed.proj.weight");
+}
+
+static const rule *rule_from(const rule *r, const char *name, char to[SMOE_FOREIGN_NAME]) {
+    found x;
+    while (r < end && !matches(r->from, name, &x)) r++;
+    if (r == end) return NULL;
+    fill_in(to, r->to, &x);
+    return r;
+}
+
+const rule *smoe_foreign_rule_of(const char *name, char to[SMOE_FOREIGN_NAME]) {
+    return rule_from(table, name, to);
+}
+
+const rule *smoe_foreign_rule_next(const rule *r, const char *name, char to[SMOE_FOREIGN_NAME]) {
+    bool same = r + 1 < end && !strcmp(r[1].from, r->from);
+    return same ? rule_from(r + 1, name, to) : NULL;
+}
+
+/* The classifier alone is not inside "vit.". */
+static const rule *hf_from(const rule *r, const char *name, char from[SMOE_FOREIGN_NAME]) {
+    char inner[SMOE_FOREIGN_NAME];
+    found x;
+    bool last = false;
+    for (; !matches(r->to, name, &x); r++)
+        if (!strcmp(r->from, last_of_vit)) return NULL;
+    last = !strcmp(r->from, last_of_vit);
+    fill_in(inner, r->from, &x);
+    snprintf(from, SMOE_FOREIGN_NAME, "%s%.150s", last ? "" : "vit.", inner);
+    return r;
+}
+
+const rule *smoe_foreign_hf_of(const char *name, char from[SMOE_FOREIGN_NAME]) {
+    return hf_from(table, name, from);
+}
+
+const rule *smoe_foreign_hf_next(const rule *r, const char *name, char from[SMOE_FOREIGN_NAME]) {
+    return r->part + 1 < r->parts ? hf_from(r + 1, name, from) : NULL;
 }

@@ -45,24 +45,45 @@ smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* A square of patches, with or without a class token before it. */
+/* A grid of patches, with or without a class token before it. */
 typedef struct grid {
-    size_t token, side; /* side 0: it is none */
+    size_t token, rows, columns; /* rows 0: it is none */
 } grid;
 
-static grid grid_of(size_t tokens) {
-    for (size_t token = 0; token <= 1 && token < tokens; token++) {
-        size_t side = (size_t)llround(sqrt((double)(tokens - token)));
-        if (side * side == tokens - token) return (grid){token, side};
-    }
-    return (grid){0, 0};
+/* That of the model, which is a square, is known from its own class token. */
+static grid grid_here(const smoe_init_map *from, const smoe_param *param) {
+    size_t token = smoe_params_find(from->params, "cls_token") != NULL;
+    size_t side = (size_t)llround(sqrt((double)(param->dim[1] - token)));
+    return (grid){token, side, side};
 }
 
-/* Whether these are the position embeddings [1,T,d] of another grid. */
-static bool resizes(const smoe_param *param, const smoe_tensor *t) {
-    return !strcmp(param->name, "pos_embed") && t->ndim == 3 && t->dim[0] == 1 &&
-           t->dim[1] != param->dim[1] && t->dim[2] == param->dim[2] && grid_of(t->dim[1]).side &&
-           grid_of(param->dim[1]).side;
+/* That of a file: as the user says it, or a square. Where the file has a class token, a square of
+ * positions without one for that token is taken for a grid that is not known: 9 are 3x3, or 2x4
+ * and one; unless they are as many as the model has patches. */
+static grid grid_there(const smoe_init_map *from, const smoe_param *param, const smoe_tensor *t) {
+    size_t rows, columns, n = t->dim[1], here = grid_here(from, param).rows;
+    bool token = smoe_safetensors_find(from->file, "cls_token") != NULL;
+    smoe_safetensors_grid(from->file, &rows, &columns);
+    if (rows)
+        return (grid){n - rows * columns, n >= rows * columns && n <= rows * columns + 1 ? rows : 0,
+                      columns};
+    for (size_t skip = 0; skip <= 1 && skip < n; skip++) {
+        size_t side = (size_t)llround(sqrt((double)(n - skip)));
+        if (side * side != n - skip) continue;
+        if (token && !skip && side != here && n > 1) break;
+        return (grid){skip, side, side};
+    }
+    return (grid){0, 0, 0};
+}
+
+/* Whether these are position embeddings [1,T,d] that must be resized. */
+static bool resizes(const smoe_init_map *from, const smoe_param *param, const smoe_tensor *t) {
+    if (strcmp(param->name, "pos_embed") != 0 || t->ndim != 3 || t->dim[0] != 1 ||
+        t->dim[2] != param->dim[2])
+        return false;
+    grid there = grid_there(from, param, t), here = grid_here(from, param);
+    return there.rows &&
+           (there.token != here.token || there.rows != here.rows || there.columns != here.columns);
 }
 
 /* Place i of `to`, on a line of `from` places: a fraction `share` of the way from place `at` to the
@@ -84,8 +105,8 @@ static place place_of(size_t i, size_t to, size_t from) {
 /* The place of a patch in another grid: between four patches. */
 static void interpolate(real *out, const smoe_tensor *t, size_t d, grid from, place y, place x) {
     enum { RUN = 256 };
-    size_t right = x.share > 0, below = y.share > 0 ? from.side : 0;
-    size_t corner = from.token + y.at * from.side + x.at;
+    size_t right = x.share > 0, below = y.share > 0 ? from.columns : 0;
+    size_t corner = from.token + y.at * from.columns + x.at;
     size_t patch[] = {corner, corner + right, corner + below, corner + below + right};
     for (size_t i = 0; i < d; i += RUN) {
         size_t n = d - i < RUN ? d - i : RUN;
@@ -100,25 +121,27 @@ static void interpolate(real *out, const smoe_tensor *t, size_t d, grid from, pl
     }
 }
 
-static void resize(real *out, const smoe_param *param, const smoe_tensor *t) {
+static void resize(real *out, const smoe_init_map *map, const smoe_param *param,
+                   const smoe_tensor *t) {
     size_t d = param->dim[2];
-    grid to = grid_of(param->dim[1]), from = grid_of(t->dim[1]);
+    grid to = grid_here(map, param), from = grid_there(map, param, t);
+    if (to.token) memset(out, 0, d * sizeof *out);
     if (to.token && from.token) (void)smoe_tensor_convert(out, t, 0, d);
     out += to.token * d;
-    for (size_t y = 0; y < to.side; y++)
-        for (size_t x = 0; x < to.side; x++, out += d)
-            interpolate(out, t, d, from, place_of(y, to.side, from.side),
-                        place_of(x, to.side, from.side));
+    for (size_t y = 0; y < to.rows; y++)
+        for (size_t x = 0; x < to.columns; x++, out += d)
+            interpolate(out, t, d, from, place_of(y, to.rows, from.rows),
+                        place_of(x, to.columns, from.columns));
 }
 
-bool smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
-                           size_t *here) {
+char *smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file) {
+    const smoe_init_map from = {.params = params, .file = file, .fit = SMOE_FIT_RESIZED};
     const smoe_param *param = smoe_params_find(params, "pos_embed");
     const smoe_tensor *t = param ? smoe_safetensors_find(file, param->name) : NULL;
-    if (!t || !resizes(param, t)) return false;
-    *there = grid_of(t->dim[1]).side;
-    *here = grid_of(param->dim[1]).side;
-    return true;
+    if (!t || !resizes(&from, param, t)) return NULL;
+    grid there = grid_there(&from, param, t), here = grid_here(&from, param);
+    return smoe_text_format("positions resized from %zux%zu patches to %zux%zu", there.rows,
+                            there.columns, here.rows, here.columns);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
@@ -156,7 +179,7 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
         from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param, name) : NULL;
     if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
     if (!t || (!smoe_fit_whole(from->fit) && other_slots(param, t))) return (smoe_init_source){0};
-    bool resized = from->fit != SMOE_FIT_EXACT && resizes(param, t);
+    bool resized = from->fit != SMOE_FIT_EXACT && resizes(from, param, t);
     return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
@@ -181,6 +204,20 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
     if (!t) return false;
     if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
     int ndim = param->ndim - (int)axis;
+    if (!strcmp(param->name, "pos_embed") && from->fit != SMOE_FIT_EXACT && t->ndim == 3 &&
+        t->dim[1] != param->dim[1] && source.way != SMOE_WAY_RESIZED) {
+        size_t rows, columns;
+        smoe_safetensors_grid(from->file, &rows, &columns);
+        if (rows)
+            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: %zu positions are not %zux%zu patches",
+                           path, t->name, t->dim[1], rows, columns);
+        else
+            smoe_fail_more(err, SMOE_DATA,
+                           "%s: tensor %s: %zu positions, perhaps of a grid that is no square; "
+                           "--grid ROWSxCOLUMNS says of which, as --grid 14x14",
+                           path, t->name, t->dim[1]);
+        return true;
+    }
     if (!same_shape(t, ndim, dim + axis)) {
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
                        smoe_shape_text(have, t->ndim, t->dim),
@@ -210,103 +247,11 @@ void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t
     convert(out, source.tensor, first, count);
 }
 
-void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source) {
+void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *param,
+                        smoe_init_source source) {
     const smoe_tensor *t = source.tensor;
     if (source.way == SMOE_WAY_RESIZED)
-        resize(out, param, t);
+        resize(out, from, param, t);
     else
         for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t, 0, t->size);
-}
-
-/* ---- what a partial load takes, in words ----------------------------------------------------- */
-
-/* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number,
- * which is `length` digits at `at`. */
-static bool numbered(const char *name, size_t *at, size_t *length) {
-    const char *dot = strchr(name, '.');
-    *at = dot ? (size_t)(dot + 1 - name) : 0;
-    *length = dot ? strspn(dot + 1, "0123456789") : 0;
-    return *length && name[*at + *length] == '.';
-}
-
-/* Whether two names differ only in their numbers. */
-static bool alike(const char *a, const char *b) {
-    size_t at, length, other, digits;
-    return numbered(a, &at, &length) && numbered(b, &other, &digits) && at == other &&
-           !strncmp(a, b, at) && !strcmp(a + at + length, b + other + digits);
-}
-
-/* "WHATnorm.bias, blocks.{2,3}.mlp.fc1.weight and 4 more": the names, with similar ones combined;
- * nothing if there are none. The list is consumed. */
-static void names_put(FILE *out, const char *what, const char **name, size_t count) {
-    enum { SHOWN = 8 };
-    size_t left = count, at = 0, length = 0;
-    for (size_t i = 0, groups = 0; i < count && groups < SHOWN; i++) {
-        const char *first = name[i];
-        if (!first) continue;
-        fprintf(out, "%s", groups++ ? ", " : what);
-        left--;
-        size_t members = 0;
-        for (size_t j = i + 1; j < count; j++) {
-            if (!name[j] || !alike(first, name[j])) continue;
-            if (!members++ && numbered(first, &at, &length))
-                fprintf(out, "%.*s{%.*s", (int)at, first, (int)length, first + at);
-            numbered(name[j], &at, &length);
-            fprintf(out, ",%.*s", (int)length, name[j] + at);
-            name[j] = NULL;
-            left--;
-        }
-        if (members && numbered(first, &at, &length))
-            fprintf(out, "}%s", first + at + length);
-        else
-            fputs(first, out);
-    }
-    if (left) fprintf(out, " and %zu more", left);
-}
-
-/* Parameters that are taken from the file in the same way. */
-static void params_put(FILE *out, const char *what, const smoe_params *params,
-                       const smoe_init_source *source, smoe_way way, const char **name) {
-    size_t count = 0;
-    for (size_t i = 0; i < params->count; i++)
-        if (source[i].way == way) name[count++] = params->param[i].name;
-    names_put(out, what, name, count);
-}
-
-/* The tensors of the file that are not used for any parameter. */
-static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
-                       const char **name) {
-    size_t count = 0;
-    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++) {
-        const smoe_tensor *t = smoe_safetensors_at(from->file, i);
-        size_t param = 0;
-        while (param < from->params->count && source[param].tensor != t) param++;
-        if (param == from->params->count) name[count++] = t->name;
-    }
-    names_put(out, "; not used: ", name, count);
-}
-
-char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit) {
-    smoe_init_map from = smoe_init_map_of(params, file, fit, "");
-    size_t names = params->count + smoe_safetensors_count(file), taken = 0, size = 0;
-    const char **name = calloc(names + 1, sizeof *name);
-    smoe_init_source *source = calloc(params->count + 1, sizeof *source);
-    char *text = NULL;
-    FILE *out = name && source ? open_memstream(&text, &size) : NULL;
-    if (out) {
-        for (size_t i = 0; i < params->count; i++) {
-            source[i] = smoe_init_map_source(&from, &params->param[i], params->param[i].name);
-            taken += source[i].tensor != NULL;
-        }
-        fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
-                smoe_safetensors_path(file));
-        params_put(out, "; resized: ", params, source, SMOE_WAY_RESIZED, name);
-        params_put(out, "; copied into each expert: ", params, source, SMOE_WAY_COPIED, name);
-        params_put(out, "; initialised: ", params, source, SMOE_WAY_FRESH, name);
-        unused_put(out, &from, source, name);
-        smoe_file_text(out, &text);
-    }
-    free(name);
-    free(source);
-    return text;
 }

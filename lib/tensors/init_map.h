@@ -51,19 +51,25 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
 
 /* Fills out [param->size] from a source that was not refused, converted. Position embeddings are
  * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
- * code). That of a class token stays unchanged in out if the source has none. */
-void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source);
+ * code). That of a class token is 0 if the source has none. */
+void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *param,
+                        smoe_init_source source);
 /* Elements [first, first + count) of a tensor that is taken as it is (SMOE_WAY_SAME). */
 void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t count);
+
+/* ---- in words (init_text.c) ------------------------------------------------------------------ */
+
+/* Whether the file is not the whole model up to its head, which SMOE_FIT_INIT asks for: a line in
+ * err then says which tensors are missing or not used. */
+bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err);
 
 /* What a load that is not exact takes from the file, in one line: how many tensors, which of the
  * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL
  * when out of memory. */
 char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
 
-/* Whether the positions of a file are of another grid, and so are resized: the patches along an
- * edge there and here. */
-bool smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
-                           size_t *here);
+/* "positions resized from 2x2 patches to 4x4" if those of a file are of another grid, fresh; else
+ * NULL. */
+char *smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file);
 
 #endif

@@ -81,7 +81,7 @@ static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
     for (size_t i = 0; i < params->count; i++) here = blocks_of(params->param[i].name, here);
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
         there = blocks_of(smoe_safetensors_at(from->file, i)->name, there);
-    if (here == there || !there || !smoe_fit_whole(from->fit)) return lines;
+    if (here == there || !there || from->fit == SMOE_FIT_PARTIAL) return lines;
     smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu", path, there, here);
     return lines + 1;
 }
@@ -125,6 +125,8 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
                        t->name, smoe_shape_text(shape, t->ndim, t->dim));
         bad = true;
     }
+    bool whole = from->fit == SMOE_FIT_INIT || from->fit == SMOE_FIT_UPCYCLE;
+    if (!bad && whole && !*slabs[0].prefix) bad = smoe_init_map_lacks(from, found);
     return bad ? -1 : 0;
 }
 
@@ -140,8 +142,8 @@ static void find_part(const smoe_params *params, const smoe_slab *slab, size_t i
 
 /* Elements first .. end of a parameter, to where the slab has them; what the file does not have as
  * it is, is made as a whole first. */
-static int fill_part(const smoe_slab *slab, const smoe_param *param, smoe_init_source source,
-                     size_t first, size_t end, smoe_err *err) {
+static int fill_part(const smoe_init_map *from, const smoe_slab *slab, const smoe_param *param,
+                     smoe_init_source source, size_t first, size_t end, smoe_err *err) {
     size_t count = end - first, at = param->offset + first - param->from;
     bool same = source.way == SMOE_WAY_SAME;
     smoe_param all = *param;
@@ -156,12 +158,12 @@ static int fill_part(const smoe_slab *slab, const smoe_param *param, smoe_init_s
         return 0;
     }
     if (slab->values && count == all.whole) {
-        smoe_init_map_fill(slab->values + at, &all, source);
+        smoe_init_map_fill(slab->values + at, from, &all, source);
         return 0;
     }
-    real *whole = calloc(all.whole, sizeof *whole); /* a resized one may lack a class token */
+    real *whole = malloc(all.whole * sizeof *whole);
     if (!whole) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
-    smoe_init_map_fill(whole, &all, source);
+    smoe_init_map_fill(whole, from, &all, source);
     for (size_t k = 0; k < count; k++) {
         if (slab->values) slab->values[at + k] = whole[first + k];
         if (slab->narrow) slab->narrow[at + k] = smoe_bf16_round((float)whole[first + k]);
@@ -204,7 +206,8 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
             if (!slabs[s].values && !slabs[s].narrow) continue;
             size_t first, end;
             find_part(params, &slabs[s], i, &first, &end);
-            if (first < end && fill_part(&slabs[s], param, source, first, end, err)) return -1;
+            if (first < end && fill_part(&from, &slabs[s], param, source, first, end, err))
+                return -1;
         }
     }
     if (loaded) *loaded = filled;
@@ -255,7 +258,7 @@ static void places_find(const smoe_init_map *from, smoe_param_place *places, smo
         places[i] = place_of(param, source);
         if (places[i].values || places[i].narrow) continue;
         real *copy = smoe_arena_take(copies, param->size, sizeof(real));
-        if (copy) smoe_init_map_fill(copy, param, source);
+        if (copy) smoe_init_map_fill(copy, from, param, source);
         places[i].values = copy;
     }
 }

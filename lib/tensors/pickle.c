@@ -1,7 +1,7 @@
 /*
  * A reader of pickles with tensors; see pickle.h. It is the stack machine of the format with the
- * instructions that torch.save uses (protocol 2). Each instruction makes one value at most, so
- * memory is bounded by the size of the pickle.
+ * instructions that torch.save uses (protocol 2, and those of protocol 4 that others write). Each
+ * instruction makes one value at most, so memory is bounded by the size of the pickle.
  */
 #include "tensors/pickle.h"
 
@@ -14,12 +14,13 @@ typedef enum kind {
     MARK,
     NONE,
     NUMBER, /* whole, or true or false */
-    REAL,   /* not used, and so without its value */
+    REAL,   /* not used, and so without its value; bytes too */
     TEXT,
     TUPLE,
     LIST,
     DICT,
-    CALL,    /* a known function: number is its index in `calls` */
+    OBJECT,  /* of an unknown class: a dictionary of its state */
+    CALL,    /* a function or class: number is its index in `calls`, CALLS if it is unknown */
     TYPE,    /* of a storage: number is its index in `types` */
     STORAGE, /* number: the index of its type; its key is `text` */
     TENSOR   /* items: storage, offset, shape, strides */
@@ -33,21 +34,23 @@ typedef struct value {
     const char *text; /* inside the pickle */
     size_t length, count;
     ptrdiff_t first, last; /* cells of its items; of a DICT keys and values in turn */
+    bool visited;
 } value;
 
 typedef struct cell {
     ptrdiff_t value, next;
 } cell;
 
-typedef struct machine {
+typedef struct smoe_pickle machine;
+struct smoe_pickle {
     const unsigned char *data;
     size_t size, at, began; /* began: the instruction of now */
     value *value;
     cell *cell;
-    ptrdiff_t *stack, *memo;
-    size_t values, cells, depth;
-    smoe_err *err;
-} machine;
+    ptrdiff_t *stack, *memo; /* in a memo 1 + the value; 0: none */
+    size_t values, cells, depth, notes;
+    smoe_err *err; /* of the call */
+};
 
 static const struct {
     const char *name, *word;
@@ -58,11 +61,39 @@ static const struct {
              {"BoolStorage", "BOOL", 1}};
 enum { TYPES = sizeof types / sizeof *types };
 
-enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_PARAMETER, CALLS };
+enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_PARAMETER, REBUILD_WITH_STATE, CALLS };
 static const char *const calls[CALLS] = {
     [ORDERED_DICT] = "collections OrderedDict",
     [REBUILD_TENSOR] = "torch._utils _rebuild_tensor_v2",
     [REBUILD_PARAMETER] = "torch._utils _rebuild_parameter",
+    [REBUILD_WITH_STATE] = "torch._utils _rebuild_parameter_with_state",
+};
+
+/* What no file of weights has: modules, and functions of builtins, that run programs. */
+static const char *const hostile[] = {
+    "posix ",
+    "nt ",
+    "os ",
+    "subprocess ",
+    "sys ",
+    "socket ",
+    "shutil ",
+    "pty ",
+    "webbrowser ",
+    "runpy ",
+    "importlib ",
+    "builtins eval",
+    "builtins exec",
+    "builtins compile",
+    "builtins __import__",
+    "builtins getattr",
+    "builtins open",
+    "__builtin__ eval",
+    "__builtin__ exec",
+    "__builtin__ compile",
+    "__builtin__ __import__",
+    "__builtin__ getattr",
+    "__builtin__ open",
 };
 
 static int fail(machine *m, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -123,13 +154,15 @@ static int pack(machine *m, size_t from, bool marked) {
     return 0;
 }
 
-/* Moves the values above the mark into the list or dictionary below it. */
+/* Moves the values above the mark into the list or dictionary below it; items that an object gets
+ * as a list are dropped. */
 static int extend(machine *m, size_t from, bool marked, kind wanted) {
-    if (!from || m->value[m->stack[from - 1]].kind != wanted)
+    value *to = from ? &m->value[m->stack[from - 1]] : NULL;
+    if (!to || (to->kind != wanted && to->kind != OBJECT))
         return fail(m, "items without a %s", wanted == LIST ? "list" : "dictionary");
     if (wanted == DICT && (m->depth - from - marked) % 2) return fail(m, "a key without a value");
     for (size_t i = from + marked; i < m->depth; i++)
-        append(m, &m->value[m->stack[from - 1]], m->stack[i]);
+        if (to->kind == wanted || wanted == DICT) append(m, to, m->stack[i]);
     m->depth = from;
     return 0;
 }
@@ -163,25 +196,42 @@ static int push_number(machine *m, size_t bytes, bool wide_sign) {
     return push(m, (value){.kind = NUMBER, .number = wide});
 }
 
-static int push_text(machine *m, size_t bytes) {
+static int push_text(machine *m, size_t bytes, kind as) {
     uint64_t length;
     if (take_number(m, bytes, &length)) return -1;
     const unsigned char *text = take(m, length);
     if (!text) return -1;
-    return push(m, (value){.kind = TEXT, .text = (const char *)text, .length = length});
+    return push(m, (value){.kind = as, .text = (const char *)text, .length = length});
 }
 
-/* Whole numbers of up to 8 bytes; longer ones are not sizes. */
+/* Whole numbers; longer ones than 8 bytes are not sizes. */
 static int push_long(machine *m) {
     uint64_t bytes;
     if (take_number(m, 1, &bytes)) return -1;
-    if (bytes > 8) return fail(m, "a number of %d bytes", (int)bytes);
+    if (bytes > 8) return take(m, bytes) ? push(m, (value){.kind = REAL}) : -1;
     if (!bytes) return push(m, (value){.kind = NUMBER});
     return push_number(m, bytes, true);
 }
 
+/* "module name": a function or class, or the type of a storage. */
+static int push_named(machine *m, const char *name) {
+    char shown[SMOE_PICKLE_TEXT];
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+        if (!strncmp(name, hostile[i], strlen(hostile[i])))
+            return fail(m,
+                        "%s runs programs and is no part of a file of weights; nothing of it "
+                        "was executed",
+                        smoe_text_shown(name, shown, sizeof shown));
+    for (size_t i = 0; i < TYPES && !strncmp(name, "torch ", 6); i++)
+        if (!strcmp(name + 6, types[i].name))
+            return push(m, (value){.kind = TYPE, .number = (int64_t)i});
+    int64_t which = 0;
+    while (which < CALLS && strcmp(name, calls[which]) != 0) which++;
+    return push(m, (value){.kind = CALL, .number = which});
+}
+
 static int push_global(machine *m) {
-    char name[SMOE_PICKLE_TEXT], shown[SMOE_PICKLE_TEXT];
+    char name[SMOE_PICKLE_TEXT];
     size_t n = 0, lines = 0;
     while (lines < 2) {
         const unsigned char *c = take(m, 1);
@@ -191,13 +241,19 @@ static int push_global(machine *m) {
             name[n++] = *c == '\n' ? ' ' : (char)*c;
     }
     name[n] = '\0';
-    for (int i = 0; i < CALLS; i++)
-        if (!strcmp(name, calls[i])) return push(m, (value){.kind = CALL, .number = i});
-    for (size_t i = 0; i < TYPES && !strncmp(name, "torch ", 6); i++)
-        if (!strcmp(name + 6, types[i].name))
-            return push(m, (value){.kind = TYPE, .number = (int64_t)i});
-    return fail(m, "%s is not part of a dictionary of tensors",
-                smoe_text_shown(name, shown, sizeof shown));
+    return push_named(m, name);
+}
+
+/* The same from two texts on the stack. */
+static int push_stacked(machine *m) {
+    char name[SMOE_PICKLE_TEXT];
+    const value *module = top(m, 1), *own = top(m, 0);
+    if (!module || module->kind != TEXT || own->kind != TEXT)
+        return fail(m, "a name that is not a text");
+    snprintf(name, sizeof name, "%.*s %.*s", (int)(module->length < 99 ? module->length : 99),
+             module->text, (int)(own->length < 99 ? own->length : 99), own->text);
+    m->depth -= 2;
+    return push_named(m, name);
 }
 
 /* ("storage", type, key, device, elements) */
@@ -205,12 +261,17 @@ static int push_storage(machine *m) {
     const value *tuple = top(m, 0);
     const value *word = tuple && tuple->kind == TUPLE ? item(m, tuple, 0) : NULL;
     const value *type = word ? item(m, tuple, 1) : NULL, *key = word ? item(m, tuple, 2) : NULL;
+    if (key && word->kind == TEXT && word->length == 6 && !memcmp(word->text, "module", 6)) {
+        m->depth--; /* a class with its source, in files from before version 1.6 */
+        return push(m, (value){.kind = CALL, .number = CALLS});
+    }
     if (!key || word->kind != TEXT || word->length != 7 || memcmp(word->text, "storage", 7) ||
-        type->kind != TYPE || key->kind != TEXT)
+        (type->kind != TYPE && type->kind != CALL) || key->kind != TEXT)
         return fail(m, "what it refers to is not a storage");
+    m->depth--;
+    if (type->kind == CALL) return push(m, (value){.kind = OBJECT}); /* elements of another type */
     value storage = {
         .kind = STORAGE, .number = type->number, .text = key->text, .length = key->length};
-    m->depth--;
     return push(m, storage);
 }
 
@@ -225,21 +286,23 @@ static bool sizes(const machine *m, const value *tuple) {
 
 static int call(machine *m) {
     const value *function = top(m, 1), *arguments = top(m, 0);
-    if (!function || function->kind != CALL || arguments->kind != TUPLE)
-        return fail(m, "a call of what is not a known function");
-    int64_t which = function->number;
+    if (!function || arguments->kind != TUPLE ||
+        (function->kind != CALL && function->kind != OBJECT && function->kind != TYPE))
+        return fail(m, "a call of what is not a function");
+    int64_t which = function->kind == CALL ? function->number : CALLS;
     const value *a = item(m, arguments, 0), *b = item(m, arguments, 1);
     const value *shape = item(m, arguments, 2), *stride = item(m, arguments, 3);
-    value made = {.kind = DICT, .first = DEAD, .last = DEAD};
-    if (which == ORDERED_DICT && arguments->count) return fail(m, "an OrderedDict with arguments");
+    value made = {.kind = which == ORDERED_DICT ? DICT : OBJECT, .first = DEAD, .last = DEAD};
     if (which == REBUILD_TENSOR) {
-        if (!a || a->kind != STORAGE || !b || b->kind != NUMBER || b->number < 0 ||
-            !sizes(m, shape) || !sizes(m, stride) || shape->count != stride->count)
+        if (!a || (a->kind != STORAGE && a->kind != OBJECT) || !b || b->kind != NUMBER ||
+            b->number < 0 || !sizes(m, shape) || !sizes(m, stride) || shape->count != stride->count)
             return fail(m, "a tensor whose storage, shape or strides are of another kind");
-        made = (value){.kind = TENSOR, .first = arguments->first, .last = arguments->last};
+        if (a->kind == STORAGE)
+            made = (value){.kind = TENSOR, .first = arguments->first, .last = arguments->last};
     }
-    if (which == REBUILD_PARAMETER) {
-        if (!a || a->kind != TENSOR) return fail(m, "a parameter that is not a tensor");
+    if (which == REBUILD_PARAMETER || which == REBUILD_WITH_STATE) {
+        if (!a || (a->kind != TENSOR && a->kind != OBJECT))
+            return fail(m, "a parameter that is not a tensor");
         made = *a;
     }
     m->depth -= 2;
@@ -252,23 +315,43 @@ static int remember(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
     if (!m->depth || place >= m->size) return fail(m, "a note beyond the size of the pickle");
-    m->memo[place] = m->stack[m->depth - 1];
+    m->memo[place] = m->stack[m->depth - 1] + 1;
     return 0;
 }
 
 static int recall(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (place >= m->size || m->memo[place] == DEAD) return fail(m, "nothing was noted there");
-    m->stack[m->depth++] = m->memo[place];
+    if (place >= m->size || !m->memo[place]) return fail(m, "nothing was noted there");
+    m->stack[m->depth++] = m->memo[place] - 1;
     return 0;
 }
 
-/* The state of a dictionary (the versions of a module) is not needed for its tensors. */
+static int recall_next(machine *m) {
+    if (!m->depth) return fail(m, "nothing to note");
+    m->memo[m->notes++] = m->stack[m->depth - 1] + 1;
+    return 0;
+}
+
+/* The state of a dictionary (the versions of a module) is not needed for its tensors; that of an
+ * object is what it has. */
 static int build(machine *m) {
-    const value *object = top(m, 1);
-    if (!object || object->kind != DICT) return fail(m, "the state of what is not a dictionary");
+    value *object = top(m, 1);
+    const value *state = top(m, 0);
+    if (!object || (object->kind != DICT && object->kind != OBJECT && object->kind != TENSOR))
+        return fail(m, "the state of what is not an object");
+    if (object->kind == OBJECT && object->first == DEAD && state->kind == DICT) {
+        object->first = state->first;
+        object->last = state->last;
+        object->count = state->count;
+    }
     m->depth--;
+    return 0;
+}
+
+static int pop(machine *m, size_t to) {
+    if (to >= m->depth) return fail(m, "nothing to remove");
+    m->depth = to;
     return 0;
 }
 
@@ -278,15 +361,17 @@ static int step(machine *m) {
     const unsigned char *code = take(m, 1);
     uint64_t ignored;
     if (!code) return -1;
-    bool marked = *code == 't' || *code == 'u' || *code == 'e';
+    bool marked = *code == 't' || *code == 'u' || *code == 'e' || *code == '1' || *code == 0x90;
     size_t mark = marked ? mark_of(m) : 0;
     if (marked && mark == m->depth) return fail(m, "items without their mark");
     switch (*code) {
     case 0x80: return take_number(m, 1, &ignored);
+    case 0x95: return take_number(m, 8, &ignored);
     case '(': return push(m, (value){.kind = MARK});
     case '}': return push(m, (value){.kind = DICT});
     case ']': return push(m, (value){.kind = LIST});
     case ')': return push(m, (value){.kind = TUPLE});
+    case 0x8f: return push(m, (value){.kind = OBJECT}); /* a set */
     case 'N': return push(m, (value){.kind = NONE});
     case 0x88: return push(m, (value){.kind = NUMBER, .number = 1});
     case 0x89: return push(m, (value){.kind = NUMBER});
@@ -295,12 +380,18 @@ static int step(machine *m) {
     case 'M': return push_number(m, 2, false);
     case 0x8a: return push_long(m);
     case 'G': return take(m, 8) ? push(m, (value){.kind = REAL}) : -1;
-    case 'X': return push_text(m, 4);
-    case 'U': return push_text(m, 1);
+    case 'X': return push_text(m, 4, TEXT);
+    case 'U':
+    case 0x8c: return push_text(m, 1, TEXT);
+    case 'B': return push_text(m, 4, REAL);
+    case 'C': return push_text(m, 1, REAL);
     case 'q': return remember(m, 1);
     case 'r': return remember(m, 4);
+    case 0x94: return recall_next(m);
     case 'h': return recall(m, 1);
     case 'j': return recall(m, 4);
+    case '0': return pop(m, m->depth - 1);
+    case '1': return pop(m, mark);
     case 't': return pack(m, mark, true);
     case 0x85:
     case 0x86:
@@ -308,59 +399,66 @@ static int step(machine *m) {
         if (m->depth < *code - 0x84u) return fail(m, "a tuple of more than there is");
         return pack(m, m->depth - (*code - 0x84u), false);
     case 'u': return extend(m, mark, true, DICT);
-    case 'e': return extend(m, mark, true, LIST);
+    case 'e':
+    case 0x90: return extend(m, mark, true, LIST);
     case 's': return extend(m, m->depth < 2 ? 0 : m->depth - 2, false, DICT);
     case 'a': return extend(m, m->depth < 1 ? 0 : m->depth - 1, false, LIST);
     case 'c': return push_global(m);
+    case 0x93: return push_stacked(m);
     case 'Q': return push_storage(m);
-    case 'R': return call(m);
+    case 'R':
+    case 0x81: return call(m);
     case 'b': return build(m);
     case '.': return 1;
-    default:
-        return fail(m, "instruction 0x%02x, which a dictionary of tensors does not need", *code);
+    default: return fail(m, "instruction 0x%02x, which PyTorch does not write", *code);
     }
 }
 
 /* ---- the tensors ----------------------------------------------------------------------------- */
 
+/* Where a walk is: keys joined by dots. Inside an object they are parts of the tensor's name. */
+typedef struct walk {
+    machine *m;
+    smoe_pickle_visit *visit;
+    void *user;
+    size_t tensors;
+    char where[SMOE_PICKLE_TEXT], name[SMOE_PICKLE_TEXT];
+    int depth;
+} walk;
+
+/* Adds ".KEY" to a path; returns its previous length. What does not fit is cut: no tensor of a
+ * model has such a name. */
+static size_t enter(char path[SMOE_PICKLE_TEXT], const value *key, size_t index) {
+    size_t before = strlen(path), left = SMOE_PICKLE_TEXT - before;
+    const char *dot = before ? "." : "";
+    if (key && key->kind == TEXT && !memchr(key->text, '\0', key->length))
+        snprintf(path + before, left, "%s%.*s", dot,
+                 (int)(key->length < SMOE_PICKLE_TEXT ? key->length : SMOE_PICKLE_TEXT), key->text);
+    else
+        snprintf(path + before, left, "%s%lld", dot,
+                 key && key->kind == NUMBER ? (long long)key->number : (long long)index);
+    return before;
+}
+
 static bool is_text(const value *v, const char *text) {
     return v->kind == TEXT && v->length == strlen(text) && !memcmp(v->text, text, v->length);
 }
 
-/* The value of a key, NULL where there is none; any tensor where `key` is NULL. */
-static const value *member(const machine *m, const value *dict, const char *key) {
-    for (ptrdiff_t c = dict->first; c != DEAD; c = m->cell[m->cell[c].next].next) {
-        const value *v = &m->value[m->cell[m->cell[c].next].value];
-        if (key ? is_text(&m->value[m->cell[c].value], key) : v->kind == TENSOR) return v;
-    }
-    return NULL;
+/* The members of a module that its state dict does not name. */
+static bool unnamed(const value *key) {
+    return is_text(key, "_modules") || is_text(key, "_parameters") || is_text(key, "_buffers");
 }
 
-static const value *dictionary(const machine *m, const value *root) {
-    static const char *const inner[] = {"model", "state_dict", "module"};
-    if (member(m, root, NULL)) return root;
-    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
-        const value *v = member(m, root, inner[i]);
-        if (v && v->kind == DICT && member(m, v, NULL)) return v;
-    }
-    return NULL;
-}
-
-static int copy_text(char out[SMOE_PICKLE_TEXT], const value *text, smoe_err *err) {
-    if ((text->kind != TEXT && text->kind != STORAGE) || text->length >= SMOE_PICKLE_TEXT ||
-        memchr(text->text, '\0', text->length))
-        return smoe_fail(err, SMOE_DATA, "a name that is not a text of up to %d bytes",
-                         SMOE_PICKLE_TEXT - 1);
-    memcpy(out, text->text, text->length);
-    out[text->length] = '\0';
-    return 0;
-}
-
-static int visit_tensor(const machine *m, const value *name, const value *v,
-                        smoe_pickle_visit *visit, void *user) {
+static int visit_tensor(walk *w, const value *v) {
+    const machine *m = w->m;
     smoe_pickle_tensor t = {0};
     const value *storage = item(m, v, 0), *shape = item(m, v, 2), *stride = item(m, v, 3);
-    if (copy_text(t.name, name, m->err) || copy_text(t.storage, storage, m->err)) return -1;
+    if (storage->length >= sizeof t.storage || memchr(storage->text, '\0', storage->length))
+        return smoe_fail(m->err, SMOE_DATA, "a storage whose name is not a text of up to %d bytes",
+                         SMOE_PICKLE_TEXT - 1);
+    memcpy(t.storage, storage->text, storage->length);
+    memcpy(t.where, w->where, sizeof t.where);
+    memcpy(t.name, w->name, sizeof t.name);
     t.type = types[storage->number].word;
     t.bytes = types[storage->number].bytes;
     t.offset = (size_t)item(m, v, 1)->number;
@@ -369,41 +467,93 @@ static int visit_tensor(const machine *m, const value *name, const value *v,
         t.dim[i] = (size_t)item(m, shape, i)->number;
         t.stride[i] = (size_t)item(m, stride, i)->number;
     }
-    return visit(user, &t, m->err);
+    w->tensors++;
+    return w->visit(w->user, &t, m->err);
 }
 
-static int visit_all(const machine *m, smoe_pickle_visit *visit, void *user) {
-    const value *root = m->depth ? &m->value[m->stack[m->depth - 1]] : NULL;
-    const value *dict = root && root->kind == DICT ? dictionary(m, root) : NULL;
-    if (!dict) return smoe_fail(m->err, SMOE_DATA, "it is not a dictionary of tensors");
-    for (ptrdiff_t c = dict->first; c != DEAD; c = m->cell[m->cell[c].next].next) {
-        const value *v = &m->value[m->cell[m->cell[c].next].value];
-        const value *name = &m->value[m->cell[c].value];
-        if (v->kind == TENSOR && visit_tensor(m, name, v, visit, user)) return -1;
+/* Each container once, so that one that refers to itself ends. NOLINTNEXTLINE(misc-no-recursion) */
+static int walk_value(walk *w, value *v, bool inside) {
+    enum { DEEP = 200 };
+    bool pairs = v->kind == DICT || v->kind == OBJECT;
+    if ((!pairs && v->kind != LIST && v->kind != TUPLE) || v->visited || w->depth == DEEP) return 0;
+    int status = 0;
+    size_t index = 0;
+    v->visited = true;
+    w->depth++;
+    inside |= v->kind == OBJECT;
+    for (ptrdiff_t c = v->first; c != DEAD && !status; c = w->m->cell[c].next, index++) {
+        const value *key = pairs ? &w->m->value[w->m->cell[c].value] : NULL;
+        if (pairs) c = w->m->cell[c].next;
+        value *x = &w->m->value[w->m->cell[c].value];
+        char *path = inside || x->kind == TENSOR ? w->name : w->where;
+        size_t before = strlen(path);
+        if (!key || !inside || !unnamed(key)) enter(path, key, index);
+        status = x->kind == TENSOR ? visit_tensor(w, x) : walk_value(w, x, inside);
+        path[before] = '\0';
     }
+    w->depth--;
+    return status;
+}
+
+int smoe_pickle_each(const smoe_pickle *pickle, smoe_pickle_visit *visit, void *user,
+                     smoe_err *err) {
+    machine m = *pickle;
+    walk w = {.m = &m, .visit = visit, .user = user};
+    m.err = err;
+    for (size_t i = 0; i < m.values; i++) m.value[i].visited = false;
+    if (walk_value(&w, &m.value[m.stack[m.depth - 1]], false)) return -1;
+    return w.tensors ? 0 : smoe_fail(err, SMOE_DATA, "there are no tensors in it");
+}
+
+const char *smoe_pickle_text(const smoe_pickle *m, size_t i, char text[SMOE_PICKLE_TEXT]) {
+    const value *list = &m->value[m->stack[m->depth - 1]];
+    const value *v = list->kind == LIST ? item(m, list, i) : NULL;
+    if (!v || v->kind != TEXT || v->length >= SMOE_PICKLE_TEXT) return NULL;
+    snprintf(text, SMOE_PICKLE_TEXT, "%.*s", (int)v->length, v->text);
+    return text;
+}
+
+size_t smoe_pickle_element(const smoe_pickle *m, const char *storage) {
+    for (size_t i = 0; i < m->values; i++)
+        if (m->value[i].kind == STORAGE && m->value[i].length == strlen(storage) &&
+            !memcmp(m->value[i].text, storage, m->value[i].length))
+            return types[m->value[i].number].bytes;
     return 0;
 }
 
-int smoe_pickle_each(const void *data, size_t size, smoe_pickle_visit *visit, void *user,
+void smoe_pickle_free(smoe_pickle *m) {
+    if (!m) return;
+    free(m->value);
+    free(m->cell);
+    free(m->stack);
+    free(m->memo);
+    free(m);
+}
+
+int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t *used,
                      smoe_err *err) {
-    machine m = {.data = data, .size = size, .err = err};
+    machine *m = calloc(1, sizeof *m);
     int status = -1;
-    m.value = calloc(size + 1, sizeof *m.value);
-    m.cell = calloc(size + 1, sizeof *m.cell);
-    m.stack = calloc(size + 1, sizeof *m.stack);
-    m.memo = malloc((size + 1) * sizeof *m.memo);
-    if (!m.value || !m.cell || !m.stack || !m.memo) {
+    *pickle = NULL;
+    if (m) {
+        *m = (machine){.data = data, .size = size, .err = err};
+        m->value = calloc(size + 1, sizeof *m->value);
+        m->cell = calloc(size + 1, sizeof *m->cell);
+        m->stack = calloc(size + 1, sizeof *m->stack);
+        m->memo = calloc(size + 1, sizeof *m->memo);
+    }
+    if (!m || !m->value || !m->cell || !m->stack || !m->memo) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for a pickle of %zu bytes", size);
         goto out;
     }
-    for (size_t i = 0; i <= size; i++) m.memo[i] = DEAD;
-    do status = step(&m);
+    do status = step(m);
     while (!status);
-    if (status > 0) status = visit_all(&m, visit, user);
+    if (status > 0) status = m->depth ? 0 : fail(m, "it ends without a value");
+    *used = m->at;
 out:
-    free(m.value);
-    free(m.cell);
-    free(m.stack);
-    free(m.memo);
+    if (status)
+        smoe_pickle_free(m);
+    else
+        *pickle = m;
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * The tensors of a pickle as PyTorch writes it, data.pkl in a .pth file. Nothing is executed: only
- * the few instructions and names that dictionaries of tensors need are implemented, and everything
- * else in a pickle is refused.
+ * The tensors of a pickle as PyTorch writes it. Nothing is executed: objects of classes that are
+ * not known here are empty boxes, which keep the state that the pickle gives them, so the tensors
+ * in them are found. A pickle that calls what runs programs is refused.
  */
 #ifndef SMOE_PICKLE_H
 #define SMOE_PICKLE_H
@@ -13,8 +13,9 @@ enum { SMOE_PICKLE_DIMS = 8, SMOE_PICKLE_TEXT = 160 };
 /* A tensor: a view of a storage. The pickle is not trusted: the numbers of the view have not been
  * checked. */
 typedef struct smoe_pickle_tensor {
-    char name[SMOE_PICKLE_TEXT];
-    char storage[SMOE_PICKLE_TEXT]; /* the name of the file with its elements, in data/ */
+    char where[SMOE_PICKLE_TEXT];   /* the keys of the dictionaries around its own: "model" */
+    char name[SMOE_PICKLE_TEXT];    /* its key; in a whole module, that of its state dict */
+    char storage[SMOE_PICKLE_TEXT]; /* the key of its elements */
     const char *type;               /* as safetensors calls it, "F32" */
     size_t bytes;                   /* of an element */
     size_t offset;                  /* elements from the start of the storage */
@@ -22,11 +23,22 @@ typedef struct smoe_pickle_tensor {
     size_t dim[SMOE_PICKLE_DIMS], stride[SMOE_PICKLE_DIMS]; /* in elements */
 } smoe_pickle_tensor;
 
-typedef int smoe_pickle_visit(void *user, const smoe_pickle_tensor *tensor, smoe_err *err);
+typedef struct smoe_pickle smoe_pickle;
 
-/* Visits the tensors of the dictionary in the pickle or, if that has none, those of its "model",
- * "state_dict" or "module". For anything else SMOE_DATA names the offset. */
-int smoe_pickle_each(const void *data, size_t size, smoe_pickle_visit *visit, void *user,
+/* Reads one pickle from the beginning of `data`, which must stay; *used: its bytes. SMOE_DATA
+ * names the offset. */
+int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t *used,
                      smoe_err *err) SMOE_MUST_CHECK;
+void smoe_pickle_free(smoe_pickle *pickle);
+
+/* Visits all tensors of its dictionaries, lists and objects. SMOE_DATA if there are none. */
+typedef int smoe_pickle_visit(void *user, const smoe_pickle_tensor *tensor, smoe_err *err);
+int smoe_pickle_each(const smoe_pickle *pickle, smoe_pickle_visit *visit, void *user,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* The i-th item of a list, which is a text; NULL beyond the end, or if it is something else. */
+const char *smoe_pickle_text(const smoe_pickle *pickle, size_t i, char text[SMOE_PICKLE_TEXT]);
+/* Bytes of an element of the storage with that key; 0 if there is none. */
+size_t smoe_pickle_element(const smoe_pickle *pickle, const char *storage);
 
 #endif

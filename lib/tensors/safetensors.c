@@ -23,7 +23,8 @@ static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's
 
 struct smoe_safetensors {
     char *path;
-    void *map; /* NULL: the bytes are borrowed */
+    char *note; /* see smoe_safetensors_note */
+    void *map;  /* NULL: the bytes are borrowed */
     size_t map_size;
     const char *bytes; /* of the file */
     size_t size;
@@ -32,6 +33,7 @@ struct smoe_safetensors {
     size_t count;
     smoe_safetensors **part; /* that it was joined from, owned; then it has no bytes of its own */
     size_t parts;
+    size_t rows, columns; /* see smoe_safetensors_set_grid */
 };
 
 /* The types of the format, those of smoe_dtype first and in its order; bits, because some take less
@@ -57,6 +59,12 @@ enum { TYPES = sizeof types / sizeof *types };
 
 size_t smoe_dtype_bytes(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;
+}
+
+size_t smoe_type_bytes(const char *type) {
+    for (size_t i = 0; i < TYPES; i++)
+        if (!strcmp(types[i].name, type)) return types[i].bits / 8;
+    return 0;
 }
 
 const char *smoe_dtype_name(smoe_dtype dtype) {
@@ -336,9 +344,24 @@ int smoe_safetensors_join(smoe_safetensors **result, const char *path,
     return 0;
 }
 
-void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size, char *note) {
     file->map = map;
     file->map_size = size;
+    file->note = note;
+}
+
+void smoe_safetensors_set_grid(smoe_safetensors *file, size_t rows, size_t columns) {
+    file->rows = rows;
+    file->columns = columns;
+}
+
+void smoe_safetensors_grid(const smoe_safetensors *file, size_t *rows, size_t *columns) {
+    *rows = file->rows;
+    *columns = file->columns;
+}
+
+const char *smoe_safetensors_note(const smoe_safetensors *file) {
+    return file->note;
 }
 
 const char *smoe_safetensors_digest_place(const char *header, size_t size) {
@@ -434,6 +457,7 @@ void smoe_safetensors_free(smoe_safetensors *file) {
     json_decref(file->header);
     if (file->map) munmap(file->map, file->map_size);
     free(file->tensor);
+    free(file->note);
     free(file->path);
     free(file);
 }

@@ -21,6 +21,8 @@ typedef enum smoe_dtype {
 
 /* Bytes of an element and the format's word for it; 0 and "" of SMOE_DTYPE_OTHER. */
 size_t smoe_dtype_bytes(smoe_dtype dtype);
+/* Bytes of an element of any type of the format, by its word; 0 if it has less than one. */
+size_t smoe_type_bytes(const char *type);
 const char *smoe_dtype_name(smoe_dtype dtype);
 
 enum { SMOE_TENSOR_DIMS = 8 };
@@ -60,12 +62,29 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) SMOE_MU
 
 /* The same without that pass, for a look at names and metadata. */
 int smoe_safetensors_peek(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+/* What a user says of a file of another program, which does not say it itself. All zero: nothing. */
+typedef struct smoe_file_choice {
+    const char *weights;  /* "raw" or "ema", where it has both; or NULL */
+    size_t rows, columns; /* of the grid of its position embeddings; 0: a square */
+} smoe_file_choice;
+/* smoe_safetensors_peek with that choice of weights. */
+int smoe_safetensors_peek_of(smoe_safetensors **file, const char *path, const char *weights,
+                             smoe_err *err) SMOE_MUST_CHECK;
 /* The same of one file, without a look for an index. */
-int smoe_safetensors_peek_file(smoe_safetensors **file, const char *path,
+int smoe_safetensors_peek_file(smoe_safetensors **file, const char *path, const char *weights,
+                               smoe_err *err) SMOE_MUST_CHECK;
+/* One of several files, with the names that it has. */
+int smoe_safetensors_peek_part(smoe_safetensors **file, const char *path,
                                smoe_err *err) SMOE_MUST_CHECK;
 /* Gives the tensors of an open file this program's names, if they have another's; on failure *file
  * is NULL, and freed. */
-int smoe_safetensors_rename(smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_safetensors_rename(smoe_safetensors **file, const char *weights,
+                            smoe_err *err) SMOE_MUST_CHECK;
+/* The grid of the file's position embeddings, as it was set; 0, 0 before. */
+void smoe_safetensors_set_grid(smoe_safetensors *file, size_t rows, size_t columns);
+void smoe_safetensors_grid(const smoe_safetensors *file, size_t *rows, size_t *columns);
+/* What was chosen and changed in a file of another program, in one line, or NULL. */
+const char *smoe_safetensors_note(const smoe_safetensors *file);
 /* The same over bytes in memory (borrowed until freed), `path` for messages: what the fuzzer calls.
  */
 int smoe_safetensors_parse(smoe_safetensors **file, const void *bytes, size_t size,
@@ -86,8 +105,9 @@ const char *smoe_safetensors_path(const smoe_safetensors *file);
  * first. The files become its own; on failure they stay the caller's. */
 int smoe_safetensors_join(smoe_safetensors **file, const char *path, smoe_safetensors *const *part,
                           size_t parts, smoe_err *err) SMOE_MUST_CHECK;
-/* The mapped memory that the file was parsed from becomes the file's, to be unmapped with it. */
-void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
+/* The mapped memory that the file was parsed from becomes the file's, to be unmapped with it, and so
+ * does the note (NULL: none). */
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size, char *note);
 void smoe_safetensors_free(smoe_safetensors *file);
 
 /* Elements [first, first + count) of a tensor as numbers of this build: F16, BF16 and F32 exactly

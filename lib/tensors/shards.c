@@ -181,7 +181,7 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
         free(path);
         return NULL;
     }
-    int status = smoe_safetensors_peek_file(&r->shard[r->shards], path, err);
+    int status = smoe_safetensors_peek_part(&r->shard[r->shards], path, err);
     free(path);
     if (status) return NULL;
     r->name[r->shards] = name;
@@ -255,12 +255,6 @@ int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) 
 
 /* ---- one file or several ------------------------------------------------------------------- */
 
-/* All files of an index as one, with this program's names. */
-static int open_shards(smoe_safetensors **result, const char *index, smoe_err *err) {
-    if (smoe_shards_open(result, index, err)) return -1;
-    return smoe_safetensors_rename(result, err);
-}
-
 /* The path of an index, fresh: what was given, or beside a file that is not there. NULL: none. */
 static char *index_of(const char *path) {
     size_t letters = strlen(path), least = sizeof SMOE_SHARDS_INDEX - 1;
@@ -269,12 +263,18 @@ static char *index_of(const char *path) {
     return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
 }
 
-int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
+int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const char *weights,
+                             smoe_err *err) {
     char *index = index_of(path);
-    int status =
-        index ? open_shards(result, index, err) : smoe_safetensors_peek_file(result, path, err);
+    int status = index ? smoe_shards_open(result, index, err)
+                       : smoe_safetensors_peek_file(result, path, weights, err);
+    if (!status && index) status = smoe_safetensors_rename(result, weights, err);
     free(index);
     return status;
+}
+
+int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
+    return smoe_safetensors_peek_of(result, path, NULL, err);
 }
 
 int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {

@@ -16,6 +16,7 @@
 #include "data/loader.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
+#include "store/model_file.h"
 #include "tensors/init_map.h"
 
 #include <inttypes.h>
@@ -116,7 +117,8 @@ static void say(void *user, const char *text) {
 /* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
 static int open_init(trainer *t, smoe_err *err) {
     char *path, *text;
-    if (smoe_run_model(t->options->init, NULL, &path, &text, &t->init, err)) return -1;
+    if (smoe_run_model(t->options->init, NULL, &t->options->choice, &path, &text, &t->init, err))
+        return -1;
     free(path);
     free(text);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
@@ -141,13 +143,9 @@ static int load_init(trainer *t, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);
     free(text);
-    if (!smoe_safetensors_has_digest(t->init)) {
-        text =
-            smoe_text_format("%s: not verified: it has no digest", smoe_safetensors_path(t->init));
-        if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
-        say(t, text);
-        free(text);
-    }
+    text = smoe_model_file_remark(t->init);
+    if (text) say(t, text);
+    free(text);
     if (t->moments && load_moments(t, err)) return -1;
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);

@@ -101,6 +101,21 @@ grep -q 'alone/state.safetensors' err || fail "$(cat err)"
 cp long/ckpt/latest/state.safetensors alone
 status 3 smoe train tiny.yaml -q $one --init alone --moments -o x 2>err
 grep -q 'alone/state.safetensors: is not of the step of alone/model.safetensors' err || fail "$(cat err)"
+# The whole model up to its head, unless --partial says that less is meant.
+status 0 smoe init tiny.yaml token.safetensors -q model.head=token model.moe.layers=none >/dev/null
+status 3 smoe train tiny.yaml -q --init token.safetensors model.moe.layers=none -o x 2>err
+grep -q 'token.safetensors: is not the model of the spec up to its head: not used: cls_token. --partial starts from what there is' err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q --init dense -o x 2>err
+grep -q 'missing: blocks.1.mlp.experts.fc1.weight, .*; not used: blocks.1.mlp.fc1.bias, ' err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q --init token.safetensors model.head=token model.moe.layers=none model.depth=3 -o x 2>err
+grep -q 'token.safetensors: depth 2, the spec says 3' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -n --init token.safetensors --partial >out 2>err
+grep -q 'start .* tensors start from token.safetensors; .*initialised: blocks.1.mlp.router.phi, .*; not used: .*cls_token' out || fail "$(cat out)"
+status 2 smoe train tiny.yaml -n --init token.safetensors --partial --upcycle 2>err
+status 2 smoe eval token.safetensors --grid 4 2>err
+grep -q -- '--grid 4: expected ROWSxCOLUMNS, as 14x14' err || fail "$(cat err)"
+status 2 smoe eval token.safetensors --weights ema 2>err
+grep -q 'token.safetensors: it has no averaged weights, which --weights ema asks for' err || fail "$(cat err)"
 # Another resolution: positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"

@@ -33,12 +33,12 @@ for command in "eval run" "inspect run" "convert run x --type bf16" "train tiny.
 done
 cp good run/ckpt/latest/model.safetensors
 
-# A file of another program has no digest: it is read, and reported as not verified.
+# A file without a digest is read, and a line says so.
 cp good foreign.safetensors && foreign foreign.safetensors
 for command in "eval foreign.safetensors" "train tiny.yaml -o begun --init foreign.safetensors" "compare foreign.safetensors run" \
     "train tiny.yaml -n --init foreign.safetensors" "convert foreign.safetensors x.safetensors --type bf16" "inspect foreign.safetensors"; do
     status 0 smoe $command >out 2>err
-    grep -q 'foreign.safetensors: not verified: it has no digest$' err || fail "$command: $(cat err)"
+    grep -q 'foreign.safetensors: without a digest; contents not checked$' err || fail "$command: $(cat err)"
 done
 status 0 smoe verify foreign.safetensors >out
 grep -q 'not verified: it has no digest' out || fail "$(cat out)"

@@ -9,16 +9,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void convert(const void *bytes, size_t size) {
-    void *made = NULL;
-    size_t made_size = 0;
+    smoe_foreign_made made;
     smoe_safetensors *file = NULL;
     smoe_err err = {0};
     if (!smoe_foreign_begins(bytes, size)) return;
-    if (smoe_foreign_convert(&made, &made_size, bytes, size, "fuzz", &err)) {
-        if (made || err.code == SMOE_OK || !err.text[0]) abort();
+    if (smoe_foreign_convert(&made, bytes, size, "fuzz", NULL, &err)) {
+        if (made.bytes || err.code == SMOE_OK || !err.text[0]) abort();
         return;
     }
-    if (smoe_safetensors_parse(&file, made, made_size, "fuzz", &err)) {
+    if (smoe_safetensors_parse(&file, made.bytes, made.size, "fuzz", &err)) {
         if (err.code != SMOE_DATA) abort(); /* a name with unprintable characters */
     } else {
         for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
@@ -28,7 +27,8 @@ static void convert(const void *bytes, size_t size) {
         }
     }
     smoe_safetensors_free(file);
-    smoe_foreign_free(made, made_size);
+    smoe_foreign_free(made.bytes, made.size);
+    free(made.note);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -16,19 +16,46 @@ static int visit(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
     return 0;
 }
 
+/* The pickle as the object of a file from before version 1.6, with one storage. */
+static void convert_legacy(const uint8_t *data, size_t size) {
+    static const char begin[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+                                "\x80\2M\xe9\3.\x80\2}.";
+    static const char end[] = "\x80\2]X\1\0\0\0"
+                              "0a.\4\0\0\0\0\0\0\0"
+                              "0123456789abcdef";
+    smoe_foreign_made made;
+    smoe_err err = {0};
+    zipfile file = {0};
+    zipfile_put(&file, begin, sizeof begin - 1);
+    zipfile_put(&file, data, size);
+    zipfile_put(&file, end, sizeof end - 1);
+    if (!smoe_foreign_convert(&made, file.bytes, file.size, "fuzz", NULL, &err)) {
+        smoe_foreign_free(made.bytes, made.size);
+        free(made.note);
+    }
+    zipfile_free(&file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     smoe_err err = {0};
-    void *made = NULL;
-    size_t made_size = 0;
-    if (smoe_pickle_each(data, size, visit, NULL, &err) && (!err.text[0] || err.code == SMOE_OK))
-        abort();
+    smoe_foreign_made made;
+    smoe_pickle *pickle;
+    size_t used;
+    int status = smoe_pickle_read(&pickle, data, size, &used, &err);
+    if (!status && used > size) abort();
+    if (!status) status = smoe_pickle_each(pickle, visit, NULL, &err);
+    if (status && (!err.text[0] || err.code == SMOE_OK)) abort();
+    smoe_pickle_free(pickle);
     zipfile zip = {0};
     static const char elements[4096];
     zipfile_add(&zip, "x/data.pkl", data, size);
     zipfile_add(&zip, "x/data/0", elements, sizeof elements);
     zipfile_end(&zip);
-    if (!smoe_foreign_convert(&made, &made_size, zip.bytes, zip.size, "fuzz", &err))
-        smoe_foreign_free(made, made_size);
+    if (!smoe_foreign_convert(&made, zip.bytes, zip.size, "fuzz", NULL, &err)) {
+        smoe_foreign_free(made.bytes, made.size);
+        free(made.note);
+    }
     zipfile_free(&zip);
+    convert_legacy(data, size);
     return 0;
 }
