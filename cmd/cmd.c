@@ -300,3 +300,8 @@ const char *smoe_cmd_time(char *buf, size_t size, double seconds) {
         snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
     return buf;
 }
+
+const char *smoe_cmd_loss(char *buf, size_t size, double loss) {
+    snprintf(buf, size, fabs(loss) < 1000 ? "%.4f" : "%.4g", loss);
+    return buf;
+}

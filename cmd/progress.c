@@ -80,13 +80,14 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
 static void on_step(void *user, const smoe_train_status *step) {
     smoe_progress *p = user;
     if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
-    char piece[8][64], left[32], line[512], clock[16];
+    char piece[9][64], left[32], line[512], clock[16];
     size_t n = 0;
     time_t end = time(NULL) + (time_t)step->seconds_left;
     struct tm tm;
     localtime_r(&end, &tm);
     strftime(clock, sizeof clock, "%H:%M", &tm);
     if (p->stop && *p->stop) snprintf(piece[n++], 64, "stopping");
+    if (step->state) snprintf(piece[n++], 64, "%s", step->state);
     snprintf(piece[n++], 64, "step %llu/%llu", (unsigned long long)step->step,
              (unsigned long long)step->steps);
     snprintf(piece[n++], 64, "loss %.4g", step->loss);
@@ -102,9 +103,10 @@ static void on_step(void *user, const smoe_train_status *step) {
 static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
     smoe_progress *p = user;
     if (p->quiet) return;
-    char line[256];
-    snprintf(line, sizeof line, "step %llu: %s loss %.4f, precision@1 %.4f (%zu images)",
-             (unsigned long long)step, split, eval->loss, eval->precision_at_1, eval->images);
+    char line[256], loss[32];
+    snprintf(line, sizeof line, "step %llu: %s loss %s, precision@1 %.4f (%zu images)",
+             (unsigned long long)step, split, smoe_cmd_loss(loss, sizeof loss, eval->loss),
+             eval->precision_at_1, eval->images);
     say(p, line);
 }
 

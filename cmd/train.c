@@ -350,6 +350,7 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                                 json_pack("{s:o, s:I}", smoe_metric_name(SMOE_METRIC_PRECISION),
                                           smoe_run_number(r->best), "step",
                                           (json_int_t)r->best_step));
+        if (*r->remark) json_object_set_new(value, "remark", json_string(r->remark));
         return smoe_cmd_json(value, err);
     }
     if (isnan(r->train_loss)) {
@@ -360,14 +361,18 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     smoe_cmd_print(stdout, "%s: %llu steps", job->dir, (unsigned long long)r->step);
     const char *split = job->spec->eval.split;
     bool two = tested && !strcmp(split, "train"); /* losses of the same images */
-    printf(", %s %.4f", two ? "loss of the last batch" : "train loss", r->train_loss);
+    char loss[32];
+    printf(", %s %s", two ? "loss of the last batch" : "train loss",
+           smoe_cmd_loss(loss, sizeof loss, r->train_loss));
     if (tested)
-        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", split, r->test.loss,
-               r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
+        printf(", %s loss %s, precision@1 %.4f (best %.4f at step %llu)", split,
+               smoe_cmd_loss(loss, sizeof loss, r->test.loss), r->test.precision_at_1, r->best,
+               (unsigned long long)r->best_step);
     if (r->average.images)
         printf("; averaged weights: loss %.4f, precision@1 %.4f", r->average.loss,
                r->average.precision_at_1);
     putchar('\n');
+    if (*r->remark) smoe_cmd_print(stdout, "%s\n", r->remark);
     say_files(job, options);
     return 0;
 }

@@ -47,6 +47,7 @@ typedef struct trainer {
     smoe_train_result *result;
     size_t N;
     smoe_step step;
+    smoe_watch watch;
     double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
@@ -340,6 +341,7 @@ static int start(trainer *t, smoe_err *err) {
     }
     if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
+    smoe_watch_open(&t->watch, t->spec, t->train, t->step.N);
     say_remarks(t);
     say_turned(t);
     say_left_out(t, t->train, "train");
@@ -471,8 +473,12 @@ static int evaluate(trainer *t, smoe_err *err) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;
     }
+    const char *text = strcmp(t->spec->eval.split, "train")
+                           ? smoe_watch_eval(&t->watch, t->state.step, eval->loss)
+                           : NULL;
     const smoe_observer *o = t->options->observer;
     if (t->chief && o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
+    if (text) say(t, text);
     return put_record(t, r, err);
 }
 
@@ -511,7 +517,8 @@ static void tell(const trainer *t, double images_per_s) {
                            .precision = t->step.precision,
                            .lr = t->rate,
                            .images_per_s = images_per_s,
-                           .seconds_left = left};
+                           .seconds_left = left,
+                           .state = t->watch.state};
     o->step(o->user, &s);
 }
 
@@ -536,6 +543,8 @@ static int loop(trainer *t, smoe_err *err) {
         if (step(t, err)) return -1;
         t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
+        const char *text = smoe_watch_step(&t->watch, t->state.step, t->step.loss);
+        if (text) say(t, text);
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         tell(t, images_per_s);
         int status = 0;
@@ -592,6 +601,7 @@ static int finish(trainer *t, int status, smoe_err *err) {
     r->step_seconds = NAN;
     r->best = t->state.best;
     r->best_step = t->state.best_step;
+    memcpy(r->remark, t->watch.text, sizeof r->remark);
     if (t->done) {
         size_t n = t->done < DURATIONS ? t->done : DURATIONS;
         qsort(t->durations, n, sizeof *t->durations, ascending);

@@ -12,6 +12,7 @@
 #include "store/run.h"
 #include "tensors/safetensors.h"
 #include "train/evaluate.h"
+#include "train/watch.h"
 #include "vit/model.h"
 #include "tensors/params_io.h"
 
@@ -20,6 +21,7 @@
 typedef struct smoe_train_status { /* after every step */
     uint64_t step, steps;          /* done, of */
     double epoch, loss, precision, lr, images_per_s, seconds_left;
+    const char *state; /* what the losses look like (train/watch.h), or NULL */
 } smoe_train_status;
 
 typedef struct smoe_train_begin { /* before the first step; all borrowed */
@@ -80,6 +82,7 @@ typedef struct smoe_train_result {
     double best;
     uint64_t best_step;
     size_t classes; /* N, once the data is open */
+    char remark[SMOE_WATCH_TEXT]; /* the last one on the losses (train/watch.h); empty: none */
 } smoe_train_result;
 
 /* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint
