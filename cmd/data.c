@@ -48,9 +48,12 @@ static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
     const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
     (void)err;
     if (member->folder) return slash != NULL;
-    if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch.bin"))
+    if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") ||
+        !strcmp(name, "test_batch.bin"))
         *source = SMOE_SOURCE_CIFAR10;
-    if (!strcmp(name, "train.bin") || !strcmp(name, "test.bin")) *source = SMOE_SOURCE_CIFAR100;
+    if (!strcmp(name, "train") || !strcmp(name, "test") || !strcmp(name, "train.bin") ||
+        !strcmp(name, "test.bin"))
+        *source = SMOE_SOURCE_CIFAR100;
     if (strstr(name, "-idx3-ubyte") || strstr(name, ".idx3-ubyte")) *source = SMOE_SOURCE_IDX;
     return 0;
 }

@@ -1,14 +1,16 @@
 /*
- * `cifar10` and `cifar100`: the binary-version files. A record is one label byte (cifar100: a
- * coarse, then a fine label; the fine one is used) and 3072 bytes of pixels, planes R, G, B of 32 x
- * 32, rows top down.
+ * `cifar10`, `cifar100` and `cifar100-coarse`: the files of the binary version, or of the Python
+ * version (cifar_python.h), which becomes the same. A record is one label byte (cifar100: a coarse,
+ * then a fine label) and 3072 bytes of pixels, planes R, G, B of 32 x 32, rows top down.
  *   cifar10   train: data_batch_*.bin in the order of their names   test: test_batch.bin
  *   cifar100  train: train.bin                                      test: test.bin
- * Any number of records per file, plain or .gz, in a directory, in an archive, or one file alone.
- * There is no third split: val is refused.
+ * without .bin in the Python version. Any number of records per file, plain or .gz, in a directory,
+ * in an archive, or one file alone. There is no third split: val is refused.
  */
 #include "data/binary.h"
+#include "data/cifar_python.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,17 +36,39 @@ static const char *const cifar100_name[] = {
     "table",       "tank",          "telephone", "television", "tiger",        "tractor",
     "train",       "trout",         "tulip",     "turtle",     "wardrobe",     "whale",
     "willow_tree", "wolf",          "woman",     "worm"};
+static const char *const coarse_name[] = {"aquatic_mammals",
+                                          "fish",
+                                          "flowers",
+                                          "food_containers",
+                                          "fruit_and_vegetables",
+                                          "household_electrical_devices",
+                                          "household_furniture",
+                                          "insects",
+                                          "large_carnivores",
+                                          "large_man-made_outdoor_things",
+                                          "large_natural_outdoor_scenes",
+                                          "large_omnivores_and_herbivores",
+                                          "medium_mammals",
+                                          "non-insect_invertebrates",
+                                          "people",
+                                          "reptiles",
+                                          "small_mammals",
+                                          "trees",
+                                          "vehicles_1",
+                                          "vehicles_2"};
 
-/* The differences between the two. */
+/* The differences between them. */
 typedef struct layout {
     size_t header;  /* label bytes of a record */
-    size_t classes; /* the last label byte counts */
+    size_t counts;  /* which of them counts */
+    size_t classes; /* of that */
     const char *const *name;
-    const char *train, *test; /* file names; '*' stands for anything */
+    const char *train, *test; /* file names; '*' stands for anything, and .bin may be missing */
 } layout;
 
-static const layout layouts[] = {{1, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin"},
-                                 {2, 100, cifar100_name, "train.bin", "test.bin"}};
+static const layout ten = {1, 0, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin"},
+                    hundred = {2, 1, 100, cifar100_name, "train.bin", "test.bin"},
+                    coarse = {2, 0, 20, coarse_name, "train.bin", "test.bin"};
 
 typedef struct request {
     const layout *layout;
@@ -60,7 +84,27 @@ static bool matches(const char *pattern, const char *name) {
 }
 
 static bool wanted(const void *user, const char *base) {
-    return matches(((const request *)user)->pattern, base);
+    const char *pattern = ((const request *)user)->pattern;
+    char python[32];
+    snprintf(python, sizeof python, "%.*s", (int)(strlen(pattern) - strlen(".bin")), pattern);
+    const char *dot = strrchr(base, '.');
+    return matches(pattern, base) || (!dot && matches(python, base));
+}
+
+/* Pickles become records; two versions of the same files would be read twice. */
+static int unpickle(smoe_binaries *files, const smoe_dataset *set, const layout *a, smoe_err *err) {
+    size_t pickles = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        smoe_binary *file = &files->file[i];
+        if (!smoe_cifar_is_pickle(file->bytes, file->size)) continue;
+        pickles++;
+        if (smoe_cifar_unpickle(&file->bytes, &file->size, a->header == 2, err))
+            return smoe_place_prefix(files->kind, set->path, file->name, err);
+    }
+    if (!pickles || pickles == files->count) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: has the binary and the Python version of %s; only one of them is allowed",
+                     set->path, set->name);
 }
 
 /* Checks one file and counts its records. */
@@ -73,7 +117,7 @@ static int check_file(const smoe_binaries *files, const smoe_dataset *set, const
             files, set, file, whole, err,
             "a record has %zu bytes, but only %zu are left: truncated, or not %s", record,
             file->size - whole, set->name);
-    for (size_t at = a->header - 1; at < file->size; at += record)
+    for (size_t at = a->counts; at < file->size; at += record)
         if (file->bytes[at] >= a->classes)
             return smoe_binary_fail(files, set, file, at, err, "label %u, must be below %zu",
                                     file->bytes[at], a->classes);
@@ -93,7 +137,7 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
     size_t record = a->header + PIXELS;
     uint32_t *label = malloc(n * sizeof *label);
     if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
-    for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->header - 1];
+    for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->counts];
     int status = smoe_binary_grid_make(set, label, n, SIDE, SIDE, 3, limit, err);
     free(label);
     if (status) return -1;
@@ -107,8 +151,8 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
     return 0;
 }
 
-static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    const layout *a = &layouts[spec->data.source == SMOE_SOURCE_CIFAR100];
+static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, const char *split,
+                   smoe_err *err) {
     request r = {a, strcmp(split, "train") ? a->test : a->train};
     smoe_binaries files = {0};
     size_t records = 0;
@@ -118,10 +162,12 @@ static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
         smoe_binaries_read(&files, set, wanted, &r, err))
         goto out;
     if (!files.count) {
-        smoe_fail(err, SMOE_DATA, "%s: no %s (or .gz) there, for the split %s of %s", set->path,
+        smoe_fail(err, SMOE_DATA,
+                  "%s: no %s (or .gz, or without .bin) there, for the split %s of %s", set->path,
                   r.pattern, split, set->name);
         goto out;
     }
+    if (unpickle(&files, set, a, err)) goto out;
     for (size_t i = 0; i < files.count; i++)
         if (check_file(&files, set, &files.file[i], a, &records, err)) goto out;
     status = take_records(set, &files, a, records, spec->data.limit, err);
@@ -130,8 +176,23 @@ out:
     return status;
 }
 
+static int cifar10_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
+                        smoe_err *err) {
+    return open_as(set, &ten, spec, split, err);
+}
+
+static int cifar100_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
+                         smoe_err *err) {
+    return open_as(set, &hundred, spec, split, err);
+}
+
+static int cifar100_coarse_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
+                                smoe_err *err) {
+    return open_as(set, &coarse, spec, split, err);
+}
+
 const smoe_source_type smoe_source_cifar10 = {
-    .open = cifar_open,
+    .open = cifar10_open,
     .image = smoe_binary_grid_image,
     .label = smoe_dataset_table_label,
     .image_name = smoe_binary_grid_image_name,
@@ -139,7 +200,15 @@ const smoe_source_type smoe_source_cifar10 = {
 };
 
 const smoe_source_type smoe_source_cifar100 = {
-    .open = cifar_open,
+    .open = cifar100_open,
+    .image = smoe_binary_grid_image,
+    .label = smoe_dataset_table_label,
+    .image_name = smoe_binary_grid_image_name,
+    .close = smoe_binary_grid_close,
+};
+
+const smoe_source_type smoe_source_cifar100_coarse = {
+    .open = cifar100_coarse_open,
     .image = smoe_binary_grid_image,
     .label = smoe_dataset_table_label,
     .image_name = smoe_binary_grid_image_name,

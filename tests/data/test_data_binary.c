@@ -36,7 +36,7 @@ static datafile records(const char *name, size_t first, size_t n, size_t header,
     assert_non_null(bytes);
     for (size_t i = 0; i < n; i++) {
         uint8_t *r = bytes + i * record;
-        if (header == 2) r[0] = 77; /* the coarse label is ignored */
+        if (header == 2) r[0] = (uint8_t)((first + i) % 20); /* the coarse label */
         r[header - 1] = (uint8_t)((first + i) % classes);
         for (size_t c = 0; c < 3; c++)
             for (size_t k = 0; k < PLANE; k++) r[header + c * PLANE + k] = byte_of(first + i, c, k);
@@ -105,7 +105,7 @@ static void test_cifar10(void **state) {
     for (int i = 0; i < 3; i++) free((void *)file[i].bytes);
 }
 
-/* The fine label is the second byte, and is used; the first is ignored. */
+/* The fine label is the second byte, the coarse one the first. */
 static void test_cifar100(void **state) {
     const scratch *s = *state;
     datafile file = records("train.bin", 95, 7, 2, 100);
@@ -124,7 +124,118 @@ static void test_cifar100(void **state) {
     for (size_t i = 0; i < 7; i++) check_record(set, i, 95 + i, 100);
     smoe_dataset_free(set);
     datafiles_refused(&spec, "test", SMOE_DATA, s->dir, "no test.bin", NULL);
+    spec.data.source = SMOE_SOURCE_CIFAR100_COARSE;
+    set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_classes(set), 20);
+    assert_int_equal(smoe_sources[SMOE_SOURCE_CIFAR100_COARSE].classes, 20);
+    assert_string_equal(smoe_dataset_class_name(set, 14), "people");
+    for (size_t i = 0; i < 7; i++) check_record(set, i, 95 + i, 20);
+    smoe_dataset_free(set);
     free((void *)file.bytes);
+}
+
+/* ---- the Python version ---------------------------------------------------------------------- */
+
+typedef struct pickle {
+    uint8_t bytes[4 * 3072];
+    size_t size;
+} pickle;
+
+static void put(pickle *p, const char *bytes, size_t n) {
+    memcpy(p->bytes + p->size, bytes, n);
+    p->size += n;
+}
+#define PUT(p, text) put(p, text, sizeof(text) - 1)
+
+/* ("K" label)* between a mark and an append. */
+static void put_labels(pickle *p, const char *labels) {
+    PUT(p, "]q\x05(");
+    for (; *labels; labels++) put(p, (char[]){'K', *labels}, 2);
+    PUT(p, "e");
+}
+
+static void put_pixels(pickle *p, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        for (size_t c = 0; c < 3; c++)
+            for (size_t k = 0; k < PLANE; k++) p->bytes[p->size++] = byte_of(i, c, k);
+}
+
+/* As published, written by Python 2: three images with labels 3, 4 and 5. */
+static pickle published(const char *labels) {
+    pickle p = {.size = 0};
+    PUT(&p, "\x80\x02}q\x01(U\x0b"
+            "batch_labelq\x02U\x03one"
+            "q\x03U\x06labelsq\x04");
+    put_labels(&p, labels);
+    PUT(&p, "U\x04"
+            "dataq\x06"
+            "cnumpy.core.multiarray\n_reconstruct\nq\x07"
+            "cnumpy\nndarray\n"
+            "q\x08K\x00\x85U\x01"
+            "b\x87Rq\x09(K\x01K\x03M\x00\x0c\x86"
+            "cnumpy\ndtype\n"
+            "U\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+            "\x89T\x00\x24\x00\x00");
+    put_pixels(&p, 3, 3);
+    PUT(&p, "tbU\x09"
+            "filenames]q\x0a(U\x05"
+            "a.pngU\x05"
+            "b.pngeu.");
+    return p;
+}
+
+static void test_python(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    pickle p = published("\3\4\5");
+    scratch_write(scratch_path(s, path, "data_batch_1"), p.bytes, p.size);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, SIDE, 3);
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 3);
+    for (size_t i = 0; i < 3; i++) check_record(set, i, 3 + i, 10);
+    smoe_dataset_free(set);
+    for (size_t n = 1; n < p.size; n += n < 300 ? 1 : 97) { /* no part of it is taken for it */
+        scratch_write(path, p.bytes, n);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
+    }
+    pickle few = published("\3\4");
+    scratch_write(path, few.bytes, few.size);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "3 images, but 2 labels", NULL);
+    pickle wrong = published("\3\4\x0a");
+    scratch_write(path, wrong.bytes, wrong.size);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "label 10, must be below 10", NULL);
+    scratch_write(path, p.bytes, p.size);
+    datafile binary = records("data_batch_2.bin", 0, 3, 1, 10);
+    datafiles_tree(s->dir, &binary, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, "the binary and the Python version", NULL);
+    free((void *)binary.bytes);
+    /* Python 3, protocol 5: the array comes before its type, shape and order. */
+    pickle q = {.size = 0};
+    PUT(&q, "\x80\x05\x95\x00\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x0b"
+            "fine_labels\x94");
+    put_labels(&q, "\x63\x07");
+    PUT(&q, "\x8c\x0d"
+            "coarse_labels\x94");
+    put_labels(&q, "\x13\x01");
+    PUT(&q, "\x8c\x04"
+            "data\x94\x8c\x13numpy._core.numeric\x94\x8c\x0b_frombuffer\x94\x93\x94("
+            "\x96\x00\x18\x00\x00\x00\x00\x00\x00");
+    put_pixels(&q, 0, 2);
+    PUT(&q, "\x94\x8c\x05numpy\x94\x8c\x05"
+            "dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R\x94"
+            "K\x02M\x00\x0c\x86\x94\x8c\x01"
+            "C\x94t\x94R\x94u.");
+    scratch_write(scratch_path(s, path, "train"), q.bytes, q.size);
+    for (int coarse = 0; coarse < 2; coarse++) {
+        spec.data.source = coarse ? SMOE_SOURCE_CIFAR100_COARSE : SMOE_SOURCE_CIFAR100;
+        set = open_set(&spec, "train");
+        assert_int_equal(smoe_dataset_label(set, 0), coarse ? 19 : 99);
+        assert_int_equal(smoe_dataset_label(set, 1), coarse ? 1 : 7);
+        smoe_dataset_free(set);
+    }
+    q.bytes[q.size - 8] = 'F'; /* by columns */
+    scratch_write(path, q.bytes, q.size);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "without an array data", NULL);
 }
 
 /* A limit of 4 over labels 0 1 2 0 1 2 0 (three classes present): 0 twice, 1 and 2 once. */
@@ -388,9 +499,10 @@ static void test_idx_refused(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_cifar10),       CASE(test_cifar100),      CASE(test_cifar_limit),
-        CASE(test_cifar_resized), CASE(test_cifar_refused), CASE(test_gzip),
-        CASE(test_gzip_limit),    CASE(test_idx),           CASE(test_idx_refused),
+        CASE(test_cifar10),     CASE(test_cifar100),      CASE(test_python),
+        CASE(test_cifar_limit), CASE(test_cifar_resized), CASE(test_cifar_refused),
+        CASE(test_gzip),        CASE(test_gzip_limit),    CASE(test_idx),
+        CASE(test_idx_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,15 @@ static void make_cifar100(char *path, const scratch *dir) {
     make_cifar(path, dir, 2, "train.bin", "test.bin");
 }
 
+static void make_coarse(char *path, const scratch *dir) {
+    static uint8_t bytes[CLASSES * EACH * (2 + 3072)];
+    char file[SCRATCH_PATH];
+    for (size_t i = 0; i < CLASSES * EACH; i++) bytes[i * (2 + 3072)] = (uint8_t)(i / EACH);
+    scratch_write(scratch_path(dir, file, "train.bin"), bytes, sizeof bytes);
+    scratch_write(scratch_path(dir, file, "test.bin"), bytes, sizeof bytes);
+    snprintf(path, SCRATCH_PATH, "%s", dir->dir);
+}
+
 static void make_folder(char *path, const scratch *dir) {
     static datafile file[2 * CLASSES * EACH];
     static char name[2 * CLASSES * EACH][40];
@@ -205,7 +214,7 @@ static void make_webdataset(char *path, const scratch *dir) {
 static void (*const make[SMOE_SOURCES])(char *path, const scratch *dir) = {
     [SMOE_SOURCE_FOLDER] = make_folder,         [SMOE_SOURCE_CIFAR10] = make_cifar10,
     [SMOE_SOURCE_CIFAR100] = make_cifar100,     [SMOE_SOURCE_IDX] = make_idx,
-    [SMOE_SOURCE_WEBDATASET] = make_webdataset,
+    [SMOE_SOURCE_WEBDATASET] = make_webdataset, [SMOE_SOURCE_CIFAR100_COARSE] = make_coarse,
 };
 
 /* ---- the law --------------------------------------------------------------------------------- */

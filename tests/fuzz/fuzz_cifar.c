@@ -1,5 +1,5 @@
-/* cifar files: any bytes, as a file of cifar10 or of cifar100, plain or gzip depending on their
- * first bytes. A file has the kind for which it has the right size, any other one that of its
+/* cifar files: any bytes, as a file of cifar10 or of cifar100, plain, gzip or a pickle
+ * depending on their first bytes. A file has the kind for which it has the right size, any other one that of its
  * parity. */
 #include "files.h"
 

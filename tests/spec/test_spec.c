@@ -507,8 +507,9 @@ static void choices_follow_their_enums(void **state) {
         int value;
     } middle[] = {{"image-folder", SMOE_SOURCE_FOLDER},
                   {"cifar10", SMOE_SOURCE_CIFAR10},
-                  {"cifar100", SMOE_SOURCE_CIFAR100}};
-    for (size_t i = 0; i < 3; i++) {
+                  {"cifar100", SMOE_SOURCE_CIFAR100},
+                  {"cifar100-coarse", SMOE_SOURCE_CIFAR100_COARSE}};
+    for (size_t i = 0; i < 4; i++) {
         char override[64];
         snprintf(override, sizeof override, "data.source=%s", middle[i].name);
         s = specs_good("data: {path: x}", override, NULL, NULL);
