@@ -80,6 +80,17 @@ size_t smoe_dataset_turned(const smoe_dataset *set);
  * `most` go to class. */
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
 
+/* Which of its captions an image shows. */
+typedef struct smoe_caption_choice {
+    smoe_rng *draw; /* with several, one drawn from it; NULL: number `which` */
+    size_t which;   /* becomes the number of the one that was drawn */
+    size_t count;   /* becomes the number of captions of the image */
+} smoe_caption_choice;
+
+/* A caption of image i; its first one as smoe_dataset_caption has it. */
+int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
+                            char *buf, size_t size, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The caption of image i, cut to what fits in buf (SMOE_CAPTION bytes), of a source that has
  * captions (spec/sources.h). */
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,

@@ -60,8 +60,14 @@ size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class,
     return 1;
 }
 
+int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
+                            char *buf, size_t size, smoe_err *err) {
+    return set->type->caption(set, i, choice, buf, size, err);
+}
+
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
-    return set->type->caption(set, i, buf, size, err);
+    smoe_caption_choice first = {0};
+    return smoe_dataset_caption_of(set, i, &first, buf, size, err);
 }
 
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,

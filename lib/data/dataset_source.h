@@ -27,7 +27,8 @@ typedef struct smoe_source_type {
     size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
 
     /* What image i shows, in words; NULL where the source has no captions. */
-    int (*caption)(const smoe_dataset *set, uint64_t i, char *buf, size_t size, smoe_err *err);
+    int (*caption)(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice, char *buf,
+                   size_t size, smoe_err *err);
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
     void (*close)(smoe_dataset *set);

@@ -1,6 +1,6 @@
 /*
  * Internal to image-folder: the list of its images. folder_list.c finds them, folder_settle.c
- * chooses split and classes (of folder_labels.c where data.labels names a table), and
+ * chooses split and classes (of labels.h where data.labels names a table), and
  * source_folder.c reads them.
  */
 #ifndef SMOE_DATA_FOLDER_H
@@ -8,6 +8,7 @@
 
 #include "data/archive.h"
 #include "data/dataset_source.h"
+#include "data/labels.h"
 
 typedef struct smoe_folder_image {
     char *name; /* "train/cat/0001.jpg", with all that is above; of a tar in the data,
@@ -27,9 +28,6 @@ typedef struct smoe_folder_images {
     smoe_folder_image *item;
     size_t count, room;
 } smoe_folder_images;
-
-/* A table of labels: for each image its classes, and its split where the table says it. */
-typedef struct smoe_labels smoe_labels;
 
 typedef struct smoe_folder {
     smoe_place_kind kind;
@@ -57,26 +55,5 @@ void smoe_folder_images_free(smoe_folder_images *images);
 
 /* Puts the place and the name of a member before err. Returns -1. */
 int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err);
-
-/* ---- the table of labels --------------------------------------------------------------------- */
-
-/* Reads a table; see smoe-spec(5) for its form. Failures name file and line. */
-int smoe_labels_read(smoe_labels **labels, const char *path, smoe_err *err) SMOE_MUST_CHECK;
-void smoe_labels_free(smoe_labels *labels);
-const char *smoe_labels_path(const smoe_labels *labels);
-
-/* The number, from 1, of the row of an image: its path is the image's name, or the end of it after
- * a slash, the longest first, with the ending of the file or without; 0: there is none. */
-uint32_t smoe_labels_find(const smoe_labels *labels, const char *name);
-size_t smoe_labels_rows(const smoe_labels *labels);
-const char *smoe_labels_name(const smoe_labels *labels, uint32_t row);
-size_t smoe_labels_line(const smoe_labels *labels, uint32_t row); /* in its file, for messages */
-const char *smoe_labels_split(const smoe_labels *labels, uint32_t row); /* NULL: none */
-
-/* Names of the classes of a row, the main one first; *count of them, none at least. */
-const char *const *smoe_labels_classes(const smoe_labels *labels, uint32_t row, size_t *count);
-
-/* All names of classes of the table, sorted. */
-const char *const *smoe_labels_all(const smoe_labels *labels, size_t *count);
 
 #endif

@@ -8,6 +8,7 @@
  *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
  *   evaluation    places [t*B, (t+1)*B) of smoe_dataset_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
+ *   caption       of several of image i: stream CAPTION(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda per batch, image b mixed with b+1 (the last
  *                 of a piece with its first)
  *   CutMix        stream CUTMIX(seed, t), one box per batch and the same neighbours; where mixup is
@@ -33,7 +34,7 @@ typedef struct place {
     smoe_batch batch;
     real *pixels, *target;
     uint32_t *tokens;
-    size_t *lengths;
+    size_t *lengths, *captions;
     int64_t *label;
     uint64_t *index;
     smoe_err err;
@@ -167,10 +168,14 @@ static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe
     return 0;
 }
 
-static int make_text(const smoe_loader *l, place *p, size_t b) {
+static int make_text(const smoe_loader *l, place *p, uint64_t epoch, size_t b) {
     char caption[SMOE_CAPTION];
-    if (smoe_dataset_caption(l->set, (size_t)p->index[b], caption, sizeof caption, &p->err))
+    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_CAPTION, 0, epoch, p->index[b]);
+    smoe_caption_choice choice = {.draw = l->options.train ? &rng : NULL};
+    if (smoe_dataset_caption_of(l->set, (size_t)p->index[b], &choice, caption, sizeof caption,
+                                &p->err))
         return -1;
+    p->captions[b] = choice.count;
     p->lengths[b] = smoe_tokenizer_encode(l->options.tokenizer, p->tokens + b * l->context,
                                           l->context, caption);
     return p->lengths[b] ? 0 : smoe_fail(&p->err, SMOE_RUNTIME, "out of memory for a caption");
@@ -189,10 +194,11 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
                             .index = p->index,
                             .tokens = p->tokens,
                             .lengths = p->lengths,
+                            .captions = p->captions,
                             .epoch = (double)t / (double)l->per_epoch};
     for (size_t b = 0; b < images; b++) {
         if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
-        if (l->options.tokenizer && make_text(l, p, b)) return -1;
+        if (l->options.tokenizer && make_text(l, p, epoch, b)) return -1;
         p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
     }
     bool mixed = l->data.augment.mixup > 0 || l->data.augment.cutmix > 0;
@@ -280,8 +286,9 @@ static int allocate_places(smoe_loader *l, smoe_err *err) {
         if (l->options.tokenizer) {
             p->tokens = malloc(B * l->context * sizeof *p->tokens);
             p->lengths = malloc(B * sizeof *p->lengths);
+            p->captions = malloc(B * sizeof *p->captions);
         }
-        bool texts = !l->options.tokenizer || (p->tokens && p->lengths);
+        bool texts = !l->options.tokenizer || (p->tokens && p->lengths && p->captions);
         if (!p->pixels || !p->target || !p->label || !p->index || !texts)
             return smoe_fail(err, SMOE_RUNTIME, "out of memory for batches of %zu images", B);
     }
@@ -340,6 +347,7 @@ void smoe_loader_free(smoe_loader *l) {
         free(l->place[k].target);
         free(l->place[k].tokens);
         free(l->place[k].lengths);
+        free(l->place[k].captions);
         free(l->place[k].label);
         free(l->place[k].index);
     }

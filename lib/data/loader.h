@@ -17,6 +17,7 @@ typedef struct smoe_batch {
     const uint64_t *index;  /* [B] which image of the split, in data-set order */
     const uint32_t *tokens; /* [B, text.context] of the captions, padded with 0; NULL without */
     const size_t *lengths;  /* [B] tokens of each */
+    const size_t *captions; /* [B] how many captions the image has, of which this is one */
     double epoch;           /* passes over the data completed before this batch */
 } smoe_batch;
 

@@ -397,9 +397,11 @@ static const char *side_of(const object *o, const object *large, bool wraps) {
     return dy < 0 ? "above" : "below";
 }
 
-static int shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size,
-                          smoe_err *err) {
+static int shapes_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice,
+                          char *buf, size_t size, smoe_err *err) {
     (void)err;
+    choice->which = 0;
+    choice->count = 1;
     scene s;
     draw_scene(&s, set, i);
     const object *large = s.object;

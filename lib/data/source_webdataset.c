@@ -1,8 +1,9 @@
 /*
  * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
  * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
- * png or webp, txt (caption), json (with a field that is the caption: data.caption), cls (class
- * number). Others are ignored. data.path is a pattern of shards:
+ * jpe, jfif, png or webp, txt (captions, one per line), json (with a field that has captions or
+ * classes: data.caption, data.label), cls (classes, classlist.h); or a table has the classes
+ * (data.labels). Others are ignored. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  *   {a,b}       one of these texts
@@ -16,8 +17,10 @@
  * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/file.h"
+#include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/decode.h"
+#include "data/labels.h"
 #include "data/tar.h"
 #include "spec/tasks.h"
 #include "text/tokenizer.h"
@@ -29,38 +32,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHARDS = 1000000,
-    SUFFIX = 16,
-    DIGITS = 9,
-    CLASS_TEXT = 24,
-    CLASSES = 10000000,
-    JSON_BYTES = 1 << 20
-};
+enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 1 << 12, JSON_BYTES = 1 << 20 };
 
 typedef struct sample {
     uint32_t shard;
     uint64_t image, text; /* where they begin in it; 0: there is none. The text is txt or json */
     uint64_t image_size, text_size;
-    char *key; /* owned */
+    size_t class_at;  /* where its classes begin in the list, */
+    uint32_t classes; /* and how many they are */
+    char *key;        /* owned */
 } sample;
 
 typedef struct store {
     char **shard; /* paths, owned */
     size_t shards;
     sample *sample;
-    uint32_t *label; /* [samples], while they are listed */
     size_t samples, room;
-    bool labelled; /* the first sample has a class, and so must all */
-    bool captions; /* the task needs them */
-    char *field;   /* of json, that has them; owned. NULL: txt has them */
-    bool skip;     /* data.on_error */
+    smoe_classlist list;
+    smoe_labels *labels;     /* data.labels, or NULL */
+    const char *label_field; /* of json that has the classes, "" all of it; NULL: cls has them */
+    bool labelled;           /* the first sample has a class, and so must all */
+    bool captions;           /* the task needs them */
+    char *field;             /* of json, that has them; owned. NULL: txt has them */
+    bool skip;               /* data.on_error */
     smoe_dataset *set;
     /* while a shard is read: */
     sample open;
-    bool any, has_label, no_number; /* of the open sample */
-    uint32_t open_label;
+    char *image_name; /* of the open sample, for the table; owned */
+    bool any, has_label;
+    smoe_err no_class; /* what is wrong with the class of the open sample */
 } store;
+
+static void store_free(store *s) {
+    for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
+    for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
+    if (s->any) free(s->open.key);
+    free(s->image_name);
+    smoe_classlist_free(&s->list);
+    smoe_labels_free(s->labels);
+    free(s->field);
+    free(s->shard);
+    free(s->sample);
+}
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
@@ -155,58 +168,97 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 static int refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
+    if (!s->set) return 0; /* another split reports it */
     return smoe_dataset_leave_out(s->set, err, err);
 }
 
-/* The text of the field of a JSON object, borrowed from it. */
-static const char *json_field(const json_t *object, const char *field, size_t *n) {
-    const json_t *text = json_object_get(object, field);
-    *n = json_string_length(text);
-    return json_string_value(text);
+/* A text of a caption, borrowed. */
+typedef struct words {
+    const char *text;
+    size_t length;
+} words;
+
+/* Line `which` of those of a text that are not empty; *count of them. A text without any is one
+ * empty caption. */
+static words line_of(const char *text, size_t length, size_t which, size_t *count) {
+    words found = {text, 0};
+    const char *end = text + length;
+    *count = 0;
+    for (const char *at = text; at < end;) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        words line = {at, (size_t)((stop ? stop : end) - at)};
+        while (line.length && isspace((unsigned char)at[line.length - 1])) line.length--;
+        if (line.length && (*count)++ == which) found = line;
+        at = stop ? stop + 1 : end;
+    }
+    if (!*count) *count = 1;
+    return found;
+}
+
+/* Text `which` of those of a field of a JSON object, which is a text or a list of them; its text is
+ * NULL where it is neither. */
+static words field_of(const json_t *object, const char *field, size_t which, size_t *count) {
+    const json_t *value = json_object_get(object, field), *text = value;
+    *count = json_is_array(value) ? json_array_size(value) : 1;
+    for (size_t k = 0; k < *count && json_is_array(value); k++)
+        if (!json_is_string(text = json_array_get(value, k)) || k == which) break;
+    words found = {json_string_value(text), json_string_length(text)};
+    while (found.length && isspace((unsigned char)found.text[found.length - 1])) found.length--;
+    return found;
+}
+
+static int no_text(const store *s, const json_t *object, const json_error_t *bad, smoe_err *err) {
+    char shown[2 * sizeof bad->text];
+    if (!object)
+        return smoe_fail(err, SMOE_DATA, "json: %s",
+                         smoe_text_shown(bad->text, shown, sizeof shown));
+    return smoe_fail(err, SMOE_DATA, "json: no text %s", s->field);
 }
 
 /* Text that is not valid or has a zero byte is passed on as it is, up to that byte: a tokenizer
  * takes any bytes. */
-static int read_caption(const store *s, const sample *x, char *buf, size_t size, smoe_err *err) {
+static int read_caption(const store *s, const sample *x, smoe_caption_choice *choice, char *buf,
+                        size_t size, smoe_err *err) {
     uint8_t *bytes;
-    size_t n = (size_t)x->text_size;
+    size_t n = x->text_size < JSON_BYTES ? (size_t)x->text_size : JSON_BYTES;
     json_error_t bad;
-    json_t *object = NULL;
-    if (!s->field && n > size - 1) n = size - 1;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
-    const char *text = (char *)bytes;
-    if (s->field) {
-        object = json_loadb(text, n, 0, &bad);
-        text = json_field(object, s->field, &n);
-        char shown[2 * sizeof bad.text];
-        if (!text && !object)
-            smoe_fail(err, SMOE_DATA, "json: %s", smoe_text_shown(bad.text, shown, sizeof shown));
-        if (!text && object) smoe_fail(err, SMOE_DATA, "json: no text %s", s->field);
+    json_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
+    words found = {0};
+    for (bool drawn = !choice->draw;; drawn = true) {
+        found = s->field ? field_of(object, s->field, choice->which, &choice->count)
+                         : line_of((char *)bytes, n, choice->which, &choice->count);
+        if (drawn || !found.text) break;
+        choice->which = choice->count > 1 ? smoe_rng_below(choice->draw, choice->count) : 0;
     }
-    if (text) {
-        if (n > size - 1) n = size - 1;
-        while (n && isspace((unsigned char)text[n - 1])) n--;
-        memcpy(buf, text, n);
-        buf[n] = '\0';
+    int status = found.text ? 0 : no_text(s, object, &bad, err);
+    if (found.text) {
+        if (found.length > size - 1) found.length = size - 1;
+        memcpy(buf, found.text, found.length);
+        buf[found.length] = '\0';
     }
     json_decref(object);
     free(bytes);
-    return text ? 0 : -1;
+    return status;
 }
 
 /* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
-    if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, png, webp)");
+    if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, jpe, jfif, png, webp)");
     if (x->image_size > SMOE_MOST_IMAGE_BYTES)
         return smoe_fail(err, SMOE_DATA, "the image is too large");
-    if (s->no_number) return smoe_fail(err, SMOE_DATA, "no class number (cls)");
+    if (s->no_class.code) {
+        const char *where = s->labels ? "the table" : s->label_field ? "json" : "cls";
+        return smoe_fail(err, s->no_class.code, "%s (%s)", s->no_class.text, where);
+    }
     if (s->captions && !x->text)
         return smoe_fail(err, SMOE_DATA, "no caption (%s)", s->field ? "json" : "txt");
     if (s->captions && s->field) {
         char caption[SMOE_CAPTION];
         if (x->text_size > JSON_BYTES) return smoe_fail(err, SMOE_DATA, "the json is too large");
-        if (read_caption(s, x, caption, sizeof caption, err)) return -1;
+        smoe_caption_choice last = {.which = SIZE_MAX};
+        if (read_caption(s, x, &last, caption, sizeof caption, err)) return -1;
     }
     if (s->samples && s->has_label != s->labelled)
         return smoe_fail(err, SMOE_DATA,
@@ -215,46 +267,68 @@ static int complaint(const store *s, smoe_err *err) {
     return 0;
 }
 
+/* The classes of the sample that ends here, of the table. */
+static void look_up(store *s) {
+    size_t n = 0;
+    uint32_t row = s->image_name ? smoe_labels_find(s->labels, s->image_name) : 0;
+    const char *const *name = row ? smoe_labels_classes(s->labels, row, &n) : NULL;
+    s->has_label = true;
+    if (!n) smoe_fail(&s->no_class, SMOE_DATA, "no row");
+    for (size_t k = 0; k < n && !s->no_class.code; k++)
+        if (smoe_classlist_name(&s->list, name[k], &s->no_class)) return;
+}
+
 static int end_sample(store *s, smoe_err *err) {
     smoe_err mine = {0};
     if (!s->any) return 0;
     s->any = false;
+    if (s->labels) look_up(s);
+    free(s->image_name);
+    s->image_name = NULL;
     if (complaint(s, &mine)) {
         int status = refuse(s, &s->open, &mine);
         if (status && err) *err = mine;
         free(s->open.key);
+        s->list.count = s->open.class_at;
         return status;
     }
+    smoe_classlist_once(&s->list, s->open.class_at);
+    s->open.classes = (uint32_t)(s->list.count - s->open.class_at);
     if (s->samples == s->room) {
         size_t room = s->room ? 2 * s->room : 1024;
         sample *more = realloc(s->sample, room * sizeof *more);
         if (more) s->sample = more;
-        uint32_t *labels = realloc(s->label, room * sizeof *labels);
-        if (labels) s->label = labels;
-        if (!more || !labels) {
+        if (!more) {
             free(s->open.key);
             return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu samples", room);
         }
         s->room = room;
     }
     if (!s->samples) s->labelled = s->has_label;
-    s->label[s->samples] = s->open_label;
     s->sample[s->samples++] = s->open;
     return 0;
 }
 
-/* A class that is not a number is reported for its sample. */
+/* What is wrong with a class is reported for its sample. */
 static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
     uint8_t *bytes;
-    char *end;
+    smoe_err *why = &s->no_class;
     s->has_label = true;
-    s->no_number = m->size >= CLASS_TEXT;
-    if (s->no_number) return 0;
+    if (m->size >= (s->label_field ? (size_t)JSON_BYTES : CLASS_TEXT))
+        return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
     if (smoe_tar_read(&bytes, s->shard[s->open.shard], m->at, (size_t)m->size, err)) return -1;
-    unsigned long number = strtoul((char *)bytes, &end, 10);
-    while (isspace((unsigned char)*end)) end++;
-    s->no_number = !isdigit(*bytes) || *end || number >= CLASSES;
-    s->open_label = s->no_number ? 0 : (uint32_t)number;
+    if (!s->label_field) {
+        (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
+    } else {
+        json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, NULL);
+        const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
+        if (value)
+            (void)!smoe_classlist_json(&s->list, value, why);
+        else
+            smoe_fail(why, SMOE_DATA, object ? "no %s" : "damaged %s",
+                      *s->label_field ? s->label_field : "class");
+        json_decref(object);
+    }
     free(bytes);
     return 0;
 }
@@ -271,22 +345,26 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
     suffix[n] = '\0';
     if (!s->any || strlen(s->open.key) != length || strncmp(s->open.key, m->name, length)) {
         if (end_sample(s, err)) return -1;
-        s->open = (sample){.shard = s->open.shard, .key = strndup(m->name, length)};
+        s->open = (sample){
+            .shard = s->open.shard, .class_at = s->list.count, .key = strndup(m->name, length)};
         if (!s->open.key) return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
         s->any = true;
-        s->has_label = s->no_number = false;
-        s->open_label = 0;
+        s->has_label = false;
+        s->no_class = (smoe_err){0};
     }
-    if (!strcmp(suffix, "jpg") || !strcmp(suffix, "jpeg") || !strcmp(suffix, "png") ||
-        !strcmp(suffix, "webp")) {
+    if (!strchr(suffix, '.') && smoe_decode_is_image(dot)) {
         s->open.image = m->at;
         s->open.image_size = m->size;
-    } else if (!strcmp(suffix, s->field ? "json" : "txt")) {
+        free(s->image_name);
+        if (!(s->image_name = strdup(m->name)))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
+    }
+    if (!strcmp(suffix, s->field ? "json" : "txt")) {
         s->open.text = m->at;
         s->open.text_size = m->size;
-    } else if (!strcmp(suffix, "cls")) {
-        return read_class(s, m, err);
     }
+    if (!s->labels && !strcmp(suffix, s->label_field ? "json" : "cls"))
+        return read_class(s, m, err);
     return 0;
 }
 
@@ -320,7 +398,6 @@ static int sift(smoe_dataset *set, store *s, smoe_err *err) {
         smoe_err mine = {0};
         if (!decode(set, &s->sample[i], NULL, &image, &work, &mine)) {
             sample swap = s->sample[kept];
-            s->label[kept] = s->label[i];
             s->sample[kept++] = s->sample[i];
             s->sample[i] = swap; /* its key is freed with the others */
             continue;
@@ -338,18 +415,22 @@ static int sift(smoe_dataset *set, store *s, smoe_err *err) {
 static int limit(smoe_dataset *set, store *s, size_t classes, smoe_err *err) {
     if (!set->data.limit || set->data.limit >= set->images) return 0;
     bool *keep = calloc(set->images, sizeof *keep);
-    if (!keep) return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
-    int status = smoe_dataset_select(keep, s->label, set->images, classes, set->data.limit, err);
+    uint32_t *label = calloc(set->images, sizeof *label);
+    int status = keep && label ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
+    for (size_t i = 0; !status && i < set->images; i++)
+        label[i] = s->sample[i].classes ? s->list.item[s->sample[i].class_at] : 0;
+    if (!status)
+        status = smoe_dataset_select(keep, label, set->images, classes, set->data.limit, err);
     size_t kept = 0;
     for (size_t i = 0; !status && i < set->images; i++) {
         if (!keep[i]) continue;
         sample swap = s->sample[kept];
-        s->label[kept] = s->label[i];
         s->sample[kept++] = s->sample[i];
         s->sample[i] = swap;
     }
     if (!status) set->images = kept;
     free(keep);
+    free(label);
     return status;
 }
 
@@ -363,6 +444,55 @@ static int mark_parts(smoe_dataset *set, const store *s, smoe_err *err) {
     return 0;
 }
 
+/* Where classes have names, those of train count, so that they have the same numbers in every
+ * split. */
+static int adopt_names(store *s, const char *split, smoe_err *err) {
+    store train = {.label_field = s->label_field, .skip = true};
+    int status = list_shards(&train, s->set, "train", err);
+    if (!status) status = read_shards(&train, err);
+    if (!status && smoe_classlist_adopt(&s->list, &train.list, err))
+        status = smoe_fail_prefix(err, "%s: %s", s->set->path, split);
+    store_free(&train);
+    return status;
+}
+
+/* Gives the set the classes of its samples. */
+static int give_labels(smoe_dataset *set, const store *s, smoe_err *err) {
+    size_t all = 0;
+    bool several = false;
+    for (size_t i = 0; i < set->images; i++) {
+        all += s->sample[i].classes;
+        several |= s->sample[i].classes > 1;
+    }
+    set->label = calloc(set->images + 1, sizeof *set->label);
+    if (several) set->more_at = calloc(set->images + 1, sizeof *set->more_at);
+    if (several) set->more = calloc(all + 1, sizeof *set->more);
+    if (!set->label || (several && (!set->more_at || !set->more)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
+    for (size_t i = 0; i < set->images; i++) {
+        const sample *x = &s->sample[i];
+        const uint32_t *class = s->list.item + x->class_at;
+        if (x->classes) set->label[i] = *class;
+        if (!several) continue;
+        set->more_at[i + 1] = set->more_at[i] + x->classes;
+        for (size_t k = 0; k < x->classes; k++) set->more[set->more_at[i] + k] = class[k];
+    }
+    return 0;
+}
+
+static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
+    char *path = NULL;
+    size_t n;
+    if (!spec->data.labels) return 0;
+    int status = smoe_spec_data_labels(spec, &path, err);
+    if (!status) status = smoe_labels_read(&s->labels, path, err);
+    free(path);
+    const char *const *name = status ? NULL : smoe_labels_all(s->labels, &n);
+    for (size_t k = 0; !status && k < n; k++) status = smoe_classlist_name(&s->list, name[k], err);
+    s->list.count = 0; /* only the names */
+    return status;
+}
+
 static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
                            smoe_err *err) {
     store *s = set->store = calloc(1, sizeof *s);
@@ -370,23 +500,25 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
     s->captions = smoe_task_pairs(spec->train.loss);
+    s->label_field = smoe_spec_label_field(spec);
     const char *field = smoe_spec_caption_field(spec);
     if (field && !(s->field = strdup(field)))
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
-    if (smoe_spec_data_path(spec, &set->path, err) || list_shards(s, set, split, err) ||
-        read_shards(s, err))
+    if (smoe_spec_data_path(spec, &set->path, err) || read_table(s, spec, err) ||
+        list_shards(s, set, split, err) || read_shards(s, err))
         return -1;
     set->images = s->samples;
     if (s->skip && sift(set, s, err)) return -1;
     if (smoe_dataset_check_left_out(set, err)) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
-    size_t classes = 1;
-    for (size_t i = 0; i < set->images; i++)
-        if (s->label[i] >= classes) classes = (size_t)s->label[i] + 1;
-    if (limit(set, s, classes, err) || mark_parts(set, s, err)) return -1;
-    set->label = s->label;
-    s->label = NULL;
-    return smoe_dataset_name_classes(set, NULL, classes, err);
+    if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
+        return -1;
+    if (smoe_classlist_settle(&s->list, set, err) || limit(set, s, set->named, err) ||
+        mark_parts(set, s, err))
+        return -1;
+    int status = give_labels(set, s, err);
+    smoe_classlist_free(&s->list);
+    return status;
 }
 
 static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
@@ -409,11 +541,11 @@ static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop,
     return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
-static int webdataset_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size,
-                              smoe_err *err) {
+static int webdataset_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice,
+                              char *buf, size_t size, smoe_err *err) {
     const store *s = set->store;
     const sample *x = &s->sample[i];
-    if (!read_caption(s, x, buf, size, err)) return 0;
+    if (!read_caption(s, x, choice, buf, size, err)) return 0;
     return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
 }
 
@@ -422,16 +554,8 @@ static void webdataset_name(const smoe_dataset *set, uint64_t i, char *buf, size
 }
 
 static void webdataset_close(smoe_dataset *set) {
-    store *s = set->store;
-    if (!s) return;
-    for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
-    for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
-    if (s->any) free(s->open.key);
-    free(s->field);
-    free(s->shard);
-    free(s->sample);
-    free(s->label);
-    free(s);
+    if (set->store) store_free(set->store);
+    free(set->store);
 }
 
 const smoe_source_type smoe_source_webdataset = {

@@ -1,5 +1,6 @@
 /* The members of a plain tar; see tar.h. */
 #include "data/tar.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -127,7 +128,14 @@ static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
     uint8_t header[BLOCK];
     uint64_t size;
     if (r->at == r->size) return 0; /* without the two empty blocks: many writers leave them out */
-    if (r->size - r->at < BLOCK || pread(r->file, header, BLOCK, (off_t)r->at) != BLOCK)
+    ssize_t n = pread(r->file, header, BLOCK, (off_t)r->at);
+    if (n > 0 && !r->at && smoe_file_is_pointer(header, (size_t)n))
+        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, r->path);
+    if (n > 1 && !r->at && header[0] == 0x1f && header[1] == 0x8b)
+        return damaged(
+            r, err,
+            "gzip data; a tar that is read where it lies must be plain: gunzip makes it so");
+    if (r->size - r->at < BLOCK || n != BLOCK)
         return damaged(r, err, "the archive ends in a header");
     if (is_zero(header)) return 0;
     if (!sum_is_right(header)) return damaged(r, err, "not a tar header (its checksum is wrong)");

@@ -116,6 +116,13 @@ const char *smoe_spec_caption_field(const smoe_spec *spec) {
     return named ? given + sizeof json - 1 : NULL;
 }
 
+const char *smoe_spec_label_field(const smoe_spec *spec) {
+    static const char json[] = "json";
+    const char *given = spec->data.label, *rest = given ? given + sizeof json - 1 : "";
+    if (!given || strncmp(given, json, sizeof json - 1) != 0) return NULL;
+    return *rest == '.' && rest[1] ? rest + 1 : *rest ? NULL : rest;
+}
+
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
     const char *given = spec->text.tokenizer;
     return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;

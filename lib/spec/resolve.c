@@ -497,6 +497,9 @@ static void check_data(smoe_reading *reading) {
               data->holdout);
     if (strcmp(data->caption, "txt") && !smoe_spec_caption_field(reading->spec))
         clash(reading, KEYS("data.caption"), "expected txt or json.FIELD, found %s", data->caption);
+    if (strcmp(data->label, "cls") && !smoe_spec_label_field(reading->spec))
+        clash(reading, KEYS("data.label"), "expected cls, json or json.FIELD, found %s",
+              data->label);
     if (shards && data->holdout != floor(data->holdout))
         clash(reading, KEYS("data.holdout", "data.source"),
               "webdataset holds out whole shards, found %g", data->holdout);

@@ -129,6 +129,7 @@ typedef struct smoe_data_spec {
     smoe_on_error on_error;
     smoe_orientation orientation; /* of JPEGs with EXIF data */
     char *caption;                /* of webdataset: txt, or json.FIELD */
+    char *label;                  /* of webdataset: cls, json or json.FIELD */
     size_t shuffle_buffer;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {
@@ -526,6 +527,8 @@ int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_
 
 /* The field of json that data.caption names, borrowed; NULL: captions are txt. */
 const char *smoe_spec_caption_field(const smoe_spec *spec);
+/* That of data.label, "" where all of the json is meant; NULL: classes are cls. */
+const char *smoe_spec_label_field(const smoe_spec *spec);
 /* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
 int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;

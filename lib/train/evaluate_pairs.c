@@ -11,20 +11,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A caption of an image after its first. */
+typedef struct further {
+    size_t image;
+    uint64_t key;
+} further;
+
 /* The results collected over the split, in data-set order. */
 typedef struct gathered {
     size_t n, D, N, batch;
-    size_t group;    /* images whose captions are compared in the loss: eval.batch_size */
-    bool classified; /* there are texts for classes */
-    real *unit[2];   /* [n,D] images, captions */
-    real *own[2];    /* [batch,D] */
-    uint64_t *key;   /* [n] of the caption's tokens */
-    uint64_t *place; /* [n] of the image in the order of the evaluation */
-    double *loss;    /* [n] */
-    bool *correct;   /* [n] zero-shot */
-    size_t *rank;    /* [n] */
-    real *classes;   /* [N,D] */
-    real *logits;    /* [batch,N] zero-shot */
+    size_t group;     /* images whose captions are compared in the loss: eval.batch_size */
+    bool classified;  /* there are texts for classes */
+    real *unit[2];    /* [n,D] images, captions */
+    real *own[2];     /* [batch,D] */
+    uint64_t *key;    /* [n] of the tokens of the first caption */
+    size_t *captions; /* [n] how many the image has */
+    further *more;    /* [mores] those after the first, of this process, image by image */
+    real *more_unit;  /* [mores,D] */
+    size_t mores, room;
+    uint32_t *tokens; /* [batch, context] of some of them */
+    size_t *lengths;  /* [batch] */
+    size_t waiting;   /* of these, not embedded yet: the last ones of `more` */
+    uint64_t *place;  /* [n] of the image in the order of the evaluation */
+    double *loss;     /* [n] */
+    bool *correct;    /* [n] zero-shot */
+    size_t *rank;     /* [n] */
+    real *classes;    /* [N,D] */
+    real *logits;     /* [batch,N] zero-shot */
 } gathered;
 
 static void gathered_free(gathered *g) {
@@ -33,6 +46,11 @@ static void gathered_free(gathered *g) {
     free(g->own[0]);
     free(g->own[1]);
     free(g->key);
+    free(g->captions);
+    free(g->more);
+    free(g->more_unit);
+    free(g->tokens);
+    free(g->lengths);
     free(g->place);
     free(g->loss);
     free(g->correct);
@@ -55,14 +73,18 @@ static int gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
     g->unit[0] = calloc(room * g->D, sizeof(real));
     g->unit[1] = calloc(room * g->D, sizeof(real));
     g->key = calloc(room, sizeof *g->key);
+    g->captions = calloc(room, sizeof *g->captions);
+    g->tokens = malloc(batch * spec->text.context * sizeof *g->tokens);
+    g->lengths = malloc(batch * sizeof *g->lengths);
     g->place = calloc(room, sizeof *g->place);
     g->loss = calloc(room, sizeof *g->loss);
     g->correct = calloc(room, sizeof *g->correct);
     g->rank = calloc(room, sizeof *g->rank);
     for (int k = 0; k < 2; k++) g->own[k] = malloc(batch * g->D * sizeof(real));
     g->logits = malloc(batch * g->N * sizeof *g->logits);
-    if (g->unit[0] && g->unit[1] && g->key && g->place && g->loss && g->correct && g->rank &&
-        g->logits && g->own[0] && g->own[1])
+    bool texts = g->captions && g->tokens && g->lengths;
+    if (texts && g->unit[0] && g->unit[1] && g->key && g->place && g->loss && g->correct &&
+        g->rank && g->logits && g->own[0] && g->own[1])
         return 0;
     return smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
 }
@@ -74,8 +96,52 @@ static uint64_t key_of(const uint32_t *tokens, size_t length) {
     return hash;
 }
 
+/* Embeds the captions that wait. */
+static int embed_waiting(gathered *g, smoe_model *model, const smoe_spec *spec, smoe_err *err) {
+    size_t from = g->mores - g->waiting, D = g->D;
+    smoe_pass pass = {.seed = spec->seed, .images = g->waiting};
+    if (!g->waiting) return 0;
+    smoe_model_forward_texts(model, g->tokens, g->lengths, &pass);
+    smoe_pairs_unit(g->more_unit + from * D, smoe_model_texts(model), g->waiting, D);
+    for (size_t k = 0; k < g->waiting * D; k++)
+        if (!isfinite(g->more_unit[from * D + k]))
+            return smoe_nonfinite_image(model, g->more[from + k / D].image, NAN, err);
+    g->waiting = 0;
+    return 0;
+}
+
+/* The captions of an image after its first one, of which retrieval counts any. */
+static int take_further(gathered *g, smoe_model *model, const smoe_spec *spec,
+                        const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t image,
+                        size_t count, smoe_err *err) {
+    size_t T = spec->text.context;
+    for (size_t which = 1; which < count; which++) {
+        char text[SMOE_CAPTION];
+        smoe_caption_choice choice = {.which = which};
+        uint32_t *tokens = g->tokens + g->waiting * T;
+        if (smoe_dataset_caption_of(set, image, &choice, text, sizeof text, err)) return -1;
+        if (g->mores == g->room) {
+            size_t room = g->room ? 2 * g->room : 1024;
+            further *more = realloc(g->more, room * sizeof *more);
+            if (more) g->more = more;
+            real *unit = realloc(g->more_unit, room * g->D * sizeof *unit);
+            if (unit) g->more_unit = unit;
+            if (!more || !unit)
+                return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu captions", room);
+            g->room = room;
+        }
+        size_t length = smoe_tokenizer_encode(tokenizer, tokens, T, text);
+        if (!length) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a caption");
+        g->lengths[g->waiting++] = length;
+        g->more[g->mores++] = (further){image, key_of(tokens, length)};
+        if (g->waiting == g->batch && embed_waiting(g, model, spec, err)) return -1;
+    }
+    return 0;
+}
+
 /* Embeds a batch and keeps the results that are needed. */
 static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
+                      const smoe_dataset *set, const smoe_tokenizer *tokenizer,
                       const smoe_batch *batch, size_t first, smoe_err *err) {
     size_t B = batch->images, D = g->D, T = spec->text.context;
     const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
@@ -95,20 +161,29 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
         }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);
         g->place[i] = first + b;
+        g->captions[i] = batch->captions[b];
         g->correct[i] = g->classified &&
                         smoe_task_correct(g->logits + b * g->N, batch->target + b * g->N, g->N);
     }
-    return 0;
+    for (size_t b = 0; b < B; b++)
+        if (take_further(g, model, spec, set, tokenizer, (size_t)batch->index[b],
+                         batch->captions[b], err))
+            return -1;
+    return embed_waiting(g, model, spec, err);
 }
 
 /* Evaluates the batches of this process. */
-static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec, smoe_loader *loader,
-                        const smoe_comm *comm, smoe_eval_sink *sink, void *user, smoe_err *err) {
+static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec,
+                        const smoe_dataset *set, const smoe_tokenizer *tokenizer,
+                        smoe_loader *loader, const smoe_comm *comm, smoe_eval_sink *sink,
+                        void *user, smoe_err *err) {
     size_t done = 0, rank = (size_t)comm->rank, size = (size_t)comm->size;
     smoe_batch batch;
     int more;
     for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
-        if (take_batch(g, model, spec, &batch, (done * size + rank) * g->batch, err)) return -1;
+        if (take_batch(g, model, spec, set, tokenizer, &batch, (done * size + rank) * g->batch,
+                       err))
+            return -1;
         if (sink && sink(user, &batch, g->classified ? g->logits : NULL, g->N, err)) return -1;
     }
     return more;
@@ -118,6 +193,7 @@ static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec, s
 static void join(gathered *g, smoe_comm *comm) {
     for (int k = 0; k < 2; k++) smoe_comm_join(comm, g->unit[k], g->n * g->D * sizeof(real));
     smoe_comm_join(comm, g->key, g->n * sizeof *g->key);
+    smoe_comm_join(comm, g->captions, g->n * sizeof *g->captions);
     smoe_comm_join(comm, g->place, g->n * sizeof *g->place);
     smoe_comm_join(comm, g->correct, g->n * sizeof *g->correct);
 }
@@ -154,15 +230,54 @@ static int losses(gathered *g, const smoe_model *model, smoe_loss loss, smoe_err
     return there ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", G);
 }
 
+/* All captions, those of an image after one another, and their ranks and recalls. Further captions
+ * are where `more` has them, image by image, in the processes that embedded them. */
+static int retrieve(gathered *g, smoe_comm *comm, smoe_eval *result, smoe_err *err) {
+    size_t n = g->n, D = g->D, all = 0;
+    size_t *first = malloc((n + 1) * sizeof *first);
+    for (size_t i = 0; first && i <= n; i++) {
+        first[i] = all;
+        if (i < n) all += g->captions[i];
+    }
+    real *unit = calloc(all * D, sizeof *unit);
+    uint64_t *key = calloc(all, sizeof *key);
+    size_t *rank = malloc((all + 1) * sizeof *rank);
+    int status = first && unit && key && rank
+                     ? 0
+                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu captions", all);
+    status = smoe_comm_agree(comm, status, NULL, err);
+    if (!status && first && unit && key && rank) {
+        for (size_t k = 0, which = 0; k < g->mores; k++) {
+            size_t image = g->more[k].image;
+            which = k && g->more[k - 1].image == image ? which + 1 : 1;
+            memcpy(unit + (first[image] + which) * D, g->more_unit + k * D, D * sizeof *unit);
+            key[first[image] + which] = g->more[k].key;
+        }
+        smoe_comm_join(comm, unit, all * D * sizeof *unit);
+        smoe_comm_join(comm, key, all * sizeof *key);
+        for (size_t i = 0; i < n; i++) { /* these are everywhere already */
+            memcpy(unit + first[i] * D, g->unit[1] + i * D, D * sizeof *unit);
+            key[first[i]] = g->key[i];
+        }
+        const smoe_retrieval r = {n, all, D, g->unit[0], unit, first, key};
+        status = smoe_retrieval_rank(rank, &r, true, err);
+        if (!status) smoe_retrieval_recall(result->image_recall, rank, all);
+        if (!status) status = smoe_retrieval_rank(g->rank, &r, false, err);
+        if (!status) smoe_retrieval_recall(result->text_recall, g->rank, n);
+    }
+    free(first);
+    free(unit);
+    free(key);
+    free(rank);
+    return status;
+}
+
 /* The results of the split, from those of its images. */
-static int conclude(gathered *g, float *outcomes, smoe_eval *result, smoe_err *err) {
+static int conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result,
+                    smoe_err *err) {
     size_t n = g->n, correct = 0;
     double sum = 0;
-    for (int k = 1; k >= 0; k--) { /* queries: captions, then images, whose ranks stay */
-        if (smoe_retrieval_rank(g->rank, g->unit[k], g->unit[1 - k], g->key, n, g->D, err))
-            return -1;
-        smoe_retrieval_recall(k ? result->image_recall : result->text_recall, g->rank, n);
-    }
+    if (retrieve(g, comm, result, err)) return -1;
     for (size_t i = 0; i < n; i++) {
         bool right = g->classified ? g->correct[i] : g->rank[i] == 0;
         correct += right;
@@ -198,7 +313,7 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     if (!status) status = smoe_loader_open(&loader, set, spec, &options, err);
     if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
     if (!status) {
-        status = take_batches(&g, model, spec, loader, comm, sink, user, err);
+        status = take_batches(&g, model, spec, set, tokenizer, loader, comm, sink, user, err);
         smoe_model_serve(model);
         status = smoe_comm_agree(comm, status, NULL, err);
     }
@@ -206,7 +321,7 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
         join(&g, comm);
         status = g.n ? losses(&g, model, spec->train.loss, err)
                      : smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        if (!status) status = conclude(&g, outcomes, result, err);
+        if (!status) status = conclude(&g, comm, outcomes, result, err);
         result->seconds = smoe_now() - start;
     }
     smoe_loader_free(loader);

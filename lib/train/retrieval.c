@@ -11,25 +11,41 @@ static bool nearer(const real *score, size_t a, size_t b) {
     return score[a] > score[b] || (score[a] == score[b] && a < b);
 }
 
-static size_t rank_of(const real *score, size_t query, const uint64_t *key, size_t n) {
-    size_t best = query, before = 0;
-    for (size_t j = 0; j < n; j++)
-        if (key[j] == key[query] && nearer(score, j, best)) best = j;
-    for (size_t j = 0; j < n; j++) before += key[j] != key[query] && nearer(score, j, best);
+static bool belongs(const smoe_retrieval *r, size_t image, size_t caption) {
+    bool same = false;
+    for (size_t k = r->first[image]; k < r->first[image + 1] && !same; k++)
+        same = r->key[k] == r->key[caption];
+    return same;
+}
+
+static size_t rank_of(const smoe_retrieval *r, bool by_caption, const real *score, size_t query) {
+    size_t n = by_caption ? r->images : r->captions, best = SIZE_MAX, before = 0;
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t j = 0; j < n; j++) {
+            if (pass && !nearer(score, j, best)) continue;
+            bool true_one = by_caption ? belongs(r, j, query) : belongs(r, query, j);
+            if (pass)
+                before += !true_one;
+            else if (true_one && (best == SIZE_MAX || nearer(score, j, best)))
+                best = j;
+        }
     return before;
 }
 
-int smoe_retrieval_rank(size_t *rank, const real *queries, const real *items, const uint64_t *key,
-                        size_t n, size_t D, smoe_err *err) {
+int smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption, smoe_err *err) {
     enum { ROWS = 64 }; /* queries at a time */
-    real *score = malloc((ROWS * n + 1) * sizeof *score);
-    if (!score) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the scores of %zu items", n);
+    size_t n = by_caption ? r->captions : r->images, m = by_caption ? r->images : r->captions;
+    const real *query = by_caption ? r->caption : r->image;
+    const real *item = by_caption ? r->image : r->caption;
+    real *score = malloc((ROWS * m + 1) * sizeof *score);
+    if (!score) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the scores of %zu items", m);
     for (size_t from = 0, rows; from < n; from += rows) {
         rows = n - from < ROWS ? n - from : ROWS;
-        smoe_product p = smoe_linear_product(score, queries + from * D, items, NULL, rows, n, D);
+        smoe_product p = smoe_linear_product(score, query + from * r->D, item, NULL, rows, m, r->D);
         smoe_gemm(&p);
-        SMOE_SHARED(elementwise, rows * n)
-        for (size_t i = 0; i < rows; i++) rank[from + i] = rank_of(score + i * n, from + i, key, n);
+        SMOE_SHARED(elementwise, rows * m)
+        for (size_t i = 0; i < rows; i++)
+            rank[from + i] = rank_of(r, by_caption, score + i * m, from + i);
     }
     free(score);
     return 0;

@@ -10,13 +10,22 @@
 enum { SMOE_RECALLS = 3 };
 extern const size_t smoe_recall_at[SMOE_RECALLS]; /* 1, 5, 10 */
 
+/* Images and captions, of length 1; image i has the captions first[i] .. first[i + 1] - 1. */
+typedef struct smoe_retrieval {
+    size_t images, captions, D;
+    const real *image, *caption; /* [images,D], [captions,D] */
+    const size_t *first;         /* [images + 1] */
+    const uint64_t *key;         /* [captions] of the words */
+} smoe_retrieval;
+
 /*
- * rank [n]: how many items are nearer to query i than its nearest true one, 0 the best. queries,
- * items [n,D] of length 1; item j is true for query i where key[i] == key[j], as captions of the
- * same words are. Of equally near items the one of lower number counts as nearer.
+ * rank: how many items are nearer to each query than its nearest true one, 0 the best. Queries are
+ * the images, items the captions, or with `by_caption` the other way round. The captions of an
+ * image are true for it, and so are those of the same words; with several captions any of them
+ * counts. Of equally near items the one of lower number counts as nearer.
  */
-int smoe_retrieval_rank(size_t *rank, const real *queries, const real *items, const uint64_t *key,
-                        size_t n, size_t D, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption,
+                        smoe_err *err) SMOE_MUST_CHECK;
 
 /* The shares of ranks below each of smoe_recall_at. */
 void smoe_retrieval_recall(double recall[SMOE_RECALLS], const size_t *rank, size_t n);

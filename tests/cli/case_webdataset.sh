@@ -26,6 +26,36 @@ same_run buffer buffers
 [ "$(timeless whole)" != "$(timeless buffer)" ] || fail "a buffer changes nothing"
 status 0 smoe eval whole >out
 grep -q '^images  *30$' out || fail "of an evaluation: $(cat out)"
+# Three captions per image: one is drawn in each pass, beside the augmentation of the image, and retrieval counts any of them.
+for key in shard/*.txt; do
+    n=${key#shard/}
+    printf 'caption of %s\nanother %s\nthird of %s\n' "$n" "$n" "$n" >"$key"
+    printf '{"c": ["caption of %s", "another %s", "third of %s"]}' "$n" "$n" "$n" >"${key%.txt}.json"
+done
+for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -n "$((part * 90 + 1)),$((part * 90 + 90))p")); done
+crops='data.augment.crop=inception data.augment.flip=true data.augment.randaugment.n=1 data.augment.randaugment.m=5'
+status 0 smoe train tiny.yaml -q $path $pairs $crops -o three
+stop_and_resume threes tiny.yaml -q $path $pairs $crops
+same_run three threes
+status 0 smoe train tiny.yaml -q $path $pairs $crops data.caption=json.c -o list
+[ "$(timeless three)" = "$(timeless list)" ] || fail "three captions in json: $(timeless list | tail -n 1)"
+status 0 smoe eval three --json >three.json
+grep -q '"image_recall"' three.json || fail "recall: $(cat three.json)"
+if command -v mpirun >/dev/null && [ -f "$(dirname "$(readlink -f "$(command -v smoe)")")/smoe_mpi.so" ]; then
+    needs_mpi
+    status 0 $several -n 2 smoe eval three --json -j1 eval.batch_size=8 >two.json
+    status 0 smoe eval three --json -j1 eval.batch_size=8 >one.json
+    cmp -s one.json two.json || fail "of two processes: $(diff one.json two.json)"
+fi
+# Classes with names, of which an image has several.
+for n in $(seq -w 0 119); do [ $((1$n % 2)) -eq 0 ] && echo 'cat;ape' >shard/0$n.cls || echo dog >shard/0$n.cls; done
+for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -n "$((part * 120 + 1)),$((part * 120 + 120))p")); done
+status 0 smoe train tiny.yaml $path train.loss=sigmoid -o tags >/dev/null 2>err
+grep -q '3 classes' err || fail "names of classes: $(cat err)"
+status 0 smoe eval tags --predictions p.csv >out
+cut -d, -f4 p.csv | sort -u | tr '\n' ' ' | grep -q '^cat dog label_name ' || fail "main classes: $(head p.csv)"
+rm shard/*.cls
+for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -n "$((part * 90 + 1)),$((part * 90 + 90))p")); done
 : >shard/0007.png
 (cd shard && tar -cf ../data/s-00.tar $(ls | sed -n 1,90p))
 status 3 smoe train tiny.yaml -q $path $pairs -o stopped 2>err

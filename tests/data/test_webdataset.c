@@ -190,6 +190,156 @@ static void captions_in_json(void **state) {
     scratch_remove(&s.dir);
 }
 
+/* The classes of one sample, in their order, as a text. */
+static const char *classes_of(const smoe_dataset *set, size_t i) {
+    static char text[64];
+    size_t class[8], n = smoe_dataset_all_labels(set, i, class, 8), used = 0;
+    for (size_t k = 0; k < n; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k ? " " : "",
+                                 smoe_dataset_class_name(set, class[k]));
+    return text;
+}
+
+/* cls: numbers and names, one and several, with blanks around them; a field of json, or all of it;
+ * a table beside the shards. The first class is the main one, and a class counts once. */
+static void classes_of_samples(void **state) {
+    (void)state;
+    static const struct {
+        const char *label, *table, *member[3], *class[3];
+        size_t classes;
+    } good[] = {
+        {"cls", NULL, {"2", " 0\r\n", "1"}, {"2", "0", "1"}, 3},
+        {"cls", NULL, {"0,2", "[3, 1]", "3;3"}, {"0 2", "3 1", "3"}, 4},
+        {"cls",
+         NULL,
+         {"dog", "tench, a fish ", "cat; dog|cat"},
+         {"dog", "tench, a fish", "cat dog"},
+         3},
+        {"json", NULL, {"[1, 0]", "2", "[0]"}, {"1 0", "2", "0"}, 3},
+        {"json.tags",
+         NULL,
+         {"{\"tags\": [\"b\", \"a\"]}", "{\"tags\": \"a\"}", "{\"tags\": [\"c\"]}"},
+         {"b a", "a", "c"},
+         3},
+        {"cls",
+         "name,labels\n0.png,x;y\na/1,z\n2.png,x\n9.png,w\n",
+         {"5", "6", "7"},
+         {"x y", "z", "x"},
+         4},
+    };
+    static const struct {
+        const char *label, *member, *what;
+    } bad[] = {{"cls", ",", "a/1: no class (cls)"},
+               {"cls", "cat", "a/1: the class cat is no number, but others are (cls)"},
+               {"cls", "10000000", "a/1: class 10000000, must be below 10000000"},
+               {"json", "[[0]]", "a/1: no class (json)"},
+               {"json", "{", "a/1: damaged class (json)"},
+               {"json.tags", "{}", "a/1: no tags (json)"}};
+    shards s;
+    size_t size;
+    uint8_t *png = picture(4, &size);
+    char table[SCRATCH_PATH];
+    begin(&s, "{split}-{0..0}.tar");
+    s.spec.train.loss = SMOE_LOSS_SIGMOID;
+    for (size_t k = 0; k < sizeof good / sizeof *good + sizeof bad / sizeof *bad; k++) {
+        size_t b = k - sizeof good / sizeof *good;
+        bool fails = k >= sizeof good / sizeof *good;
+        s.spec.data.label = (char *)(fails ? bad[b].label : good[k].label);
+        const char *kind = *s.spec.data.label == 'c' ? "cls" : "json";
+        char name[3][12];
+        datafile file[6];
+        for (int i = 0; i < 3; i++) {
+            static const char *const image[] = {"0.png", "a/1.png", "2.png"};
+            const char *text = !fails ? good[k].member[i] : i == 1 ? bad[b].member : "0";
+            if (fails && i != 1 && strchr(bad[b].label, '.')) text = "{\"tags\": 0}";
+            snprintf(name[i], sizeof name[i], "%.*s%s", (int)strlen(image[i]) - 3, image[i], kind);
+            file[2 * i] = (datafile){image[i], png, size};
+            file[2 * i + 1] = (datafile){name[i], text, strlen(text)};
+        }
+        write_shard(&s, "train-0.tar", file, 6);
+        s.spec.data.labels = NULL;
+        if (!fails && good[k].table) {
+            scratch_write(scratch_path(&s.dir, table, "t.csv"), good[k].table,
+                          strlen(good[k].table));
+            s.spec.data.labels = table;
+        }
+        if (fails) {
+            datafiles_refused(&s.spec, "train", SMOE_DATA, bad[b].what, NULL);
+            continue;
+        }
+        smoe_dataset *set = opened(&s, "train");
+        assert_int_equal(smoe_dataset_classes(set), good[k].classes);
+        for (size_t i = 0; i < 3; i++) assert_string_equal(classes_of(set, i), good[k].class[i]);
+        real target[8], pixels[BYTES];
+        int64_t label;
+        assert_int_equal(smoe_dataset_image(set, 0, true, pixels, target, &label, NULL), 0);
+        real sum = 0;
+        for (size_t c = 0; c < good[k].classes; c++) sum += target[c];
+        assert_true(sum == (strchr(good[k].class[0], ' ') ? 2 : 1) && target[label] == 1);
+        smoe_dataset_free(set);
+    }
+    /* Names of another split are those of train, in its order; others are refused. */
+    s.spec.data.label = "cls";
+    const datafile a[] = {
+        {"1.png", png, size}, {"1.cls", "dog", 3}, {"2.png", png, size}, {"2.cls", "ape", 3}};
+    write_shard(&s, "train-0.tar", a, 4);
+    write_shard(&s, "test-0.tar", a, 2);
+    smoe_dataset *set = opened(&s, "test");
+    assert_int_equal(smoe_dataset_classes(set), 2);
+    assert_int_equal(smoe_dataset_label(set, 0), 1);
+    smoe_dataset_free(set);
+    const datafile wolf[] = {{"1.png", png, size}, {"1.cls", "wolf", 4}};
+    write_shard(&s, "test-0.tar", wolf, 2);
+    datafiles_refused(&s.spec, "test", SMOE_DATA, "test: the class wolf is not one of train", NULL);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+/* Lines of txt, and a list in json: one drawn from a stream, or that with a number. */
+static void several_captions(void **state) {
+    (void)state;
+    shards s;
+    size_t size;
+    uint8_t *png = picture(4, &size);
+    char buf[64];
+    begin(&s, "{split}.tar");
+    for (int json = 0; json < 2; json++) {
+        const char *text =
+            json ? "{\"c\": [\"one\", \"two\\n\", \"three\"]}" : "one\n\ntwo \r\nthree";
+        const datafile file[] = {{"1.png", png, size},
+                                 {json ? "1.json" : "1.txt", text, strlen(text)}};
+        s.spec.data.caption = json ? "json.c" : "txt";
+        write_shard(&s, "train.tar", file, 2);
+        smoe_dataset *set = opened(&s, "train");
+        assert_sample(set, 0, 4, "one", 0, "1");
+        static const char *const expected[] = {"one", "two", "three"};
+        for (size_t k = 0; k < 3; k++) {
+            smoe_caption_choice choice = {.which = k};
+            assert_int_equal(smoe_dataset_caption_of(set, 0, &choice, buf, sizeof buf, NULL), 0);
+            assert_string_equal(buf, expected[k]);
+            assert_int_equal(choice.count, 3);
+        }
+        size_t seen[3] = {0};
+        for (uint64_t epoch = 0; epoch < 300; epoch++) { /* 100 of each, deviation 8 */
+            smoe_rng rng = smoe_rng_at(1, SMOE_RNG_CAPTION, 0, epoch, 0);
+            smoe_caption_choice choice = {.draw = &rng};
+            assert_int_equal(smoe_dataset_caption_of(set, 0, &choice, buf, sizeof buf, NULL), 0);
+            assert_string_equal(buf, expected[choice.which]);
+            seen[choice.which]++;
+        }
+        for (size_t k = 0; k < 3; k++) assert_in_range(seen[k], 60, 140);
+        smoe_dataset_free(set);
+    }
+    const char *const bad[] = {"{\"c\": []}", "{\"c\": [\"a\", 3]}"};
+    for (size_t k = 0; k < 2; k++) {
+        const datafile file[] = {{"1.png", png, size}, {"1.json", bad[k], strlen(bad[k])}};
+        write_shard(&s, "train.tar", file, 2);
+        datafiles_refused(&s.spec, "train", SMOE_DATA, "1: json: no text c", NULL);
+    }
+    free(png);
+    scratch_remove(&s.dir);
+}
+
 /* data.shuffle_buffer: a pass has every sample once, shards come one after another in an order
  * of their own, and a sample comes at most a buffer earlier than in that sequence. A buffer of one
  * changes nothing within a shard. */
@@ -299,15 +449,22 @@ static void damaged_shards(void **state) {
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     const datafile none[] = {{"a.txt", "x", 1}}, empty[] = {{"a.png", png, size}};
     write_shard(&s, "train.tar", none, 1);
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png, webp)",
-                      NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA,
+                      "train.tar: a: no image (jpg, jpeg, jpe, jfif, png, webp)", NULL);
     write_shard(&s, "train.tar", empty, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
     s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs no captions */
     smoe_dataset_free(opened(&s, "train"));
-    const datafile word[] = {{"a.png", png, size}, {"a.cls", "cat", 3}};
+    const datafile word[] = {{"a.png", png, size}, {"a.cls", " \n", 2}};
     write_shard(&s, "train.tar", word, 2);
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "a: no class number (cls)", NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a: no class (cls)", NULL);
+    uint8_t *gzip = datafiles_gzip(whole, n, &size);
+    scratch_write(path, gzip, size);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: at byte 0: gzip data", "gunzip",
+                      NULL);
+    free(gzip);
+    scratch_write(path, "version https://git-lfs.github.com/spec/v1\n", 43);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a Git LFS pointer", NULL);
     free(whole);
     free(png);
     scratch_remove(&s.dir);
@@ -356,7 +513,8 @@ int main(void) {
         cmocka_unit_test(samples_across_shards), cmocka_unit_test(held_out_shards),
         cmocka_unit_test(captions_in_json),      cmocka_unit_test(through_a_buffer),
         cmocka_unit_test(bad_patterns),          cmocka_unit_test(damaged_shards),
-        cmocka_unit_test(what_is_left_out),
+        cmocka_unit_test(what_is_left_out),      cmocka_unit_test(classes_of_samples),
+        cmocka_unit_test(several_captions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

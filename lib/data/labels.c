@@ -1,12 +1,12 @@
 /*
- * A table of labels (data.labels): comma-separated values with a heading, quoted as in RFC 4180.
+ * A table of labels; see labels.h: comma-separated values with a heading, quoted as in RFC 4180.
  * The first column with a heading is the path of an image, with or without its ending; of those
  * after it, `split` names its split, and either one column `labels` (or label, class, classes)
  * lists its classes, separated by ';' or '|', or every other column is a class with 1 where the
- * image shows it. Leaves to others which images there are.
+ * image shows it.
  */
+#include "data/labels.h"
 #include "base/file.h"
-#include "data/folder.h"
 
 #include <stdarg.h>
 #include <stdio.h>

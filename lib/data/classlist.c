@@ -1,0 +1,176 @@
+/* Classes of samples; see classlist.h. */
+#include "data/classlist.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 10000000 }; /* classes */
+
+static int no_memory(smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
+}
+
+static int add(smoe_classlist *l, uint32_t class, smoe_err *err) {
+    if (l->count == l->room) {
+        size_t room = l->room ? 2 * l->room : 1024;
+        uint32_t *more = realloc(l->item, room * sizeof *more);
+        if (!more) return no_memory(err);
+        l->item = more;
+        l->room = room;
+    }
+    l->item[l->count++] = class;
+    return 0;
+}
+
+static int mixed(const smoe_classlist *l, const char *what, smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "the class %s is no %s, but others are", what,
+                     l->numbered ? "number" : "name");
+}
+
+static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *err) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", number);
+    if (l->names) return mixed(l, text, err);
+    if (number >= MOST)
+        return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST);
+    l->numbered = true;
+    return add(l, (uint32_t)number, err);
+}
+
+/* The place of a name in the sorted order, or where it would be. */
+static size_t place_of(const smoe_classlist *l, const char *name, bool *there) {
+    size_t low = 0, high = l->names;
+    *there = false;
+    while (low < high && !*there) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(name, l->name[l->order[middle]]);
+        *there = !order;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *there ? high : low;
+}
+
+/* *number: that of the name, which is new or not. */
+static int enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err *err) {
+    bool there;
+    size_t at = place_of(l, name, &there);
+    if (there) return *number = l->order[at], 0;
+    if (!smoe_text_printable(name))
+        return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
+    if (l->names == l->name_room) {
+        size_t room = l->name_room ? 2 * l->name_room : 256;
+        char **names = realloc(l->name, room * sizeof *names);
+        if (names) l->name = names;
+        uint32_t *order = realloc(l->order, room * sizeof *order);
+        if (order) l->order = order;
+        if (!names || !order) return no_memory(err);
+        l->name_room = room;
+    }
+    if (!(l->name[l->names] = strdup(name))) return no_memory(err);
+    memmove(l->order + at + 1, l->order + at, (l->names - at) * sizeof *l->order);
+    l->order[at] = *number = (uint32_t)l->names++;
+    return 0;
+}
+
+int smoe_classlist_name(smoe_classlist *l, const char *name, smoe_err *err) {
+    uint32_t number;
+    if (l->numbered) return mixed(l, name, err);
+    return enter(l, name, &number, err) || add(l, number, err) ? -1 : 0;
+}
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
+    return text;
+}
+
+static int nothing(smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "no class");
+}
+
+int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
+    static const char numbers[] = "0123456789,;|[] \t\r\n";
+    char *own = strdup(text), *rest = NULL;
+    if (!own) return no_memory(err);
+    bool numeric = strspn(own, numbers) == strlen(own);
+    size_t before = l->count;
+    int status = 0;
+    for (char *word = strtok_r(own, numeric ? numbers + 10 : ";|", &rest); word && !status;
+         word = strtok_r(NULL, numeric ? numbers + 10 : ";|", &rest)) {
+        if (numeric)
+            status = add_number(l, strtoull(word, NULL, 10), err);
+        else if (*trimmed(word))
+            status = smoe_classlist_name(l, trimmed(word), err);
+    }
+    free(own);
+    return status || l->count > before ? status : nothing(err);
+}
+
+int smoe_classlist_json(smoe_classlist *l, const json_t *value, smoe_err *err) {
+    size_t before = l->count;
+    int status = 0;
+    if (json_is_integer(value) && json_integer_value(value) >= 0)
+        return add_number(l, (unsigned long long)json_integer_value(value), err);
+    if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
+        return smoe_classlist_name(l, json_string_value(value), err);
+    for (size_t i = 0; i < json_array_size(value) && !status; i++) {
+        const json_t *item = json_array_get(value, i);
+        status = json_is_array(item) ? nothing(err) : smoe_classlist_json(l, item, err);
+    }
+    return status || l->count > before ? status : nothing(err);
+}
+
+void smoe_classlist_once(smoe_classlist *l, size_t from) {
+    size_t kept = from;
+    for (size_t i = from; i < l->count; i++) {
+        size_t k = from;
+        while (k < kept && l->item[k] != l->item[i]) k++;
+        if (k == kept) l->item[kept++] = l->item[i];
+    }
+    l->count = kept;
+}
+
+int smoe_classlist_adopt(smoe_classlist *l, const smoe_classlist *of, smoe_err *err) {
+    bool there;
+    for (size_t i = 0; i < l->names; i++) {
+        (void)place_of(of, l->name[i], &there);
+        if (!there)
+            return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]);
+    }
+    for (size_t i = 0; i < of->names; i++) {
+        uint32_t number;
+        if (enter(l, of->name[i], &number, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_classlist_settle(smoe_classlist *l, smoe_dataset *set, smoe_err *err) {
+    size_t classes = 1;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->item[i] >= classes) classes = (size_t)l->item[i] + 1;
+    if (!l->names) return smoe_dataset_name_classes(set, NULL, classes, err);
+    const char **name = malloc(l->names * sizeof *name);
+    uint32_t *rank = malloc(l->names * sizeof *rank);
+    int status = name && rank ? 0 : no_memory(err);
+    for (size_t k = 0; !status && k < l->names; k++) {
+        name[k] = l->name[l->order[k]];
+        rank[l->order[k]] = (uint32_t)k;
+    }
+    for (size_t i = 0; !status && i < l->count; i++) l->item[i] = rank[l->item[i]];
+    if (!status) status = smoe_dataset_name_classes(set, name, l->names, err);
+    free(name);
+    free(rank);
+    return status;
+}
+
+void smoe_classlist_free(smoe_classlist *l) {
+    for (size_t i = 0; i < l->names; i++) free(l->name[i]);
+    free(l->name);
+    free(l->order);
+    free(l->item);
+    *l = (smoe_classlist){0};
+}
