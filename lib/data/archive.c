@@ -1,6 +1,7 @@
 /* Files in directories and archives, see archive.h. */
 #include "data/archive.h"
 #include "base/file.h"
+#include "base/limits.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -217,6 +218,7 @@ typedef struct opened {
     gzFile gzip; /* NULL where the file is read as it is */
     uint8_t *block;
     size_t block_size;
+    size_t most;     /* bytes of a member, by the size of the archive */
     locale_t before; /* 0: the locale is what it was, as there is none with UTF-8 */
 } opened;
 
@@ -262,16 +264,17 @@ static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
 
 /* What the first bytes of a file show: gzip, as in smoe_gunzip, or a pointer to a file that is not
  * there; and how many bytes to read at once: little memory for a small file. */
-static bool is_gzip(const char *path, bool *pointer, size_t *block_size) {
+static bool is_gzip(const char *path, bool *pointer, opened *o) {
     uint8_t start[64];
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : 0;
     bool gzip = n >= 2 && start[0] == 0x1f && start[1] == 0x8b;
     *pointer = n > 0 && smoe_file_is_pointer(start, (size_t)n);
-    *block_size = READ_BLOCK;
-    if (fd >= 0 && !fstat(fd, &st))
-        while (*block_size > SMALL_BLOCK && (off_t)*block_size / 2 >= st.st_size) *block_size /= 2;
+    off_t size = fd >= 0 && !fstat(fd, &st) ? st.st_size : 0;
+    o->most = smoe_most_inflated((size_t)size);
+    o->block_size = READ_BLOCK;
+    while (o->block_size > SMALL_BLOCK && (off_t)o->block_size / 2 >= size) o->block_size /= 2;
     if (fd >= 0) close(fd);
     return gzip;
 }
@@ -297,7 +300,7 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
     if (utf8) o->before = uselocale(utf8);
     if (!o->archive) return no_memory(err, path);
     archive_read_support_format_tar(o->archive);
-    bool pointer, gzip = is_gzip(path, &pointer, &o->block_size);
+    bool pointer, gzip = is_gzip(path, &pointer, o);
     if (pointer) return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, path);
     if (!gzip) {
         archive_read_support_format_zip_seekable(o->archive);
@@ -363,6 +366,11 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
         refuse_trick(member, t, err);
     else if (smoe_member_hidden(name))
         status = 0;
+    else if (archive_entry_sparse_count(entry))
+        smoe_fail(
+            err, SMOE_DATA,
+            "%s: %s: a sparse file, stored with holes; tar without --sparse stores files whole",
+            member->path, name);
     else if (archive_entry_hardlink(entry))
         smoe_fail(err, SMOE_DATA,
                   "%s: %s: a hard link; only files and folders are accepted, and tar "
@@ -407,7 +415,9 @@ out:
 static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                       smoe_err *err) {
     const opened *o = member->handle;
-    size_t room = member->size ? (size_t)member->size : FIRST_GUESS;
+    if (most > o->most) most = o->most;
+    size_t claim = member->size ? (size_t)member->size : FIRST_GUESS;
+    size_t room = claim < FIRST_GUESS ? claim : FIRST_GUESS;
     uint8_t *p = malloc(room + 1);
     if (!p) return no_memory_for(err, member->path, room);
     for (*size = 0;;) {
@@ -435,6 +445,15 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
     }
     *bytes = p;
     return 0;
+}
+
+int smoe_member_skim(const smoe_member *member, smoe_err *err) {
+    const opened *o = member->handle;
+    char block[SMALL_BLOCK];
+    la_ssize_t n;
+    do n = archive_read_data(o->archive, block, sizeof block);
+    while (n > 0 || n == ARCHIVE_RETRY);
+    return n < 0 ? archive_failed(o, member->path, member->name, err) : 0;
 }
 
 int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,

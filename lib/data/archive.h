@@ -51,9 +51,12 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SM
 bool smoe_member_hidden(const char *name);
 
 /* The bytes of the member being visited, at most `most`; the caller frees *bytes (never NULL on
- * success). */
+ * success). Whatever its header claims, the memory is at most twice what was read, and 64 KiB. */
 int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* Reads the member being visited to its end, and keeps nothing. */
+int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The first bytes of a file FOLDER/NAME, `most` or as many as there are. */
 int smoe_member_file_start(const char *folder, const char *name, size_t most, uint8_t **bytes,

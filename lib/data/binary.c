@@ -1,5 +1,6 @@
 /* Binary files and images of one size, see binary.h. */
 #include "data/binary.h"
+#include "base/limits.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +57,9 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
     smoe_binary *file = &f->file[f->count++];
     *file = new;
     if (smoe_member_read(member, MOST_BYTES, &file->bytes, &file->size, err)) return -1;
-    if (!smoe_gunzip(&file->bytes, &file->size, MOST_BYTES, err)) return 0;
+    size_t most = smoe_most_inflated(file->size);
+    if (most > MOST_BYTES) most = MOST_BYTES;
+    if (!smoe_gunzip(&file->bytes, &file->size, most, err)) return 0;
     return smoe_place_prefix(f->kind, s->set->path, file->name, err);
 }
 

@@ -3,7 +3,8 @@
  * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
  * jpe, jfif, png or webp, txt (captions, one per line), json (with a field that has captions or
  * classes: data.caption, data.label), cls (classes, classlist.h); or a table has the classes
- * (data.labels). Others are ignored. data.path is a pattern of shards:
+ * (data.labels). Others are ignored; two of the same kind, as of two samples with one key, are an
+ * error. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  *   {a,b}       one of these texts
@@ -60,6 +61,7 @@ typedef struct store {
     sample open;
     char *image_name; /* of the open sample, for the table; owned */
     bool any, has_label;
+    const char *twice; /* what the open sample has more than once; NULL: nothing */
     smoe_err no_class; /* what is wrong with the class of the open sample */
 } store;
 
@@ -245,6 +247,9 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
 /* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
+    if (s->twice)
+        return smoe_fail(err, SMOE_DATA, "a second %s; the key of each sample must be its own",
+                         s->twice);
     if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, jpe, jfif, png, webp)");
     if (x->image_size > SMOE_MOST_IMAGE_BYTES)
         return smoe_fail(err, SMOE_DATA, "the image is too large");
@@ -313,6 +318,7 @@ static int end_sample(store *s, smoe_err *err) {
 static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
     uint8_t *bytes;
     smoe_err *why = &s->no_class;
+    if (s->has_label) s->twice = s->label_field ? "class (json)" : "class (cls)";
     s->has_label = true;
     if (m->size >= (s->label_field ? (size_t)JSON_BYTES : CLASS_TEXT))
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
@@ -350,9 +356,11 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
         if (!s->open.key) return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
         s->any = true;
         s->has_label = false;
+        s->twice = NULL;
         s->no_class = (smoe_err){0};
     }
     if (!strchr(suffix, '.') && smoe_decode_is_image(dot)) {
+        if (s->open.image) s->twice = "image";
         s->open.image = m->at;
         s->open.image_size = m->size;
         free(s->image_name);
@@ -360,6 +368,7 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
             return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
     }
     if (!strcmp(suffix, s->field ? "json" : "txt")) {
+        if (s->open.text) s->twice = s->field ? "caption (json)" : "caption (txt)";
         s->open.text = m->at;
         s->open.text_size = m->size;
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { BLOCK = 512, LONGEST = 4096 }; /* of a header; of a name */
+static const char SPARSE[] = "a sparse file; tar without --sparse stores files whole";
 
 /* ustar: offsets and lengths of its fields. */
 enum {
@@ -82,6 +83,7 @@ static int take_pax(reader *r, const char *text, size_t size, smoe_err *err) {
         if (!equals) return damaged(r, err, "a pax header is damaged");
         const char *value = equals + 1;
         size_t n = (size_t)(stop - value);
+        if (!strncmp(key, "GNU.sparse.", strlen("GNU.sparse."))) return damaged(r, err, SPARSE);
         if (equals - key == 4 && !memcmp(key, "path", 4)) {
             if (n >= sizeof r->name) return damaged(r, err, "a name is too long");
             memcpy(r->name, value, n);
@@ -148,6 +150,7 @@ static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
         if (take_extension(r, type, size, err)) return -1;
     } else {
         bool file = type == '0' || type == '\0';
+        if (type == 'S') return damaged(r, err, SPARSE);
         if (file && visit_member(r, header, size, visit, user, err)) return -1;
         *r->name = '\0';
         r->sized = false;

@@ -3,6 +3,7 @@
  * pickle (pickle.h) and the storages that its tensors are views of.
  */
 #include "tensors/foreign_files.h"
+#include "base/limits.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS };
+enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, MOST = 1 << 14 /* tensors */ };
 
 typedef smoe_foreign_piece piece;
 typedef smoe_foreign_member member;
@@ -31,7 +32,7 @@ static int no_memory(const foreign *f, smoe_err *err) {
 
 /* Without a limit, many views of the same bytes could add up to any size. */
 int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
-    enum { OFTEN = 4, MOST = 1 << 14 };
+    enum { OFTEN = 4 };
     size_t bytes = p->bytes;
     bool wide = false;
     for (int i = 0; i < p->ndim; i++) wide |= __builtin_mul_overflow(bytes, p->dim[i], &bytes);
@@ -52,20 +53,29 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
 
 /* ---- zip ------------------------------------------------------------------------------------- */
 
-static int member_read(struct archive *zip, member *m, smoe_err *err) {
-    size_t room = 0;
-    for (;;) {
+/* Its room doubles and is given back in the end, so that no more is held than was inflated. */
+static int member_read(struct archive *zip, member *m, size_t most, smoe_err *err) {
+    enum { FIRST = 1 << 12 };
+    for (size_t room = 0;;) {
         if (m->size == room) {
-            room = 2 * room + (1 << 16);
+            room = 2 * room + FIRST;
             char *more = realloc(m->bytes, room);
             if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", room);
             m->bytes = more;
         }
         la_ssize_t n = archive_read_data(zip, m->bytes + m->size, room - m->size);
         if (n < 0) return smoe_fail(err, SMOE_DATA, "damaged: %s", archive_error_string(zip));
-        if (!n) return 0;
         m->size += (size_t)n;
+        if (m->size > most)
+            return smoe_fail(err, SMOE_DATA,
+                             "the file inflates to more than %d times its size, and weights do "
+                             "not; numpy.savez writes arrays without compression",
+                             SMOE_INFLATED_TIMES);
+        if (!n) break;
     }
+    char *less = realloc(m->bytes, m->size + 1);
+    if (less) m->bytes = less;
+    return 0;
 }
 
 /* A new member, which owns `name`; NULL when out of memory, which name may say. */
@@ -82,10 +92,14 @@ static member *add_member(foreign *f, char *name, smoe_err *err) {
     return more;
 }
 
-static int next_member(foreign *f, struct archive *zip, const char *name, smoe_err *err) {
+static int next_member(foreign *f, struct archive *zip, const char *name, size_t most,
+                       smoe_err *err) {
+    if (f->members == MOST)
+        return smoe_fail(err, SMOE_DATA, "%s: more than %d tensors", f->path, MOST);
     member *m = add_member(f, strdup(name ? name : ""), err);
     if (!m) return -1;
-    if (member_read(zip, m, err)) return smoe_fail_prefix(err, "%s: %.200s", f->path, m->name);
+    if (member_read(zip, m, most - f->held, err))
+        return smoe_fail_prefix(err, "%s: %.200s", f->path, m->name);
     f->held += m->size;
     return 0;
 }
@@ -93,6 +107,7 @@ static int next_member(foreign *f, struct archive *zip, const char *name, smoe_e
 static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
     struct archive *zip = archive_read_new();
     struct archive_entry *entry;
+    const size_t most = smoe_most_inflated(size);
     int status = -1, found = ARCHIVE_OK;
     if (!zip) return no_memory(f, err);
     if (archive_read_support_format_zip(zip) != ARCHIVE_OK ||
@@ -101,7 +116,7 @@ static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
         goto out;
     }
     while ((found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
-        if (next_member(f, zip, archive_entry_pathname(entry), err)) goto out;
+        if (next_member(f, zip, archive_entry_pathname(entry), most, err)) goto out;
     if (found != ARCHIVE_EOF) {
         smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, archive_error_string(zip));
         goto out;

@@ -39,7 +39,8 @@ typedef struct smoe_foreign_file {
 /* Whether a file begins as those of PyTorch before it used zip; four bytes. */
 bool smoe_foreign_is_legacy(const void *bytes);
 
-/* Reads the pieces of a .npz or .pth file; `file` has its path. */
+/* Reads the pieces of a .npz or .pth file; `file` has its path. SMOE_DATA if it inflates to more
+ * than 64 times its size and a megabyte. */
 int smoe_foreign_read(smoe_foreign_file *file, const void *bytes, size_t size,
                       smoe_err *err) SMOE_MUST_CHECK;
 

@@ -115,6 +115,34 @@ static void samples_across_shards(void **state) {
     scratch_remove(&s.dir);
 }
 
+/* Samples that follow one another with the same key would become one: each is refused. */
+static void keys_twice(void **state) {
+    (void)state;
+    shards s;
+    size_t size;
+    uint8_t *png = picture(3, &size);
+    const datafile twice[] = {{"a.png", png, size}, {"a.txt", "one", 3}, {"a.cls", "0", 1},
+                              {"a.png", png, size}, {"a.txt", "two", 3}, {"a.cls", "1", 1}};
+    static const char *const found[] = {"image", "caption (txt)", "class (cls)"};
+    begin(&s, "{split}.tar");
+    for (size_t i = 0; i < 3; i++) {
+        char wanted[80];
+        const datafile file[] = {twice[0], twice[1], twice[2], twice[3 + i]};
+        write_shard(&s, "train.tar", file, 4);
+        snprintf(wanted, sizeof wanted, "train.tar: a: a second %s; the key of each sample",
+                 found[i]);
+        datafiles_refused(&s.spec, "train", SMOE_DATA, wanted, NULL);
+    }
+    const datafile jpeg[] = {twice[0], twice[1], twice[2], {"a.jpg", png, size}};
+    write_shard(&s, "train.tar", jpeg, 4);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a second image", NULL);
+    s.spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    write_shard(&s, "train.tar", twice, 6);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 1 images cannot be used", NULL);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
 /* Without {split} the last shards are test and val; without classes there is a single class. */
 static void held_out_shards(void **state) {
     (void)state;
@@ -510,11 +538,11 @@ static void what_is_left_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_across_shards), cmocka_unit_test(held_out_shards),
-        cmocka_unit_test(captions_in_json),      cmocka_unit_test(through_a_buffer),
-        cmocka_unit_test(bad_patterns),          cmocka_unit_test(damaged_shards),
-        cmocka_unit_test(what_is_left_out),      cmocka_unit_test(classes_of_samples),
-        cmocka_unit_test(several_captions),
+        cmocka_unit_test(samples_across_shards), cmocka_unit_test(keys_twice),
+        cmocka_unit_test(held_out_shards),       cmocka_unit_test(captions_in_json),
+        cmocka_unit_test(through_a_buffer),      cmocka_unit_test(bad_patterns),
+        cmocka_unit_test(damaged_shards),        cmocka_unit_test(what_is_left_out),
+        cmocka_unit_test(classes_of_samples),    cmocka_unit_test(several_captions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
