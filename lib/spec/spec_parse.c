@@ -8,12 +8,33 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { LARGEST = 1 << 20 }; /* largest size of a spec file in bytes */
+
+/* A resolved spec states every key: one that lacks some was cut, and they would be the defaults. */
+static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
+    static const char mark[] = SMOE_SPEC_RESOLVED;
+    const smoe_provenance first = {.kind = SMOE_FROM_FILE, .line = 1, .column = 1};
+    char line[64];
+    size_t given = 0;
+    snprintf(line, sizeof line, "%.*s", (int)(from->length < 63 ? from->length : 63), from->text);
+    if (strncmp(line, mark, sizeof mark - 1) || reading->problems) return;
+    size_t keys = strtoul(line + sizeof mark - 1, NULL, 10);
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        given += reading->spec->origin[i].kind == SMOE_FROM_FILE;
+    if (from->text[from->length - 1] != '\n')
+        smoe_reading_problem(reading, &first, NULL, "this resolved spec ends within a line");
+    else if (given < keys)
+        smoe_reading_problem(reading, &first, NULL,
+                             "%zu of the %zu keys of this resolved spec are missing; without this "
+                             "line they have their defaults",
+                             keys - given, keys);
+}
 
 /* The spec gets the folder of the text, if it has one. */
 static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
@@ -35,6 +56,7 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
     if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
     if (!status) {
         smoe_reading_file(&reading, from->text, from->length);
+        check_whole(&reading, from);
         for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
         smoe_reading_resolve(&reading);
         if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);

@@ -83,6 +83,7 @@ static int write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool orig
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
     void *locale = smoe_locale_enter();
     int status = 0;
+    if (!origins) fprintf(out, SMOE_SPEC_RESOLVED "%d keys\n", SMOE_SCHEMA_COUNT);
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT && !status; i++)
         status = write_entry(spec, i, out, origins);
     smoe_locale_leave(locale);

@@ -5,6 +5,7 @@
 #include "tensors/npy.h"
 #include "store/run.h"
 #include "store/run_files.h"
+#include "store/run_spec.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -147,19 +148,45 @@ static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     return status;
 }
 
+/* The spec of the latest checkpoint; false where there is none. */
+static bool checkpoint_spec(smoe_spec *spec, const char *dir) {
+    char *model = NULL, *text = NULL;
+    smoe_safetensors *file = NULL;
+    bool found = !smoe_run_model(dir, NULL, NULL, &model, &text, &file, NULL) && text &&
+                 !smoe_spec_parse(spec, text, strlen(text), model, dir, NULL, 0, NULL);
+    smoe_safetensors_free(file);
+    free(model);
+    free(text);
+    return found;
+}
+
+static void ignore_note(void *user, const char *text) {
+    (void)user, (void)text;
+}
+
+/* Valid, and the same as in the latest checkpoint, but for keys that may change at a resume. */
+static int check_spec(const char *dir, const char *path, smoe_err *err) {
+    smoe_spec spec = {0}, trained = {0};
+    int status = smoe_spec_read(&spec, path, NULL, 0, err);
+    if (!status && checkpoint_spec(&trained, dir)) {
+        smoe_spec_continue(&trained);
+        status = smoe_run_spec_check(dir, &trained, &spec, ignore_note, NULL, err);
+    }
+    smoe_spec_free(&spec);
+    smoe_spec_free(&trained);
+    return status;
+}
+
 static void verify_spec(smoe_verifier *v, const char *dir) {
     char *path = below(v, dir, "spec.yaml");
-    smoe_spec spec = {0};
     smoe_err err = {0}, again = {0};
     if (!path) return;
-    bool good = !smoe_spec_read(&spec, path, NULL, 0, &err);
-    if (good)
+    if (!check_spec(dir, path, &err))
         smoe_verify_say(v, path, "a valid spec", true);
     else if (v->repair && !restore_spec(dir, path, &again))
         smoe_verify_say(v, path, "restored from the latest checkpoint", true);
     else
         smoe_verify_blame(v, path, &err);
-    smoe_spec_free(&spec);
     free(path);
 }
 
@@ -195,7 +222,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
 
 /* Files with checks of their own are only looked for. */
 static bool checked_elsewhere(const char *name) {
-    static const char *const endings[] = {".safetensors", ".jsonl", ".npy", ".yaml"};
+    static const char *const endings[] = {".safetensors", ".jsonl", ".npy"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
         if (!strcmp(dot, endings[i])) return true;

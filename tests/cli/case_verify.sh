@@ -196,3 +196,19 @@ touch -d '10 minutes ago' grid/sweep.gp.tmp-$dead-0 grid/sweep.svg.tmp-$$-0 grid
 touch grid/summary.md.tmp-$dead-0
 status 0 smoe sweep --resume grid -q >/dev/null
 [ "$(cd grid && echo *.tmp-* claims/*.tmp-*)" = "summary.md.tmp-$dead-0 sweep.svg.tmp-$$-0 claims/*.tmp-*" ] || fail "$(ls grid grid/claims)"
+
+# a spec that was cut at the end of a line, or changed: refused, found, restored
+status 0 smoe train tiny.yaml -q train.steps=8 -o cut >/dev/null
+cp cut/spec.yaml whole
+for line in 2 60 $(($(wc -l <whole) - 1)); do
+    head -n "$line" whole >cut/spec.yaml
+    status 2 smoe train --resume cut -q train.steps=12 2>err
+    grep -q 'cut/spec.yaml:1:1: [0-9]* of the [0-9]* keys of this resolved spec are missing' err || fail "line $line: $(cat err)"
+    status 3 smoe verify cut >out 2>/dev/null
+    grep -q '^BAD  cut/spec.yaml: 1:1: ' out && grep -q '^BAD  cut/spec.yaml: changed since the run ended' out || fail "line $line: $(cat out)"
+done
+sed 's/^# resolved.*/#/; s/lr: 0.003/lr: 0.3/' whole >cut/spec.yaml
+status 3 smoe verify cut >out 2>/dev/null
+grep -q '^BAD  cut/spec.yaml: cut: cannot resume: train.optimizer.lr was 0.003' out || fail "a changed key: $(cat out)"
+status 0 smoe verify --repair cut >out
+cmp whole cut/spec.yaml || fail "the restored spec"

@@ -563,10 +563,34 @@ static void the_man_page_is_the_table(void **state) {
     free(check.page);
 }
 
+/* A resolved spec that ends early, wherever, is refused: the keys behind would be the defaults. */
+static void a_cut_spec_is_refused(void **state) {
+    (void)state;
+    smoe_spec first, again;
+    smoe_err err = {0};
+    static const char *const given = "train: {steps: 12345, batch_size: 8}";
+    assert_int_equal(smoe_spec_parse(&first, given, strlen(given), "t", NULL, NULL, 0, &err), 0);
+    char *yaml = specs_yaml(&first, false);
+    size_t size = strlen(yaml), lines = 0;
+    assert_int_equal(smoe_spec_parse(&again, yaml, size, "t", NULL, NULL, 0, &err), 0);
+    smoe_spec_free(&again);
+    for (size_t cut = size - 1; cut; cut--) {
+        if (yaml[cut - 1] != '\n' && cut + 40 < size) continue;
+        lines++;
+        assert_int_equal(smoe_spec_parse(&again, yaml, cut, "t", NULL, NULL, 0, &err), -1);
+        assert_int_equal(err.code, SMOE_USAGE);
+        smoe_spec_free(&again);
+    }
+    assert_true(lines > SMOE_SCHEMA_COUNT);
+    free(yaml);
+    smoe_spec_free(&first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_fixtures_say_exactly_this),
         cmocka_unit_test(good_fixtures_round_trip),
+        cmocka_unit_test(a_cut_spec_is_refused),
         cmocka_unit_test(documented_spec_is_read),
         cmocka_unit_test(defaults_are_documented),
         cmocka_unit_test(scalars_are_typed_by_the_schema),
