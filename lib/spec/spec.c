@@ -11,7 +11,7 @@ smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train) {
 
 size_t smoe_spec_tokens(const smoe_spec *spec) {
     size_t side = spec->data.image_size / spec->model.patch_size;
-    return side * side + (spec->model.head == SMOE_HEAD_TOKEN);
+    return side * side + (spec->model.head == SMOE_HEAD_TOKEN) + spec->model.registers;
 }
 
 smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec) {
@@ -23,6 +23,8 @@ smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec) {
     model.mlp = 4 * model.width;
     model.qk_norm = false;
     model.head = SMOE_HEAD_GAP; /* text.pool says what is pooled */
+    model.registers = 0;
+    model.norm_eps = text->norm_eps;
     model.drop_path = 0;
     model.moe.layer_count = 0;
     memset(model.moe.is_moe, 0, sizeof model.moe.is_moe);

@@ -48,7 +48,11 @@ typedef enum smoe_head {
     SMOE_HEAD_MAP,
     SMOE_HEAD_GAP_NORM
 } smoe_head;
-typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
+typedef enum smoe_position {
+    SMOE_POSITION_LEARNED,
+    SMOE_POSITION_SINCOS2D,
+    SMOE_POSITION_NONE
+} smoe_position;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
     SMOE_PRIORITY_VANILLA,
@@ -202,7 +206,10 @@ typedef struct smoe_model_spec {
     size_t width, depth, mlp, heads; /* resolved: the variant's, unless given */
     size_t patch_size;
     smoe_head head;
+    size_t registers; /* tokens between a class token and the patches */
     smoe_position position;
+    bool pre_norm;
+    double norm_eps;
     smoe_gelu gelu;
     bool qk_norm;
     smoe_qk_form qk_norm_form;

@@ -1,5 +1,5 @@
 /* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
- * dimension is the classes, the positions, the experts and the slots. */
+ * dimension is the classes, the positions, the tokens before patches, the experts and the slots. */
 #include "tensors/init_map.h"
 #include "base/file.h"
 
@@ -45,9 +45,9 @@ smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* A grid of patches, with or without a class token before it. */
+/* A grid of patches, and the positions before it, of a class token and registers. */
 typedef struct grid {
-    size_t token, rows, columns; /* rows 0: it is none */
+    size_t before, rows, columns; /* rows 0: it is none */
 } grid;
 
 /* That of the model, which is a square, is known from its own class token. */
@@ -57,21 +57,29 @@ static grid grid_here(const smoe_init_map *from, const smoe_param *param) {
     return (grid){token, side, side};
 }
 
-/* That of a file: as the user says it, or a square. Where the file has a class token, a square of
- * positions without one for that token is taken for a grid that is not known: 9 are 3x3, or 2x4
- * and one; unless they are as many as the model has patches. */
+/* Tokens [1,n,d] of a file before its patches; 0: none. */
+static size_t tokens_there(const smoe_init_map *from, const char *name, size_t d) {
+    const smoe_tensor *t = smoe_safetensors_find(from->file, name);
+    bool fits = t && t->dtype <= SMOE_DTYPE_F64 && t->ndim == 3 && t->dim[0] == 1 && t->dim[2] == d;
+    return fits ? t->dim[1] : 0;
+}
+
+/* That of a file: as the user says it, or a square. The positions before it are for all tokens
+ * that are there, for the class token alone, or there are none. Where a file has a class token and
+ * no registers, a square of positions without one for that token is a grid that is not known: 9
+ * are 3x3, or 2x4 and one; unless they are as many as the model has patches. */
 static grid grid_there(const smoe_init_map *from, const smoe_param *param, const smoe_tensor *t) {
-    size_t rows, columns, n = t->dim[1], here = grid_here(from, param).rows;
-    bool token = smoe_safetensors_find(from->file, "cls_token") != NULL;
+    size_t rows, columns, n = t->dim[1], d = t->dim[2], here = grid_here(from, param).rows;
+    size_t token = tokens_there(from, "cls_token", d), more = tokens_there(from, "reg_token", d);
+    const size_t before[] = {token + more, 1, 0};
     smoe_safetensors_grid(from->file, &rows, &columns);
-    if (rows)
-        return (grid){n - rows * columns, n >= rows * columns && n <= rows * columns + 1 ? rows : 0,
-                      columns};
-    for (size_t skip = 0; skip <= 1 && skip < n; skip++) {
-        size_t side = (size_t)llround(sqrt((double)(n - skip)));
-        if (side * side != n - skip) continue;
-        if (token && !skip && side != here && n > 1) break;
-        return (grid){skip, side, side};
+    for (size_t i = 0; i < 3; i++) {
+        if (before[i] >= n || (i < 2 && before[i] == before[2])) continue;
+        size_t patches = n - before[i], side = (size_t)llround(sqrt((double)patches));
+        if (rows && rows * columns == patches) return (grid){before[i], rows, columns};
+        if (rows || side * side != patches) continue;
+        if (token && !more && !before[i] && side != here) break;
+        return (grid){before[i], side, side};
     }
     return (grid){0, 0, 0};
 }
@@ -82,8 +90,8 @@ static bool resizes(const smoe_init_map *from, const smoe_param *param, const sm
         t->dim[2] != param->dim[2])
         return false;
     grid there = grid_there(from, param, t), here = grid_here(from, param);
-    return there.rows &&
-           (there.token != here.token || there.rows != here.rows || there.columns != here.columns);
+    return there.rows && (there.before != here.before || there.rows != here.rows ||
+                          there.columns != here.columns);
 }
 
 /* Place i of `to`, on a line of `from` places: a fraction `share` of the way from place `at` to the
@@ -106,7 +114,7 @@ static place place_of(size_t i, size_t to, size_t from) {
 static void interpolate(real *out, const smoe_tensor *t, size_t d, grid from, place y, place x) {
     enum { RUN = 256 };
     size_t right = x.share > 0, below = y.share > 0 ? from.columns : 0;
-    size_t corner = from.token + y.at * from.columns + x.at;
+    size_t corner = from.before + y.at * from.columns + x.at;
     size_t patch[] = {corner, corner + right, corner + below, corner + below + right};
     for (size_t i = 0; i < d; i += RUN) {
         size_t n = d - i < RUN ? d - i : RUN;
@@ -125,9 +133,9 @@ static void resize(real *out, const smoe_init_map *map, const smoe_param *param,
                    const smoe_tensor *t) {
     size_t d = param->dim[2];
     grid to = grid_here(map, param), from = grid_there(map, param, t);
-    if (to.token) memset(out, 0, d * sizeof *out);
-    if (to.token && from.token) (void)smoe_tensor_convert(out, t, 0, d);
-    out += to.token * d;
+    if (to.before) memset(out, 0, d * sizeof *out);
+    if (to.before && from.before) (void)smoe_tensor_convert(out, t, 0, d);
+    out += to.before * d;
     for (size_t y = 0; y < to.rows; y++)
         for (size_t x = 0; x < to.columns; x++, out += d)
             interpolate(out, t, d, from, place_of(y, to.rows, from.rows),
@@ -140,8 +148,64 @@ char *smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *f
     const smoe_tensor *t = param ? smoe_safetensors_find(file, param->name) : NULL;
     if (!t || !resizes(&from, param, t)) return NULL;
     grid there = grid_there(&from, param, t), here = grid_here(&from, param);
+    if (there.rows == here.rows && there.columns == here.columns) return NULL;
     return smoe_text_format("positions resized from %zux%zu patches to %zux%zu", there.rows,
                             there.columns, here.rows, here.columns);
+}
+
+/* ---- registers ------------------------------------------------------------------------------- */
+
+/* The tokens of a file that are registers here: its own, and, in a model without a class token,
+ * that one, which takes part in attention alone. Their positions, where the file has some, are
+ * added to them. */
+typedef struct registers {
+    const smoe_tensor *token, *more, *position; /* NULL: none; position of all of them */
+    size_t skip;                                /* positions before that of the first */
+} registers;
+
+static registers registers_of(const smoe_init_map *from, const smoe_param *param) {
+    size_t d = param->dim[2], before = 0;
+    const smoe_param *position = smoe_params_find(from->params, "pos_embed");
+    bool token = tokens_there(from, "cls_token", d) == 1;
+    registers r = {0};
+    if (token && !smoe_params_find(from->params, "cls_token"))
+        r.token = smoe_safetensors_find(from->file, "cls_token");
+    if (tokens_there(from, "reg_token", d)) r.more = smoe_safetensors_find(from->file, "reg_token");
+    const smoe_tensor *t = position ? smoe_safetensors_find(from->file, "pos_embed") : NULL;
+    if (t && t->ndim == 3 && t->dim[2] == d) before = grid_there(from, position, t).before;
+    r.skip = token && !r.token;
+    if (before > r.skip) r.position = t;
+    return r;
+}
+
+/* Whether a parameter is registers whose number the file has, but not as they are. */
+static bool composes(const smoe_init_map *from, const smoe_param *param) {
+    if (from->fit == SMOE_FIT_EXACT || strcmp(param->name, "reg_token") != 0) return false;
+    registers r = registers_of(from, param);
+    size_t count = (r.token != NULL) + (r.more ? r.more->dim[1] : 0);
+    return count == param->dim[1] && (r.token || r.position);
+}
+
+static void compose(real *out, const smoe_init_map *from, const smoe_param *param) {
+    registers r = registers_of(from, param);
+    size_t d = param->dim[2], positions = 0;
+    if (r.token) (void)smoe_tensor_convert(out, r.token, 0, d);
+    if (r.more) (void)smoe_tensor_convert(out + (r.token ? d : 0), r.more, 0, r.more->size);
+    if (r.position) {
+        const smoe_param *position = smoe_params_find(from->params, "pos_embed");
+        positions = grid_there(from, position, r.position).before - r.skip;
+    }
+    for (size_t i = 0; i < positions * d; i++) {
+        real x;
+        (void)smoe_tensor_convert(&x, r.position, r.skip * d + i, 1);
+        out[i] += x;
+    }
+}
+
+bool smoe_init_map_composed(const smoe_init_map *from, const char *name) {
+    const smoe_param *param = smoe_params_find(from->params, "reg_token");
+    bool token = !strcmp(name, "cls_token") && !smoe_params_find(from->params, "cls_token");
+    return param && (token || !strcmp(name, "reg_token")) && composes(from, param);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
@@ -175,6 +239,9 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
                                       const char *name) {
     if (from->headless && is_head(param->name)) return (smoe_init_source){0};
     const smoe_tensor *t = smoe_safetensors_find(from->file, name);
+    if (composes(from, param))
+        return (smoe_init_source){t ? t : smoe_safetensors_find(from->file, "cls_token"),
+                                  SMOE_WAY_TOKENS};
     const smoe_tensor *dense =
         from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param, name) : NULL;
     if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
@@ -201,7 +268,7 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
         t = smoe_safetensors_find(from->file, name);
         if (t && param->ndim && t->ndim) dim[0] = t->dim[0];
     }
-    if (!t) return false;
+    if (!t || source.way == SMOE_WAY_TOKENS) return false;
     if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
     int ndim = param->ndim - (int)axis;
     if (!strcmp(param->name, "pos_embed") && from->fit != SMOE_FIT_EXACT && t->ndim == 3 &&
@@ -252,6 +319,8 @@ void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *
     const smoe_tensor *t = source.tensor;
     if (source.way == SMOE_WAY_RESIZED)
         resize(out, from, param, t);
+    else if (source.way == SMOE_WAY_TOKENS)
+        compose(out, from, param);
     else
         for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t, 0, t->size);
 }

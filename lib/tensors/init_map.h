@@ -31,7 +31,8 @@ smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors
 typedef enum smoe_way {
     SMOE_WAY_FRESH,   /* not at all */
     SMOE_WAY_SAME,    /* the tensor as it is */
-    SMOE_WAY_RESIZED, /* positions of another number of patches */
+    SMOE_WAY_RESIZED, /* positions of another number of patches, or tokens before them */
+    SMOE_WAY_TOKENS,  /* registers from a class token, registers and their positions */
     SMOE_WAY_COPIED   /* a dense MLP's, to each expert */
 } smoe_way;
 
@@ -43,6 +44,9 @@ typedef struct smoe_init_source {
 /* The source of a parameter whose tensor is called `name`. */
 smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *param,
                                       const char *name);
+
+/* Whether a tensor of the file is one of those that registers are made of. */
+bool smoe_init_map_composed(const smoe_init_map *from, const char *name);
 
 /* Whether its shape or type is wrong; the reason is then appended to err: SMOE_DATA. A head that is
  * left out is checked too: everything except the number of classes must be right. */

@@ -77,7 +77,9 @@ static void unused_put(FILE *out, const char *what, const smoe_init_map *from,
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
         size_t param = 0;
         while (param < from->params->count && source[param].tensor != t) param++;
-        if (param == from->params->count && which(from, t->name)) name[count++] = t->name;
+        if (param == from->params->count && which(from, t->name) &&
+            !smoe_init_map_composed(from, t->name))
+            name[count++] = t->name;
     }
     names_put(out, what, name, count);
 }

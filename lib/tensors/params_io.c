@@ -120,6 +120,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     for (size_t i = 0; exact && i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
         if (known(params, slabs, count, t->name)) continue;
+        if (smoe_init_map_composed(from, t->name)) continue;
         smoe_fail_more(found, SMOE_DATA,
                        "%s: tensor %.100s %s: unknown, the model has none of this name", path,
                        t->name, smoe_shape_text(shape, t->ndim, t->dim));

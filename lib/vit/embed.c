@@ -1,7 +1,8 @@
 /*
  * Pixels to tokens: the image is cut into patches, each a row of channels*patch*patch numbers
  * (channel, then row, then column, as the convolution of that stride would read them), projected to
- * width d, plus a position. With head `token` a learnt class token stands before the patches.
+ * width d, plus a position. With head `token` a learnt class token stands before the patches, and
+ * after it registers, which are tokens without a position.
  */
 #include "base/team.h"
 #include "math/gemm.h"
@@ -39,14 +40,19 @@ int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
     l->channels = spec->data.channels;
     l->side = spec->data.image_size / l->patch;
     l->has_token = spec->model.head == SMOE_HEAD_TOKEN;
+    l->before = l->has_token + spec->model.registers;
     l->learned = spec->model.position == SMOE_POSITION_LEARNED;
     size_t kernel[] = {l->d, l->channels, l->patch, l->patch}, token[] = {1, 1, l->d};
-    size_t position[] = {1, l->T, l->d};
+    size_t registers[] = {1, spec->model.registers, l->d};
+    size_t position[] = {1, l->T - spec->model.registers, l->d};
     /* The variance is 1/fan-in, as for a convolution, which this layer is equal to. */
     double std = 1 / sqrt((double)(l->channels * l->patch * l->patch));
     if (l->has_token)
         l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "%scls_token",
                                    build->prefix);
+    if (spec->model.registers) /* without positions, registers of the same values would stay so */
+        l->registers = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, registers,
+                                       "%sreg_token", build->prefix);
     if (l->learned)
         l->position = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, position,
                                       "%spos_embed", build->prefix);
@@ -55,9 +61,9 @@ int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
     l->bias = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel,
                               "%spatch_embed.proj.bias", build->prefix);
     if (l->learned) return 0;
-    l->fixed = calloc(l->T * l->d, sizeof *l->fixed);
+    l->fixed = calloc(position[1] * l->d, sizeof *l->fixed);
     if (!l->fixed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for positions");
-    fill_sincos2d(l);
+    if (spec->model.position == SMOE_POSITION_SINCOS2D) fill_sincos2d(l);
     return 0;
 }
 
@@ -77,19 +83,32 @@ void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs) {
     smoe_costs_add(costs, SMOE_PART_embed, patches * (double)patch_elements(l) * (double)l->d, 2,
                    "%spatch_embed", prefix);
     if (l->has_token) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%scls_token", prefix);
+    if (l->before > l->has_token)
+        smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%sreg_token", prefix);
     if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%spos_embed", prefix);
 }
 
 static void cut(const smoe_embed *l, real *rows, const real *pixels) {
     size_t n = patch_elements(l), image = l->side * l->patch;
-    memset(rows, 0, l->has_token * n * sizeof *rows);
-    rows += l->has_token * n;
+    memset(rows, 0, l->before * n * sizeof *rows);
+    rows += l->before * n;
     for (size_t y = 0; y < l->side; y++)
         for (size_t x = 0; x < l->side; x++)
             for (size_t c = 0; c < l->channels; c++)
                 for (size_t i = 0; i < l->patch; i++, rows += l->patch)
                     memcpy(rows, pixels + (c * image + y * l->patch + i) * image + x * l->patch,
                            l->patch * sizeof *rows);
+}
+
+/* The tokens before the patches of an image. */
+static void tokens_put(const smoe_embed *l, real *x, const real *position) {
+    const smoe_params *params = l->build->params;
+    size_t count = l->before - l->has_token, d = l->d;
+    if (l->has_token) {
+        const real *token = smoe_weight(params, l->token);
+        for (size_t i = 0; i < d; i++) *x++ = token[i] + position[i];
+    }
+    if (count) memcpy(x, smoe_weight(params, l->registers), count * d * sizeof *x);
 }
 
 typedef struct images {
@@ -101,7 +120,7 @@ typedef struct images {
 static smoe_product project(size_t b, const void *context) {
     const images *in = context;
     const smoe_embed *l = in->l;
-    size_t n = patch_elements(l), row = b * l->T + l->has_token;
+    size_t n = patch_elements(l), row = b * l->T + l->before;
     smoe_product p = smoe_linear_product(in->x + row * l->d, l->patches + row * n, in->w, in->bias,
                                          l->side * l->side, l->d, n);
     p.add = in->position + l->has_token * l->d;
@@ -117,9 +136,7 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
     SMOE_SHARED(elementwise, B * image)
     for (size_t b = 0; b < B; b++) {
         cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
-        if (!l->has_token) continue;
-        const real *token = smoe_weight(params, l->token);
-        for (size_t i = 0; i < l->d; i++) x[b * l->T * l->d + i] = token[i] + position[i];
+        tokens_put(l, x + b * l->T * l->d, position);
     }
     images in = {l, x, smoe_weight(params, l->weight), smoe_weight(params, l->bias), position};
     smoe_gemm_each(B, project, &in);
@@ -129,9 +146,10 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     const smoe_params *params = l->build->params;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = l->d, T = l->T;
-    /* The class token's patch row is zero, so that it adds nothing here. */
+    /* The rows before the patches are zero, so that they add nothing here. */
     real *dweight = smoe_gradient(params, l->weight), *dbias = smoe_gradient(params, l->bias);
     real *dtoken = l->has_token ? smoe_gradient(params, l->token) : NULL;
+    real *dregisters = l->before > l->has_token ? smoe_gradient(params, l->registers) : NULL;
     real *dposition = l->learned ? smoe_gradient(params, l->position) : NULL;
     smoe_product dw = smoe_linear_dw_product(dweight, dx, l->patches, B * T, d, patch_elements(l));
     dw.precision = l->build->precision;
@@ -141,9 +159,13 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
         memset(l->sums + t * d, 0, d * sizeof *dx);
         for (size_t b = 0; b < B; b++) kern->add(l->sums + t * d, dx + (b * T + t) * d, d);
     }
-    if (dbias) kern->column_sum(dbias, l->sums + l->has_token * d, T - l->has_token, d);
+    const real *patches = l->sums + l->before * d;
+    if (dbias) kern->column_sum(dbias, patches, T - l->before, d);
     if (dtoken) kern->add(dtoken, l->sums, d);
-    if (dposition) kern->add(dposition, l->sums, T * d);
+    if (dregisters)
+        kern->add(dregisters, l->sums + l->has_token * d, (l->before - l->has_token) * d);
+    if (dposition && l->has_token) kern->add(dposition, l->sums, d);
+    if (dposition) kern->add(dposition + l->has_token * d, patches, (T - l->before) * d);
 }
 
 void smoe_embed_free(smoe_embed *l) {

@@ -1,15 +1,18 @@
-/* Images: patches, a tower, and a head with logits or, for captions to be compared with, an
+/* Images: patches, perhaps a norm, a tower, and a head with logits or, for captions to be compared with, an
  * embedding; see encoder.h. */
 #include "vit/encoder.h"
 #include "spec/tasks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct image_encoder {
     smoe_encoder base;
     smoe_embed embed;
     smoe_head_layer head;
-    real *dstream; /* [R,d] gradient of the tower's stream */
+    smoe_norm norm;            /* with pre_norm, between embedding and tower */
+    real *embedded;            /* [R,d] kept: its input; without it NULL */
+    real *dembedded, *dstream; /* [R,d] gradients of that, and of the tower's stream */
 } image_encoder;
 
 static bool always(const smoe_spec *spec) {
@@ -23,6 +26,7 @@ static int init(smoe_encoder *e, size_t N, smoe_err *err) {
     e->build.model = &spec->model;
     e->build.T = smoe_spec_tokens(spec);
     if (smoe_embed_init(&x->embed, &e->build, err)) return -1;
+    if (spec->model.pre_norm) smoe_norm_init(&x->norm, &e->build, spec->model.width, "norm_pre");
     e->blocks = e->build.params->count;
     if (smoe_tower_init(&e->tower, &e->build, err)) return -1;
     smoe_head_init(&x->head, &e->build, smoe_task_pairs(spec->train.loss) ? spec->text.embed : N);
@@ -43,6 +47,11 @@ static void reserve(smoe_encoder *e, const smoe_space *space) {
     size_t scratch = space->scratch->used;
     smoe_embed_reserve(&x->embed, space);
     space->scratch->used = scratch;
+    if (e->build.model->pre_norm) {
+        x->embedded = smoe_arena_take(space->keep, size, sizeof(real));
+        smoe_norm_reserve(&x->norm, space->B * e->build.T, space);
+        if (space->train) x->dembedded = smoe_arena_take(space->scratch, size, sizeof(real));
+    }
     smoe_tower_reserve(&e->tower, space);
     smoe_head_reserve(&x->head, space);
     e->out = x->head.logits;
@@ -51,13 +60,18 @@ static void reserve(smoe_encoder *e, const smoe_space *space) {
 static void cost(const smoe_encoder *e, smoe_costs *costs) {
     const image_encoder *x = (const image_encoder *)e;
     smoe_embed_cost(&x->embed, costs);
+    if (e->build.model->pre_norm) smoe_norm_cost(&x->norm, costs, e->build.T, "norm_pre");
     smoe_tower_cost(&e->tower, costs);
     smoe_head_cost(&x->head, costs);
 }
 
 static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     image_encoder *x = (image_encoder *)e;
-    smoe_embed_forward(&x->embed, e->tower.in, in->pixels, pass->images);
+    bool normed = e->build.model->pre_norm;
+    smoe_embed_forward(&x->embed, normed ? x->embedded : e->tower.in, in->pixels, pass->images);
+    if (normed)
+        smoe_norm_forward(&x->norm, (smoe_outputs){.at = e->tower.in}, x->embedded,
+                          pass->images * e->build.T);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, pass);
     smoe_head_forward(&x->head, e->tower.out, pass);
@@ -70,7 +84,14 @@ static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
     (void)in; /* the patches are kept */
     smoe_head_backward(&x->head, dout, e->tower.out, pass);
     smoe_tower_backward(&e->tower, x->dstream, x->head.dx, pass);
-    if (e->embed_trained) smoe_embed_backward(&x->embed, x->dstream, pass->images);
+    real *dx = x->dstream;
+    if (e->embed_trained && e->build.model->pre_norm) {
+        size_t R = pass->images * e->build.T;
+        memset(x->dembedded, 0, R * e->tower.d * sizeof(real));
+        smoe_norm_backward(&x->norm, x->dembedded, x->dstream, x->embedded, R);
+        dx = x->dembedded;
+    }
+    if (e->embed_trained) smoe_embed_backward(&x->embed, dx, pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 

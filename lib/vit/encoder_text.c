@@ -74,7 +74,6 @@ static int init(smoe_encoder *e, size_t N, smoe_err *err) {
     e->build.model = &x->model;
     e->build.T = T;
     e->build.padded = spec->text.padding == SMOE_PADDING_MASKED;
-    e->build.norm_eps = spec->text.norm_eps;
     snprintf(e->build.prefix, sizeof e->build.prefix, "text.");
     if (spec->text.causal) {
         e->build.seen = x->seen = malloc(T * sizeof *x->seen);

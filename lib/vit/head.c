@@ -1,5 +1,6 @@
 /*
  * From the tower's tokens to logits: pooling, classifier.
+ * Registers are left out.
  *   gap    mean of the normed tokens (Soft MoE);  token  the class token's row (V-MoE)
  *   gap-norm  norm of the mean of the tokens, as timm's fc_norm
  *   map    one learnt query attends to the normed tokens, then p + mlp(norm(p)), as timm's
@@ -31,6 +32,7 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     l->d = spec->width;
     l->H = spec->heads;
     l->T = build->T;
+    l->first = spec->registers;
     l->N = N;
     if (spec->head == SMOE_HEAD_MAP) {
         size_t latent[] = {1, 1, l->d};
@@ -160,13 +162,14 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
         size_t b = task / H, column = task % H * dh;
         const real *k = keys + b * T * ld + column, *v = l->kv + b * T * 2 * d + d + column;
         real *w = l->weights + task * T, *out = l->heads + b * d + column;
-        size_t length = smoe_pass_length(pass, b, T);
-        for (size_t t = 0; t < length; t++)
+        size_t length = smoe_pass_length(pass, b, T), first = l->first;
+        for (size_t t = first; t < length; t++)
             w[t] = scale * kern->dot(l->q_normed + column, k + t * ld, dh);
-        kern->softmax(w, 1, length, T);
+        kern->softmax(w + first, 1, length - first, T);
+        memset(w, 0, first * sizeof *w);
         memset(w + length, 0, (T - length) * sizeof *w);
         memset(out, 0, dh * sizeof *out);
-        for (size_t t = 0; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
+        for (size_t t = first; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
     }
     smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
     smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->pool_normed}, l->pooled, B);
@@ -243,8 +246,8 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
         for (size_t b = 0; b < B; b++) {
             real *mean = means + b * d;
             memset(mean, 0, d * sizeof *mean);
-            size_t length = smoe_pass_length(pass, b, T);
-            kern->column_sum(mean, x + b * T * d, length, d);
+            size_t length = smoe_pass_length(pass, b, T) - l->first;
+            kern->column_sum(mean, x + (b * T + l->first) * d, length, d);
             kern->scale(mean, 1 / (real)length, mean, d);
         }
         if (norms_mean(l))
@@ -273,8 +276,9 @@ void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
         }
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t row = 0; row < B * T; row++) {
-            size_t length = smoe_pass_length(pass, row / T, T);
-            real share = token ? row % T == 0 : row % T < length ? 1 / (real)length : 0;
+            size_t t = row % T, length = smoe_pass_length(pass, row / T, T);
+            bool pooled = t >= l->first && t < length;
+            real share = token ? t == 0 : pooled ? 1 / (real)(length - l->first) : 0;
             kern->scale(l->dx + row * d, share, dmean + row / T * d, d);
         }
     }

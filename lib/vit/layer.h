@@ -34,7 +34,6 @@ typedef struct smoe_build {
     size_t T;           /* tokens per image, class token included */
     const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
     bool padded;        /* passes have a length per image */
-    double norm_eps;    /* epsilon of its LayerNorms; 0: SMOE_NORM_EPS */
     smoe_precision precision; /* of the current pass: the model sets it */
 } smoe_build;
 
@@ -58,7 +57,6 @@ typedef struct smoe_space {
 } smoe_space;
 
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
-#define SMOE_NORM_EPS 1e-6 /* added to the variance */
 typedef struct smoe_norm {
     smoe_params *params;
     size_t weight, bias, n;
@@ -138,18 +136,19 @@ const real *smoe_drop_path_backward(const smoe_drop_path *l, real *scaled, const
 /* ---- embed: pixels to tokens ----------------------------------------------------------------- */
 typedef struct smoe_embed {
     const smoe_build *build;
-    size_t weight, bias, position, token; /* position and token where they are parameters */
-    size_t side, patch, channels, d, T;   /* side: patches along an image's edge */
+    size_t weight, bias, position, token, registers; /* the last three where they are parameters */
+    size_t side, patch, channels, d, T;              /* side: patches along an image's edge */
+    size_t before; /* tokens before the patches: class token and registers */
     bool has_token, learned;
-    real *fixed;   /* [T,d] sincos2d positions; owned */
-    real *patches; /* [R, channels*patch*patch] kept; the class token's row is zero */
+    real *fixed;   /* [T - registers, d] positions that are not learned; owned */
+    real *patches; /* [R, channels*patch*patch] kept; rows of other tokens are zero */
     real *sums;    /* [T,d] */
 } smoe_embed;
 int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_embed_reserve(smoe_embed *l, const smoe_space *space);
 void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs);
 /* x [R,d] = patches of pixels [B, channels, side*patch, side*patch] times W^T + bias + positions;
- * with a class token it is the first row of each image. */
+ * before them, of each image, a class token with its position, and registers without. */
 void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
@@ -174,6 +173,7 @@ typedef struct smoe_qk_norm {
     size_t weight, bias; /* [d/H] each, the same for all heads */
     size_t H, dh;
     bool has_bias;
+    real eps;
     real *stats; /* [R,H,2] kept */
     real *zeros; /* [d/H] stand for the bias */
     real *parts;
@@ -374,6 +374,7 @@ typedef struct smoe_head_layer {
     smoe_linear classifier;
     bool classifies; /* false: logits are the features */
     size_t d, T, N, H;
+    size_t first; /* token that pooling begins with: registers are left out */
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
     size_t latent;
     smoe_linear query, keys, proj;

@@ -5,7 +5,7 @@
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;
     l->n = n;
-    l->eps = (real)(build->norm_eps > 0 ? build->norm_eps : SMOE_NORM_EPS);
+    l->eps = (real)build->model->norm_eps;
     l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s%s.weight",
                                 build->prefix, prefix);
     l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s%s.bias", build->prefix,

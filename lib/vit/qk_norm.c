@@ -11,6 +11,7 @@ void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *pre
     l->params = build->params;
     l->H = spec->heads;
     l->dh = spec->width / spec->heads;
+    l->eps = (real)spec->norm_eps;
     l->has_bias = spec->qk_norm_form == SMOE_QK_TIMM;
     l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &l->dh, "%s%s.weight",
                                 build->prefix, prefix);
@@ -37,7 +38,7 @@ void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, s
     SMOE_SHARED(elementwise, R * l->H * l->dh)
     for (size_t row = 0; row < R; row++)
         kern->norm(y + row * ldy, l->stats + row * 2 * l->H, x + row * ldx,
-                   smoe_weight(l->params, l->weight), bias, l->H, l->dh, (real)SMOE_NORM_EPS);
+                   smoe_weight(l->params, l->weight), bias, l->H, l->dh, l->eps);
 }
 
 void smoe_qk_norm_backward(smoe_qk_norm *l, real *dx, const real *dy, size_t lddy, const real *x,

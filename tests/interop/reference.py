@@ -15,7 +15,7 @@ torch.set_default_dtype(torch.float64)
 
 IMAGES, STEPS, LABELS = 4, 4, [0, 3, 1, 4]
 BASE = {"width": 8, "depth": 2, "mlp": 6, "heads": 2, "patch_size": 4, "head": "gap", "position": "learned",
-        "gelu": "erf", "qk_norm": "false", "layers": "last-1", "router": "soft", "experts": 3, "slots_per_expert": 0,
+        "registers": 0, "pre_norm": "false", "norm_eps": 1e-6, "gelu": "erf", "qk_norm": "false", "layers": "last-1", "router": "soft", "experts": 3, "slots_per_expert": 0,
         "total_slots": 0, "group_images": 1, "normalize": "true", "l2_eps": "paper", "k": 1, "capacity": 1.0,
         "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam",
         "shared_experts": 0, "expert_mlp": 0, "universal_experts": 0, "universal_mlp": 0,
@@ -33,6 +33,10 @@ CASES = [
     "model.moe.layers=none model.head=map model.qk_norm=true",
     "model.moe.layers=none model.head=token model.position=sincos2d model.qk_norm=true",
     "model.moe.layers=none model.patch_size=2 train.optimizer.name=sgd",
+    "model.head=token model.registers=2 model.pre_norm=true model.norm_eps=0.01 model.moe.slots_per_expert=2",
+    "model.moe.layers=none model.head=gap-norm model.registers=1 model.position=none",
+    "model.moe.layers=none model.head=map model.registers=1 model.pre_norm=true model.qk_norm=true",
+    "model.moe.layers=none model.head=gap model.registers=3",
     "model.moe.slots_per_expert=1 model.patch_size=2",
     "model.moe.slots_per_expert=3 model.moe.l2_eps=vmoe train.optimizer.name=sgd",
     "model.moe.total_slots=6 model.moe.normalize=false model.head=token",
@@ -87,7 +91,9 @@ def shapes(spec):
     token = spec["head"] == "token"
     T += token
     rows += [("cls_token", [1, 1, d])] if token else []
+    rows += [("reg_token", [1, spec["registers"], d])] if spec["registers"] else []
     rows += [("pos_embed", [1, T, d])] if spec["position"] == "learned" else []
+    rows += norm("norm_pre", d) if spec["pre_norm"] == "true" else []
     sparse = {"none": [], "last-1": [spec["depth"] - 1], "every-1": range(spec["depth"])}[spec["layers"]]
     P = spec["total_slots"] // E or spec["slots_per_expert"]
     for i in range(spec["depth"]):
@@ -116,7 +122,7 @@ def shapes(spec):
         rows += stack(m + "universal", U, spec["universal_mlp"] or he) if U else []
         hs = spec["shared_experts"] * he
         rows += linear(m + "shared.fc1", hs, d) + linear(m + "shared.fc2", d, hs) if hs else []
-    rows += norm("norm", d) + linear("head", CLASSES, d)
+    rows += norm("fc_norm" if spec["head"] == "gap-norm" else "norm", d) + linear("head", CLASSES, d)
     if spec["head"] == "map":
         a = "attn_pool."
         rows += [(a + "latent", [1, 1, d])] + linear(a + "q", d, d) + linear(a + "kv", 2 * d, d)
@@ -145,8 +151,8 @@ def pixels():
 
 # ---- the model
 
-def norm(x, w, name):
-    return F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], 1e-6)
+def norm(x, w, name, spec):
+    return F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], spec["norm_eps"])
 
 
 def linear(x, w, name):
@@ -181,7 +187,8 @@ def attention(x, w, name, spec):
     q, k, v = linear(x, w, name + "qkv").chunk(3, -1)
     if spec["qk_norm"] == "true":
         heads = lambda x: x.unflatten(-1, (spec["heads"], -1))
-        q, k = norm(heads(q), w, name + "q_norm").flatten(-2), norm(heads(k), w, name + "k_norm").flatten(-2)
+        q = norm(heads(q), w, name + "q_norm", spec).flatten(-2)
+        k = norm(heads(k), w, name + "k_norm", spec).flatten(-2)
     return linear(attend(q, k, v, spec["heads"]), w, name + "proj")
 
 
@@ -350,25 +357,35 @@ def forward(images, w, spec):
         x = torch.cat([w["cls_token"].expand(len(x), 1, d), x], 1)
     if spec["position"] == "learned":
         x = x + w["pos_embed"]
+    if spec["registers"]:
+        at = int(spec["head"] == "token")
+        x = torch.cat([x[:, :at], w["reg_token"].expand(len(x), -1, d), x[:, at:]], 1)
+    if spec["pre_norm"] == "true":
+        x = norm(x, w, "norm_pre", spec)
     for i in range(spec["depth"]):
         b = f"blocks.{i}."
-        x = x + attention(norm(x, w, b + "norm1"), w, b + "attn.", spec)
-        y, more = norm(x, w, b + "norm2"), 0
+        x = x + attention(norm(x, w, b + "norm1", spec), w, b + "attn.", spec)
+        y, more = norm(x, w, b + "norm2", spec), 0
         if b + "mlp.fc1.weight" in w:
             y = mlp(y, w, b + "mlp.", spec)
         else:
             y, more = mixture(y, w, b + "mlp.", spec)
         x, aux = x + y, aux + more
-    x = norm(x, w, "norm")
+    if spec["head"] != "gap-norm":
+        x = norm(x, w, "norm", spec)
+    if spec["head"] != "token":
+        x = x[:, spec["registers"]:]
     if spec["head"] == "token":
         x = x[:, 0]
     elif spec["head"] == "gap":
         x = x.mean(1)
+    elif spec["head"] == "gap-norm":
+        x = norm(x.mean(1), w, "fc_norm", spec)
     else:
         k, v = linear(x, w, "attn_pool.kv").chunk(2, -1)
         q = linear(w["attn_pool.latent"], w, "attn_pool.q").expand(len(x), 1, d)
         x = linear(attend(q, k, v, spec["heads"])[:, 0], w, "attn_pool.proj")
-        x = x + mlp(norm(x, w, "attn_pool.norm"), w, "attn_pool.mlp.", spec)
+        x = x + mlp(norm(x, w, "attn_pool.norm", spec), w, "attn_pool.mlp.", spec)
     return linear(x, w, "head"), aux
 
 
@@ -416,14 +433,17 @@ def agrees_with_timm(images, w, spec, logits):
         from timm.models.vision_transformer import VisionTransformer
     except ImportError:
         return
-    if spec["layers"] != "none" or spec["position"] != "learned":
-        return
+    if spec["layers"] != "none" or spec["position"] == "sincos2d" or spec["pre_norm"] == "true":
+        return  # with pre_norm timm's patch embedding has no bias
     approximate = "tanh" if spec["gelu"] == "tanh" else "none"
     model = VisionTransformer(
         img_size=SIZE, patch_size=spec["patch_size"], in_chans=1, num_classes=CLASSES, embed_dim=spec["width"],
         depth=spec["depth"], num_heads=spec["heads"], mlp_ratio=spec["mlp"] / spec["width"],
-        qk_norm=spec["qk_norm"] == "true", class_token=spec["head"] == "token", fc_norm=False,
-        global_pool={"gap": "avg", "token": "token", "map": "map"}[spec["head"]],
+        qk_norm=spec["qk_norm"] == "true", class_token=spec["head"] == "token",
+        fc_norm=spec["head"] == "gap-norm",
+        pos_embed="none" if spec["position"] == "none" else "learn",
+        global_pool={"gap": "avg", "gap-norm": "avg"}.get(spec["head"], spec["head"]), reg_tokens=spec["registers"],
+        no_embed_class=spec["head"] != "token",
         act_layer=lambda: torch.nn.GELU(approximate=approximate)).eval()
     model.load_state_dict({k: x.detach() for k, x in w.items()})
     off = (model(images) - logits).abs().max().item()

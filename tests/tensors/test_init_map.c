@@ -258,6 +258,51 @@ static void another_grid(void **state) {
     smoe_params_free(&large);
 }
 
+/* A file with a class token, two registers and positions of all, of 2x2 patches. A model without a
+ * class token has three registers; one with it has two; and a grid that is no square must be said. */
+static void registers(void **state) {
+    enum { R = 2 };
+    smoe_params file_has = {0}, pools = {0}, token = {0};
+    smoe_err err = {0};
+    size_t one[] = {1, 1, W}, two[] = {1, R, W}, three[] = {1, R + 1, W};
+    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, one, "cls_token");
+    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, two, "reg_token");
+    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 1 + R + 4, W}, "pos_embed");
+    smoe_params_add(&pools, SMOE_PARAM_PLAIN, 7, 0, 3, three, "reg_token");
+    smoe_params_add(&pools, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 4, W}, "pos_embed");
+    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, one, "cls_token");
+    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, two, "reg_token");
+    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 5, W}, "pos_embed");
+    assert_int_equal(smoe_params_allocate(&file_has, 1, &err), 0);
+    assert_int_equal(smoe_params_allocate(&pools, 1, &err), 0);
+    assert_int_equal(smoe_params_allocate(&token, 1, &err), 0);
+
+    for (size_t i = 0; i < 3; i++) { /* tokens from 10 on, positions from 100 on */
+        const smoe_param *p = &file_has.param[i];
+        static const real from[] = {10, 20, 100};
+        for (size_t k = 0; k < p->size; k++) file_has.w[p->offset + k] = from[i] + (real)k;
+    }
+    smoe_safetensors *file = file_of(*state, &file_has);
+    if (smoe_params_load(&pools, file, SMOE_FIT_INIT, NULL, &err)) fail_msg("%s", err.text);
+    static const real all[] = {110, 112, 122, 124, 126, 128},
+                      patches[] = {106, 107, 108, 109, 110, 111, 112, 113};
+    assert_memory_equal(pools.w + pools.param[0].offset, all, sizeof all);
+    assert_memory_equal(pools.w + pools.param[1].offset, patches, sizeof patches);
+    if (smoe_params_load(&token, file, SMOE_FIT_RESIZED, NULL, &err)) fail_msg("%s", err.text);
+    static const real own[] = {10, 11}, more[] = {122, 124, 126, 128}, first[] = {100, 101, 106};
+    assert_memory_equal(token.w + token.param[0].offset, own, sizeof own);
+    assert_memory_equal(token.w + token.param[1].offset, more, sizeof more);
+    assert_memory_equal(token.w + token.param[2].offset, first, sizeof first);
+    smoe_safetensors_set_grid(file, 1, 6);
+    assert_int_equal(smoe_params_load(&token, file, SMOE_FIT_RESIZED, NULL, &err), 0);
+    static const real line[] = {100, 101, 102}; /* six patches in a row, after the class token */
+    assert_memory_equal(token.w + token.param[2].offset, line, sizeof line);
+    smoe_safetensors_free(file);
+    smoe_params_free(&file_has);
+    smoe_params_free(&pools);
+    smoe_params_free(&token);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void) {
@@ -265,6 +310,7 @@ int main(void) {
         cmocka_unit_test(by_hand),
         cmocka_unit_test(planes_stay_planes),
         TEST(copies),
+        TEST(registers),
         TEST(refused),
         TEST(another_grid),
     };
