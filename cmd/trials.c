@@ -153,6 +153,10 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;
+    if (options->all_seeds) {
+        free(sweep->plan.seen);
+        sweep->plan.seen = NULL;
+    }
     if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
     if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
     return 0;
@@ -212,7 +216,7 @@ static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *
     smoe_result result = {0};
     int status = smoe_trials_status(&result, sweep, err);
     bool figure = options->x || options->y || options->line || options->figure_width;
-    bool contrasts = options->reference || options->equivalence;
+    bool contrasts = options->reference || options->equivalence || options->all_seeds;
     if (!status && (figure || contrasts)) status = smoe_results_make(&results, sweep, err);
     if (!status && contrasts) smoe_results_add(&result, &results, false);
     if (!status) status = smoe_cmd_emit(&result, options, err);

@@ -21,6 +21,7 @@ static bool same_seed(const smoe_measures *m, size_t a, size_t b) {
 }
 
 static double value_of(const contrast *c, size_t run) {
+    if (c->m->seen && c->m->seen[run]) return NAN;
     return c->m->value[run * c->m->metrics + c->metric];
 }
 

@@ -41,6 +41,7 @@ void smoe_measures_free(smoe_measures *m) {
     }
     free(m->outcomes);
     free(m->images);
+    free(m->seen);
     free(m->metric);
     free(m->value);
     free(m->group);

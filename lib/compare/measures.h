@@ -22,6 +22,9 @@ typedef struct smoe_measures {
     /* Owned: per image, a file of outcomes (compare/outcomes.h) of each run, or NULL; and a text
      * that tells what its test images are, or NULL. Runs with equal texts have the same images. */
     char **outcomes, **images; /* [runs] */
+    /* Owned, or NULL: runs that contrasts leave out, because their results were known before those
+     * of the other seeds [runs]. */
+    bool *seen;
     /* Owned, and filled by smoe_measures_open. */
     size_t *group; /* [runs] */
     size_t *first; /* [groups] the first run of each */

@@ -151,6 +151,11 @@ static void set_title(smoe_frame *frame, const char *title, const char *of, bool
 void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const char *prefix,
                            size_t first) {
     const smoe_measures *m = r->compared.of;
+    if (r->seen)
+        smoe_result_line(result, NULL,
+                         "Seeds %s were seen before the others ran. The contrasts are over the "
+                         "others alone; --all-seeds takes all.",
+                         r->seen);
     smoe_frame *primary = open_table(result, prefix, "primary");
     primary->keys = 2;
     primary->title = "Primary contrasts";

@@ -14,6 +14,7 @@ typedef struct smoe_contrasts {
     smoe_primary_result *primary; /* [primaries] owned */
     size_t primaries;
     bool planned; /* there are primary contrasts: all others are exploratory */
+    const char *seen; /* "0,1": seeds that are left out (measures.h); NULL: none. Borrowed */
 } smoe_contrasts;
 
 void smoe_contrasts_free(smoe_contrasts *contrasts);

@@ -352,6 +352,7 @@ typedef struct smoe_sweep_plan {
     size_t primaries;
     char *family;      /* how many contrasts there are in all, with those of other sweeps; NULL */
     char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
+    char *seen; /* "0,1": seeds whose results were known before the others ran; NULL: none */
 } smoe_sweep_plan;
 
 void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan);

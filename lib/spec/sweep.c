@@ -41,6 +41,7 @@ void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan) {
     free(plan->primary);
     free(plan->family);
     free(plan->equivalence);
+    free(plan->seen);
     *plan = (smoe_sweep_plan){0};
 }
 
@@ -227,7 +228,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
 
 /* ---- its parts ------------------------------------------------------------------------------- */
 
-enum { MOST_PARTS = 9 };
+enum { MOST_PARTS = 10 };
 
 /* Parts of a section that has begun, in the order of the text. */
 typedef struct parts {
@@ -392,10 +393,25 @@ static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
     }
 }
 
+/* Seeds, "0,1"; they are checked where they are used. */
+static char *read_seen(smoe_events *src, const yaml_event_t *start) {
+    smoe_sweep_key key = {.key = (char[]){"sweep.seen"}};
+    char *text = NULL;
+    sweep_values(src, &key, start);
+    for (size_t i = 0; i < key.count; i++) {
+        char *longer = smoe_text_format("%s%s%s", text ? text : "", text ? "," : "", key.value[i]);
+        free(text);
+        text = longer;
+        free(key.value[i]);
+    }
+    free(key.value);
+    return text;
+}
+
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
     parts p = {.section = "sweep",
                .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference", "primary",
-                        "family", "equivalence"}};
+                        "family", "equivalence", "seen"}};
     smoe_sweep_spec *sweep = &src->reading->spec->sweep;
     smoe_provenance where = smoe_events_place(src, start);
     yaml_event_t value;
@@ -426,6 +442,7 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
                 read_word(src, "sweep.family", &value, "expected a number of contrasts");
             break;
         case 8: sweep->plan.equivalence = read_equivalence(src, &value); break;
+        case 9: sweep->plan.seen = read_seen(src, &value); break;
         default:
             sweep->reference = read_word(src, "sweep.reference", &value,
                                          "expected KEY=VALUE, or several separated by commas");

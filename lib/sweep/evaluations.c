@@ -2,6 +2,7 @@
 #include "sweep/evaluations.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
+#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 #include "base/file.h"
 #include "spec/metrics.h"
@@ -407,6 +408,7 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
     if (sweep->plan.equivalence && !(table->plan.equivalence = strdup(sweep->plan.equivalence)))
         return -1;
+    if (smoe_sweep_see(&table->plan, sweep->plan.seen)) return -1;
     if (!table->dir || !table->name || !table->column || !table->trial) return -1;
     for (; table->columns < columns; table->columns++) {
         size_t c = table->columns;

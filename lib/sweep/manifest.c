@@ -61,6 +61,7 @@ static json_t *plan_json(smoe_sweep_plan plan) {
     }
     put_text(object, "family", plan.family);
     put_text(object, "equivalence", plan.equivalence);
+    put_text(object, "seen", plan.seen);
     return object;
 }
 
@@ -84,7 +85,7 @@ static json_t *header_json(const smoe_sweep *sweep) {
                                       "line", figure->line, "title", figure->title));
     if (line && sweep->reference)
         json_object_set_new(line, "reference", json_string(sweep->reference));
-    if (line && (sweep->plan.primaries || sweep->plan.equivalence))
+    if (line && (sweep->plan.primaries || sweep->plan.equivalence || sweep->plan.seen))
         json_object_set_new(line, "plan", plan_json(sweep->plan));
     if (line) json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
     return line;
@@ -248,7 +249,8 @@ static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
         if (!p->measure || !p->expect || !(p->trend || (p->row && p->reference))) return -1;
     }
     return read_text(&plan->family, object, "family") ||
-                   read_text(&plan->equivalence, object, "equivalence")
+                   read_text(&plan->equivalence, object, "equivalence") ||
+                   read_text(&plan->seen, object, "seen")
                ? -1
                : 0;
 }

@@ -3,6 +3,7 @@
 #include "sweep/results.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
+#include "sweep/sweep_plan.h"
 #include "base/file.h"
 #include "base/frame.h"
 #include "base/json.h"
@@ -54,6 +55,22 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     return text;
 }
 
+/* Which trials contrasts leave out: those of seeds that were seen before, if others are done. */
+static int leave_out(smoe_measures *m, const smoe_sweep *sweep) {
+    bool more = false;
+    if (!sweep->plan.seen || sweep->seed == SIZE_MAX) return 0;
+    m->seen = calloc(sweep->trials + 1, sizeof *m->seen);
+    if (!m->seen) return -1;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        m->seen[i] = smoe_sweep_seen(&sweep->plan, sweep->trial[i].value[sweep->seed]);
+        more |= !m->seen[i] && result_of(&sweep->trial[i]);
+    }
+    if (more) return 0;
+    free(m->seen);
+    m->seen = NULL;
+    return 0;
+}
+
 /* The trials as runs of a table. The table borrows setting [trials]. */
 static int measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep,
                    smoe_err *err) {
@@ -63,7 +80,7 @@ static int measure(smoe_measures *m, char *const **setting, const smoe_sweep *sw
                          .setting = setting,
                          .runs = sweep->trials};
     for (size_t i = 0; i < sweep->trials; i++) setting[i] = sweep->trial[i].value;
-    if (find_metrics(m, sweep))
+    if (find_metrics(m, sweep) || leave_out(m, sweep))
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
     if (smoe_measures_open(m, err) || smoe_measures_allocate(m, err)) return -1;
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -109,6 +126,7 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t 
     if (measure(r->measured, r->setting, sweep, err)) return -1;
     if (smoe_comparison_make(&r->contrasts.compared, r->measured, &options, err)) return -1;
     if (smoe_trends_make(&r->contrasts.trends, r->measured, err)) return -1;
+    if (r->measured->seen) r->contrasts.seen = sweep->plan.seen;
     return make_evaluations(r, err);
 }
 
@@ -245,6 +263,7 @@ void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
         smoe_fact_text(result, "dir", r->sweep->dir);
         smoe_result_value(result, "cells", cells_json(r->sweep));
     }
+    if (trials && r->contrasts.seen) smoe_fact_text(result, "seen", r->contrasts.seen);
     if (all) add_trials(result, r, trials ? "results" : "evaluations");
     if (all)
         add_groups(result, r, trials ? "groups" : "evaluations",

@@ -145,13 +145,16 @@ static double place_of(const plan *p, size_t group) {
     return x;
 }
 
-/* A group by itself is a contrast too: its bar is the interval over seeds and images. */
+/* A group by itself is a contrast too, over all its seeds: its bar is the interval over seeds and
+ * images. */
 static int add_point(plan *p, size_t group, smoe_err *err) {
     size_t l = 0;
     smoe_chart *f = &p->figure;
     smoe_paired s = {0};
+    smoe_measures all = *p->r->measured;
+    all.seen = NULL;
     for (size_t g = 0; g < p->r->measured->groups; g++) p->weight[g] = g == group;
-    if (smoe_contrast_measure(&s, p->r->measured, p->weight, p->metric, err)) return -1;
+    if (smoe_contrast_measure(&s, &all, p->weight, p->metric, err)) return -1;
     smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.half};
     if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;

@@ -1,12 +1,13 @@
 /*
  * The folder of a sweep: making, extending and removing it; see sweep.h. The manifest is written
- * once, completely, and replaced only by one that has more trials after the old ones, or another
- * reference or figure.
+ * once, completely, and replaced only by one that has more trials after the old ones, another
+ * reference or figure, or more seeds that were seen before.
  */
 #include "base/file.h"
 #include "store/run_files.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
+#include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 
 #include <dirent.h>
@@ -149,7 +150,11 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         changed |= adopt(&old.figure.line, &sweep->figure.line);
         changed |= adopt(&old.figure.title, &sweep->figure.title);
     }
-    if (changed) status = smoe_manifest_write(&old, dir, err);
+    char *seen = old.plan.seen ? strdup(old.plan.seen) : NULL;
+    if (!status && smoe_sweep_see(&old.plan, sweep->plan.seen)) status = no_memory(dir, err);
+    if (!status) changed |= old.plan.seen && (!seen || strcmp(seen, old.plan.seen) != 0);
+    free(seen);
+    if (!status && changed) status = smoe_manifest_write(&old, dir, err);
     if (status) {
         smoe_sweep_free(&old);
         return -1;
@@ -254,6 +259,23 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
     return trial.name ? 0 : no_memory(old->dir, err);
 }
 
+/* If the new trials have seeds of their own, the seeds of the old ones whose results are there were
+ * seen before. */
+static int mark_seen(smoe_sweep *sweep, const smoe_sweep *old) {
+    bool more = false;
+    if (smoe_sweep_see(&sweep->plan, old->plan.seen)) return -1;
+    for (size_t i = old->trials; i < sweep->trials && sweep->seed != SIZE_MAX && !more; i++) {
+        more = true;
+        for (size_t k = 0; k < old->trials && more; k++)
+            more = strcmp(sweep->trial[i].value[sweep->seed], old->trial[k].value[old->seed]) != 0;
+    }
+    for (size_t k = 0; k < old->trials && more; k++)
+        if (old->trial[k].state == SMOE_TRIAL_DONE &&
+            smoe_sweep_see(&sweep->plan, old->trial[k].value[old->seed]))
+            return -1;
+    return 0;
+}
+
 /* The unchanged trials of the old sweep first, then the new ones, with numbers that continue. */
 static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     bool same = sweep->columns == old->columns;
@@ -277,7 +299,7 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
         free(trial->name);
         if (!(trial->name = name)) return no_memory(old->dir, err);
     }
-    return 0;
+    return mark_seen(sweep, old) ? no_memory(old->dir, err) : 0;
 }
 
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
@@ -294,7 +316,8 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     }
     if (!status) status = merge(sweep, &old, err);
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
-    if (!status && sweep->trials > old.trials) status = smoe_manifest_write(sweep, dir, err);
+    if (!status && (sweep->trials > old.trials || sweep->plan.seen))
+        status = smoe_manifest_write(sweep, dir, err);
     smoe_claim_release(&claim);
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     smoe_sweep_free(&old);

@@ -71,9 +71,37 @@ int smoe_sweep_set_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err)
             err, SMOE_USAGE,
             "sweep.family: '%s' is not a number of contrasts; the sweep itself has %zu",
             plan->family, plan->primaries);
+    if (plan->seen && plan->seen[strspn(plan->seen, "0123456789,")])
+        return smoe_fail(err, SMOE_USAGE, "sweep.seen: '%s' is not a list of seeds", plan->seen);
     for (size_t i = 0; i < plan->primaries; i++) {
         snprintf(from, sizeof from, "sweep.primary, contrast %zu", i + 1);
         if (check_primary(sweep, &plan->primary[i], plan->equivalence, from, err)) return -1;
+    }
+    return 0;
+}
+
+bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed) {
+    size_t length = strlen(seed);
+    for (const char *at = plan->seen; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, seed, length) && (!at[length] || at[length] == ',')) return true;
+    }
+    return false;
+}
+
+int smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
+    for (size_t length; seeds && *seeds; seeds += length + (seeds[length] == ',')) {
+        length = strcspn(seeds, ",");
+        char *seed = strndup(seeds, length);
+        bool known = seed && smoe_sweep_seen(plan, seed);
+        char *longer = seed && !known ? smoe_text_format("%s%s%s", plan->seen ? plan->seen : "",
+                                                         plan->seen ? "," : "", seed)
+                                      : NULL;
+        free(seed);
+        if (known) continue;
+        if (!longer) return -1;
+        free(plan->seen);
+        plan->seen = longer;
     }
     return 0;
 }

@@ -111,6 +111,24 @@ for cell in 2-experts=2 5-experts=4; do
     same_run "$(ls -d fresh/00"$cell"*)" "$(ls -d more/*"${cell#*-}",seed=2)"
 done
 status 0 smoe sweep --resume more -q >/dev/null
+# what suggested the new seed is no part of its contrasts; a spec can say so too, and --all-seeds takes all
+n_of() { awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["metric"] == "test_loss" { print $at["n"] }' "$1"; }
+head -n 1 more/cells.jsonl | grep -q '"seen":"0,1"' || fail "$(head -n 1 more/cells.jsonl)"
+[ "$(n_of more/differences.csv)" = 1 ] || fail "$(cat more/differences.csv)"
+grep -q '^Seeds 0,1 were seen before the others ran\. The contrasts are over the others alone; --all-seeds takes all\.$' more/summary.md || fail "$(cat more/summary.md)"
+status 0 smoe sweep --status more --all-seeds >out
+grep -q 'test_loss .* 3  ' out || fail "$(cat out)"
+! grep -q 'were seen' out || fail "$(cat out)"
+[ "$(n_of fresh/differences.csv)" = 3 ] || fail "$(cat fresh/differences.csv)"
+(cat tiny.yaml; echo 'sweep: {seen: [0, 1]}') >seen.yaml
+status 0 smoe sweep seen.yaml train.steps=4 model.moe.experts=2,4 seed=0,1,2 --resume -q -o fresh >/dev/null
+for folder in more fresh; do grep -v 'a time' $folder/differences.csv >$folder.differences; done
+cmp more.differences fresh.differences || fail "the same seeds, seen, have other differences"
+status 0 smoe sweep --resume more --all-seeds -q --json >out
+grep -q '"n": 3' out || fail "$(cat out)"
+status 2 smoe sweep $small --seeds 0,1 --all-seeds -q -o never 2>err
+grep -q -- '--all-seeds needs --status, --resume or --power: a new sweep has none that were seen before$' err || fail "$(cat err)"
+status 0 smoe sweep --resume more -q >/dev/null
 status 2 smoe sweep tiny.yaml train.steps=5 model.moe.experts=2,4 seed=0,1,2,3 --extend -q -o more 2>err
 grep -q 'more: cell 000-experts=2,seed=0 (.*) would now be a different one (.*): the spec or its overrides are different' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=3 --extend -q -o more 2>err

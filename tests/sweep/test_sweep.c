@@ -60,7 +60,7 @@ static void mistakes_in_the_section(void **state) {
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
                 "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference, primary, "
-                "family, equivalence");
+                "family, equivalence, seen");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
