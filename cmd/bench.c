@@ -4,16 +4,16 @@
 #include "heading.h"
 #include "load.h"
 #include "progress.h"
-#include "table.h"
 #include "base/file.h"
 #include "base/threads.h"
 #include "bench/bench.h"
 #include "math/kernels.h"
+#include "spec/metrics.h"
 #include "store/env.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
-#include "base/json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,218 +76,221 @@ static double work_share(const smoe_bench_pass *pass, int work) {
     return pass->work[work].median / sum;
 }
 
-static json_t *time_json(const smoe_bench_time *t) {
-    return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+/* The two passes: what was not measured, training with the weights in a file, has NULL. */
+static const char *const pass_name[] = {"infer", "train"};
+static const smoe_bench_pass *pass_of(const smoe_bench *b, int i) {
+    return i == 0 ? &b->infer : trained(b) ? &b->train : NULL;
 }
 
-static json_t *parts_json(const smoe_bench_pass *pass) {
-    json_t *object = json_object();
-    for (int p = 0; p < SMOE_PART_COUNT; p++)
-        json_object_set_new(object, smoe_part_name((smoe_part)p), json_real(pass->part[p].median));
-    return object;
+/* A number in the object `of`, or in an object of it: "mfu_fma:train". */
+static void add_fact(smoe_result *result, const char *of, const char *key, double value) {
+    char path[96];
+    snprintf(path, sizeof path, "%s:%s", of, key);
+    smoe_fact_number(result, path, value);
 }
 
-static json_t *limits_json(const smoe_bench *b, const smoe_bench_pass *pass) {
-    json_t *object = json_object();
-    for (int p = 0; p < SMOE_PART_COUNT; p++) {
+/* A member for each pass; null of one that was not measured. */
+static void add_passes(smoe_result *result, const char *of, const smoe_bench *b, double train,
+                       double infer) {
+    add_fact(result, of, "train", trained(b) ? train : NAN);
+    add_fact(result, of, "infer", infer);
+}
+
+/* Shares of the passes, and of training without the optimiser. */
+static void add_share(smoe_result *result, const char *name, bool median, const smoe_bench *b,
+                      share train, share infer, const share *layers) {
+    char of[64];
+    snprintf(of, sizeof of, "%s%s", name, median ? "_median" : "");
+    add_passes(result, of, b, median ? train.median : train.best,
+               median ? infer.median : infer.best);
+    if (layers)
+        add_fact(result, of, "train_without_optimizer",
+                 !trained(b) ? NAN
+                 : median    ? layers->median
+                             : layers->best);
+}
+
+/* The peaks of the machine, and shares of them: of the best values, or of the medians. */
+static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
+    const smoe_machine *m = median ? &b->median : &b->best;
+    const struct {
+        const char *key, *path;
+        double value;
+    } peaks[] = {{"gemm_gflops", "median:gemm_gflops", m->gemm_gflops},
+                 {"fma_gflops", "median:fma_gflops", m->fma_gflops},
+                 {"matrix_gflops", "median:matrix_gflops", m->matrix_gflops},
+                 {"memory_bytes_per_s", "median:memory_bytes_per_s", m->memory_bandwidth},
+                 {"read_bytes_per_s", "median:read_bytes_per_s", m->read_bandwidth}};
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
+        smoe_fact_number(result, median ? peaks[i].path : peaks[i].key, peaks[i].value);
+    const share fma = layers_of_fma(b), units = layers_of_units(b);
+    add_share(result, "mfu_gemm", median, b, of_gemm(b, &b->train), of_gemm(b, &b->infer), NULL);
+    add_share(result, "mfu_fma", median, b, of_fma(b, &b->train), of_fma(b, &b->infer), &fma);
+    add_share(result, "mfu_unit", median, b, of_units(b, &b->train), of_units(b, &b->infer),
+              &units);
+}
+
+/* What each part of a pass takes, its limit, and what the threads do meanwhile; medians. */
+static void add_breakdown(smoe_result *result, const smoe_bench *b, int i) {
+    const smoe_bench_pass *pass = pass_of(b, i);
+    char of[64];
+    for (int p = 0; p < SMOE_PART_COUNT && pass; p++) {
         bool memory;
+        const char *part = smoe_part_name((smoe_part)p);
         double seconds = smoe_bench_limit(pass, (smoe_part)p, &b->median, &memory);
-        if (seconds > 0)
-            json_object_set_new(object, smoe_part_name((smoe_part)p),
-                                json_pack("{s:f, s:s}", "seconds", seconds, "bound_by",
-                                          memory ? "memory" : "arithmetic"));
+        snprintf(of, sizeof of, "breakdown:%s", pass_name[i]);
+        add_fact(result, of, part, pass->part[p].median);
+        if (!(seconds > 0)) continue;
+        snprintf(of, sizeof of, "limits:%s:%s", pass_name[i], part);
+        add_fact(result, of, "seconds", seconds);
+        snprintf(of, sizeof of, "limits:%s:%s:bound_by", pass_name[i], part);
+        smoe_fact_text(result, of, memory ? "memory" : "arithmetic");
     }
-    return object;
+    for (size_t w = 0; w < SMOE_WORK_COUNT && pass; w++) {
+        snprintf(of, sizeof of, "work:%s", pass_name[i]);
+        add_fact(result, of, smoe_works[w].name, work_share(pass, smoe_works[w].work));
+    }
+    static const char *const objects[] = {"breakdown", "limits", "work"};
+    for (size_t k = 0; k < 3 && !pass; k++) add_fact(result, objects[k], pass_name[i], NAN);
 }
 
-static json_t *work_json(const smoe_bench_pass *pass) {
-    json_t *object = json_object();
-    for (size_t w = 0; w < SMOE_WORK_COUNT; w++)
-        json_object_set_new(object, smoe_works[w].name,
-                            json_real(work_share(pass, smoe_works[w].work)));
-    return object;
+static void add_time(smoe_result *result, int i, const smoe_bench *b) {
+    const smoe_bench_pass *pass = pass_of(b, i);
+    char of[16];
+    snprintf(of, sizeof of, "%s_s", pass_name[i]);
+    if (!pass) {
+        smoe_fact_number(result, of, NAN);
+        return;
+    }
+    add_fact(result, of, "min", pass->whole.min);
+    add_fact(result, of, "median", pass->whole.median);
 }
 
-/* {"train": ..., "infer": ...} with one number of each share; training is null if there was
- * none. */
-static json_t *both_json(const smoe_bench *b, double train, double infer) {
-    return json_pack("{s:o, s:f}", "train", trained(b) ? json_real(train) : json_null(), "infer",
-                     infer);
-}
-
-/* The share of a pass and, for training, of the step without the optimiser. */
-static json_t *share_json(const smoe_bench *b, bool median, const share pass[2], share layers) {
-    json_t *object = median ? both_json(b, pass[0].median, pass[1].median)
-                            : both_json(b, pass[0].best, pass[1].best);
-    json_object_set_new(object, "train_without_optimizer",
-                        trained(b) ? json_real(median ? layers.median : layers.best) : json_null());
-    return object;
-}
-
-/* The same shares, as bests and as medians. */
-static void add_shares(json_t *object, const smoe_bench *b, bool median) {
-    share gemm[] = {of_gemm(b, &b->train), of_gemm(b, &b->infer)};
-    share fma[] = {of_fma(b, &b->train), of_fma(b, &b->infer)};
-    share units[] = {of_units(b, &b->train), of_units(b, &b->infer)};
-    json_object_set_new(object, median ? "mfu_gemm_median" : "mfu_gemm",
-                        median ? both_json(b, gemm[0].median, gemm[1].median)
-                               : both_json(b, gemm[0].best, gemm[1].best));
-    json_object_set_new(object, median ? "mfu_fma_median" : "mfu_fma",
-                        share_json(b, median, fma, layers_of_fma(b)));
-    json_object_set_new(object, median ? "mfu_unit_median" : "mfu_unit",
-                        share_json(b, median, units, layers_of_units(b)));
-}
-
-static json_t *machine_json(const smoe_machine *machine) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "gemm_gflops", machine->gemm_gflops, "fma_gflops",
-                     machine->fma_gflops, "matrix_gflops", machine->matrix_gflops,
-                     "memory_bytes_per_s", machine->memory_bandwidth, "read_bytes_per_s",
-                     machine->read_bandwidth);
-}
-
-/* Quantities that were not measured are null: training, if the weights are in a file; reading the
- * file otherwise. */
-static json_t *bench_json(const smoe_bench *b) {
-    json_t *object =
-        json_pack("{s:I, s:i, s:o, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
-                  b->threads, "params", smoe_json_of_number(b->params), "flops_train",
-                  trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
-                  b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
-                  "infer_s", time_json(&b->infer.whole));
-    json_object_update_new(object, machine_json(&b->best));
-    add_shares(object, b, false);
-    json_object_set_new(object, "median", machine_json(&b->median));
-    add_shares(object, b, true);
+static void add_facts(smoe_result *result, const smoe_bench *b) {
+    const smoe_bench_pass *train = pass_of(b, 1);
     double update = b->train.part[SMOE_PART_optimizer].min;
-    json_object_set_new(object, "optimizer_bytes_per_s",
-                        trained(b) ? json_real(b->train.part_bytes[SMOE_PART_optimizer] / update)
-                                   : json_null());
-    json_object_set_new(object, "data_s", b->data_s > 0 ? json_real(b->data_s) : json_null());
-    json_object_set_new(object, "planned_bytes", smoe_json_of_number(b->planned_bytes));
-    json_object_set_new(object, "peak_rss_bytes", smoe_json_of_number(b->peak_bytes));
-    json_object_set_new(object, "breakdown",
-                        json_pack("{s:o, s:o}", "train",
-                                  trained(b) ? parts_json(&b->train) : json_null(), "infer",
-                                  parts_json(&b->infer)));
-    json_object_set_new(object, "limits",
-                        json_pack("{s:o, s:o}", "train",
-                                  trained(b) ? limits_json(b, &b->train) : json_null(), "infer",
-                                  limits_json(b, &b->infer)));
-    json_object_set_new(object, "work",
-                        json_pack("{s:o, s:o}", "train",
-                                  trained(b) ? work_json(&b->train) : json_null(), "infer",
-                                  work_json(&b->infer)));
-    json_object_set_new(object, "weights",
-                        b->weight_bytes > 0
-                            ? json_pack("{s:o, s:f, s:f}", "weight_bytes",
-                                        smoe_json_of_number(b->weight_bytes), "read_s",
-                                        reading_s(b), "arithmetic_s", arithmetic_s(b))
-                            : json_null());
-    return object;
+    smoe_fact_number(result, "batch", (double)b->batch);
+    smoe_fact_number(result, "threads", b->threads);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_PARAMS), b->params);
+    smoe_fact_number(result, "flops_train", train ? train->flops : NAN);
+    smoe_fact_number(result, "flops_infer", b->infer.flops);
+    add_time(result, 1, b);
+    add_time(result, 0, b);
+    add_machine(result, b, false);
+    add_machine(result, b, true);
+    smoe_fact_number(result, "optimizer_bytes_per_s",
+                     train ? train->part_bytes[SMOE_PART_optimizer] / update : NAN);
+    smoe_fact_number(result, "data_s", b->data_s > 0 ? b->data_s : NAN);
+    smoe_fact_number(result, "planned_bytes", b->planned_bytes);
+    smoe_fact_number(result, "peak_rss_bytes", b->peak_bytes);
+    for (int i = 1; i >= 0; i--) add_breakdown(result, b, i);
+    if (b->weight_bytes > 0) {
+        add_fact(result, "weights", "weight_bytes", b->weight_bytes);
+        add_fact(result, "weights", "read_s", reading_s(b));
+        add_fact(result, "weights", "arithmetic_s", arithmetic_s(b));
+    } else {
+        smoe_fact_number(result, "weights", NAN);
+    }
 }
+
+/* ---- for people ------------------------------------------------------------------------------ */
 
 /* One part of one pass: its time, its share of the time, and its share of the limit; medians. */
-static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pass *pass,
-                     smoe_part p) {
+static void add_part(smoe_frame *table, const smoe_bench *b, int i, smoe_part p) {
+    static const char *const ms[] = {"infer ms", "train ms"}, *const percent[] = {"infer %",
+                                                                                  "train %"};
+    const smoe_bench_pass *pass = pass_of(b, i);
     double seconds = pass->part[p].median, whole = 0;
-    for (int i = 0; i < SMOE_PART_COUNT; i++) whole += pass->part[i].median;
+    for (int k = 0; k < SMOE_PART_COUNT; k++) whole += pass->part[k].median;
     bool memory;
     double limit = smoe_bench_limit(pass, p, &b->median, &memory);
-    smoe_table_add(table, "%.2f", 1e3 * seconds);
-    smoe_table_add(table, "%.1f", 100 * seconds / whole);
-    if (limit > 0 && seconds > 0)
-        smoe_table_add(table, "%.0f%% of %s", 100 * limit / seconds,
-                       memory ? "memory" : smoe_bench_unit(pass, p));
-    else
-        smoe_table_add(table, "-");
+    char text[64];
+    snprintf(text, sizeof text, "%.0f%% of %s", 100 * limit / seconds,
+             memory ? "memory" : smoe_bench_unit(pass, p));
+    smoe_cell_number(table, ms[i], 1e3 * seconds, .format = "%.2f");
+    smoe_cell_number(table, percent[i], 100 * seconds / whole, .format = "%.1f");
+    smoe_cell_text(table, "of its bound", limit > 0 && seconds > 0 ? text : NULL);
 }
 
-static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
-    const smoe_bench_pass *passes[] = {&b->infer, &b->train};
-    static const char *const names[] = {"infer", "train"};
-    size_t count = trained(b) ? 2 : 1;
-    smoe_table table = {.columns = 1 + 3 * count};
-    smoe_table_add(&table, "part");
-    for (size_t i = count; i-- > 0;) {
-        smoe_table_add(&table, "%s ms", names[i]);
-        smoe_table_add(&table, "%s %%", names[i]);
-        smoe_table_add(&table, "of its bound");
-    }
+static void add_parts(smoe_result *result, const smoe_bench *b) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
-        if (passes[count - 1]->part[p].median <= 0) continue;
-        smoe_table_add(&table, "%s", smoe_part_name((smoe_part)p));
-        for (size_t i = count; i-- > 0;) add_part(&table, b, passes[i], (smoe_part)p);
+        if (pass_of(b, trained(b))->part[p].median <= 0) continue;
+        smoe_cell_text(table, "part", smoe_part_name((smoe_part)p));
+        if (trained(b)) add_part(table, b, 1, (smoe_part)p);
+        add_part(table, b, 0, (smoe_part)p);
+        smoe_frame_end(table);
     }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
 }
 
 /* A pass as a line: time, rate, shares; best values, then medians. */
-static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
-                       const char *unit) {
+static void add_pass(smoe_result *result, const smoe_bench *b, const smoe_bench_pass *pass,
+                     const char *name, const char *unit) {
     share gemm = of_gemm(b, pass), units = of_units(b, pass);
-    printf("%-10s %.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
-           "the %s\n"
-           "           (medians: %.4f s, %.0f%%, %.0f%%)\n",
-           name, pass->whole.min, unit, (double)b->batch / pass->whole.min,
-           pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * units.best, units_of(pass),
-           pass->whole.median, 100 * gemm.median, 100 * units.median);
+    smoe_result_line(result, name,
+                     "%.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, "
+                     "%.0f%% of the %s",
+                     pass->whole.min, unit, (double)b->batch / pass->whole.min,
+                     pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * units.best,
+                     units_of(pass));
+    smoe_result_line(result, "", "(medians: %.4f s, %.0f%%, %.0f%%)", pass->whole.median,
+                     100 * gemm.median, 100 * units.median);
 }
 
 /* What the threads do, over all parts of the model; medians. */
-static int print_work(const smoe_bench *b, bool bold, smoe_err *err) {
-    smoe_table table = {.columns = trained(b) ? 3 : 2};
-    smoe_table_add(&table, "threads");
-    if (trained(b)) smoe_table_add(&table, "train %%");
-    smoe_table_add(&table, "infer %%");
+static void add_work(smoe_result *result, const smoe_bench *b) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (size_t w = 0; w < SMOE_WORK_COUNT; w++) {
-        smoe_table_add(&table, "%s", smoe_works[w].name);
-        if (trained(b))
-            smoe_table_add(&table, "%.1f", 100 * work_share(&b->train, smoe_works[w].work));
-        smoe_table_add(&table, "%.1f", 100 * work_share(&b->infer, smoe_works[w].work));
+        int work = smoe_works[w].work;
+        smoe_cell_text(table, "threads", smoe_works[w].name);
+        smoe_cell_number(table, "train %", trained(b) ? 100 * work_share(&b->train, work) : NAN,
+                         .format = "%.1f");
+        smoe_cell_number(table, "infer %", 100 * work_share(&b->infer, work), .format = "%.1f");
+        smoe_frame_end(table);
     }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
 }
 
-static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
+static void add_lines(smoe_result *result, const smoe_bench *b) {
     char a[32], c[32];
     if (trained(b)) {
         share layers = layers_of_units(b), memory = of_memory(b);
-        print_pass(b, &b->train, "training", "step");
-        printf("           without the optimizer %.0f%% of the %s (medians: %.0f%%), the optimizer "
-               "%.0f%% of memory (%.0f%%)\n",
-               100 * layers.best, units_of(&b->train), 100 * layers.median, 100 * memory.best,
-               100 * memory.median);
+        add_pass(result, b, &b->train, "training", "step");
+        smoe_result_line(result, "",
+                         "without the optimizer %.0f%% of the %s (medians: %.0f%%), the optimizer "
+                         "%.0f%% of memory (%.0f%%)",
+                         100 * layers.best, units_of(&b->train), 100 * layers.median,
+                         100 * memory.best, 100 * memory.median);
     }
-    print_pass(b, &b->infer, "inference", "batch");
-    printf("peaks      %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
-           "(%.0f), %d threads\n",
-           b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops, b->median.fma_gflops,
-           b->threads);
-    printf("           %.0f GFLOP/s products in BF16, %s (%.0f)\n", b->best.matrix_gflops,
-           smoe_kernels_get()->matrix->unit, b->median.matrix_gflops);
-    printf("           %s/s of memory read and written (%s/s)",
-           smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"),
-           smoe_text_si(c, sizeof c, b->median.memory_bandwidth, "B"));
-    printf(", %s/s read alone (%s/s)\n", smoe_text_si(a, sizeof a, b->best.read_bandwidth, "B"),
-           smoe_text_si(c, sizeof c, b->median.read_bandwidth, "B"));
+    add_pass(result, b, &b->infer, "inference", "batch");
+    smoe_result_line(result, "peaks",
+                     "%.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
+                     "(%.0f), %d threads",
+                     b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops,
+                     b->median.fma_gflops, b->threads);
+    smoe_result_line(result, "", "%.0f GFLOP/s products in BF16, %s (%.0f)", b->best.matrix_gflops,
+                     smoe_kernels_get()->matrix->unit, b->median.matrix_gflops);
+    smoe_result_line(result, "", "%s/s of memory read and written (%s/s)",
+                     smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"),
+                     smoe_text_si(c, sizeof c, b->median.memory_bandwidth, "B"));
+    smoe_result_more(result, ", %s/s read alone (%s/s)",
+                     smoe_text_si(a, sizeof a, b->best.read_bandwidth, "B"),
+                     smoe_text_si(c, sizeof c, b->median.read_bandwidth, "B"));
     if (b->data_s > 0)
-        printf("data       %.2f ms of processor time per batch, %.1f%% of that of a step\n",
-               1e3 * b->data_s, 100 * b->data_s / b->train.whole.min / b->threads);
+        smoe_result_line(result, "data",
+                         "%.2f ms of processor time per batch, %.1f%% of that of a step",
+                         1e3 * b->data_s, 100 * b->data_s / b->train.whole.min / b->threads);
     if (b->weight_bytes > 0)
-        printf("weights    %s of the file, read by a plain loop at %s/s: %.4f s per batch; "
-               "multiply-adds alone %.4f s: bound by %s\n",
-               smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
-               smoe_text_si(c, sizeof c, b->best.read_bandwidth, "B"), reading_s(b),
-               arithmetic_s(b), reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
-    printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_bytes, "B"),
-           smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
-    if (print_parts(b, bold, err)) return -1;
-    printf("\n");
-    return print_work(b, bold, err);
+        smoe_result_line(result, "weights",
+                         "%s of the file, read by a plain loop at %s/s: %.4f s per batch; "
+                         "multiply-adds alone %.4f s: bound by %s",
+                         smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
+                         smoe_text_si(c, sizeof c, b->best.read_bandwidth, "B"), reading_s(b),
+                         arithmetic_s(b), reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
+    smoe_result_line(result, "memory", "%s peak, %s planned",
+                     smoe_text_si(a, sizeof a, b->peak_bytes, "B"),
+                     smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
 }
 
 /* ---- a table of benchmarks ------------------------------------------------------------------- */
@@ -392,16 +395,17 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     else if (smoe_cmd_classes(spec, 0, false, &classes, err))
         return -1;
     if (check_table(options->append, err)) return -1;
-    if (options->dry_run && options->json)
-        return smoe_cmd_json(json_pack("{s:I, s:I}", "rounds", (json_int_t)rounds, "batch",
-                                       (json_int_t)spec->train.batch_size),
-                             err);
+    smoe_result out = {0};
     if (options->dry_run) {
-        printf("would time %zu round%s of %zu image%s\n", rounds, rounds == 1 ? "" : "s",
-               spec->train.batch_size, spec->train.batch_size == 1 ? "" : "s");
-        return 0;
+        smoe_fact_number(&out, "rounds", (double)rounds);
+        smoe_fact_number(&out, "batch", (double)spec->train.batch_size);
+        smoe_result_line(&out, NULL, "would time %zu round%s of %zu image%s", rounds,
+                         rounds == 1 ? "" : "s", spec->train.batch_size,
+                         spec->train.batch_size == 1 ? "" : "s");
+        return smoe_cmd_emit(&out, options, err);
     }
-    if (!options->quiet && !options->json && !weights) smoe_heading_spec(stderr, spec);
+    if (!weights) smoe_heading_spec(&out, spec);
+    smoe_heading_print(&out, options);
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;
@@ -409,8 +413,11 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     smoe_progress_close(&progress);
     if (status) return -1;
     if (options->append && append(options->append, spec->name, &result, err)) return -1;
-    if (options->json) return smoe_cmd_json(bench_json(&result), err);
-    return print_bench(&result, smoe_cmd_color(options, stdout), err);
+    add_facts(&out, &result);
+    add_lines(&out, &result);
+    add_parts(&out, &result);
+    add_work(&out, &result);
+    return smoe_cmd_emit(&out, options, err);
 }
 
 int cmd_bench(const smoe_options *options, smoe_err *err) {

@@ -42,11 +42,20 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     if (length >= 0) free(text);
 }
 
-smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out) {
+/* The columns of a terminal; 0: it is none, and lines may have any length. */
+static size_t width_of(FILE *out) {
     struct winsize size;
     int fd = fileno(out);
-    bool terminal = fd >= 0 && isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size);
-    return (smoe_paper){terminal ? size.ws_col : 0, smoe_cmd_color(options, out)};
+    return fd >= 0 && isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out) {
+    return (smoe_paper){.columns = width_of(out), .bold = smoe_cmd_color(options, out)};
+}
+
+void smoe_cmd_wrap(FILE *out, const char *text, size_t at) {
+    const smoe_paper paper = {.columns = width_of(out)};
+    smoe_paper_wrap(out, text, at, &paper);
 }
 
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) {
@@ -237,10 +246,10 @@ const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *
     return buf;
 }
 
-void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *e) {
-    json_object_update_new(object,
-                           json_pack("{s:o, s:b, s:b}", "seconds", smoe_run_number(e->seconds),
-                                     "measured", e->measured, "fits", e->fits));
+void smoe_cmd_estimate(smoe_result *result, const smoe_estimate *e) {
+    smoe_fact_number(result, "seconds", e->seconds);
+    smoe_fact_truth(result, "measured", e->measured);
+    smoe_fact_truth(result, "fits", e->fits);
 }
 
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {

@@ -28,6 +28,10 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) SMOE_PRINTF(2, 3);
 /* How wide `out` is, and whether headings are bold on it. */
 smoe_paper smoe_cmd_paper(const smoe_options *options, FILE *out);
 
+/* Text that begins at column `at` and goes on there, broken between words where the terminal ends;
+ * and the end of the line. */
+void smoe_cmd_wrap(FILE *out, const char *text, size_t at);
+
 /* Prints the result on stdout, as text or with --json as JSON, and frees it. */
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -84,8 +88,8 @@ void smoe_cmd_parameters(smoe_result *result, const smoe_cost *cost);
 /* The time of an estimate: "12:34", "about 3.2 years", "does not fit". Returns buf. */
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *estimate);
 
-/* Adds seconds (null where it does not fit), measured and fits to an object. */
-void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *estimate);
+/* Adds seconds (null where it does not fit), measured and fits, which are not printed. */
+void smoe_cmd_estimate(smoe_result *result, const smoe_estimate *estimate);
 
 /* --figure-width in inches; 0: none is given. */
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;

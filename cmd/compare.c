@@ -2,9 +2,12 @@
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
 #include "compare_more.h"
-#include "compare_page.h"
-#include "table.h"
+#include "heading.h"
+#include "origin.h"
+#include "base/alloc.h"
 #include "base/file.h"
+#include "spec/metrics.h"
+#include "store/curves.h"
 #include "store/run.h"
 #include "store/run_compare.h"
 
@@ -72,25 +75,8 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
 /* ---- two of them ----------------------------------------------------------------------------- */
 
 typedef struct comparison {
-    const side *a, *b;
     smoe_frame settings, environment, metrics;
-    smoe_run_difference first;
-    smoe_weights_difference weights;
-    bool records, evaluated; /* whether first and metrics, and outputs, are known */
-    smoe_logits_apart outputs;
 } comparison;
-
-static int compare(comparison *c, const side *a, const side *b, smoe_err *err) {
-    *c = (comparison){.a = a, .b = b, .records = a->metrics && b->metrics};
-    smoe_runs_compare_json(&c->settings, "settings", "Settings", a->spec, b->spec);
-    smoe_runs_compare_json(&c->environment, "environment", "Environment", a->env, b->env);
-    if (c->records &&
-        smoe_runs_compare_records(&c->first, &c->metrics, a->metrics, b->metrics, err))
-        return -1;
-    smoe_runs_compare_weights(&c->weights, a->file, b->file);
-    if (smoe_frame_check(&c->settings, err) || smoe_frame_check(&c->environment, err)) return -1;
-    return c->records ? smoe_frame_check(&c->metrics, err) : 0;
-}
 
 static void comparison_free(comparison *c) {
     smoe_frame_free(&c->settings);
@@ -98,176 +84,174 @@ static void comparison_free(comparison *c) {
     smoe_frame_free(&c->metrics);
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
-
-static json_t *first_json(const comparison *c) {
-    const smoe_run_difference *d = &c->first;
-    if (!c->records) return json_null();
-    if (!d->any) return json_pack("{s:b, s:I}", "same", 1, "records", (json_int_t)d->records);
-    return json_pack("{s:b, s:I, s:I, s:s, s:o, s:o, s:o}", "same", 0, "records",
-                     (json_int_t)d->records, "step", (json_int_t)d->step, "metric", d->metric, "a",
-                     smoe_run_number(d->a), "b", smoe_run_number(d->b), "ulps",
-                     smoe_run_number(d->ulps));
+/* A table of what differs; of several pairs, its name and title say which. */
+static void add_table(smoe_result *result, const char *key, smoe_frame *frame, const char *b,
+                      size_t number, bool printed) {
+    char text[400];
+    if (!frame->rows && printed) smoe_result_line(result, frame->name, "the same");
+    smoe_result_frame(result, key, frame, printed);
+    if (!number) return;
+    snprintf(text, sizeof text, "%s%zu", frame->name, number);
+    frame->name = smoe_frame_keep(frame, text);
+    snprintf(text, sizeof text, "%s, %s", frame->title, b);
+    frame->title = smoe_frame_keep(frame, text);
 }
 
-static json_t *outputs_json(const smoe_logits_apart *o) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s}", "images",
-                     (json_int_t)o->images, "agree", (json_int_t)o->agree, "both_right",
-                     (json_int_t)o->right[1][1], "a_right", (json_int_t)o->right[1][0], "b_right",
-                     (json_int_t)o->right[0][1], "none_right", (json_int_t)o->right[0][0], "most",
-                     smoe_run_number(o->most), "rms", smoe_run_number(o->rms), "where", o->where);
+/* Where the records of two runs differ first. */
+static void add_records(smoe_result *result, const smoe_run_difference *d) {
+    const double near = 1e6; /* ulps; further apart, their number says nothing */
+    smoe_fact_truth(result, "records:same", !d->any);
+    smoe_fact_number(result, "records:records", (double)d->records);
+    if (!d->any) {
+        smoe_result_line(result, "records", "all %zu are the same, except for times", d->records);
+        return;
+    }
+    smoe_fact_number(result, "records:step", (double)d->step);
+    smoe_fact_text(result, "records:metric", d->metric);
+    smoe_fact_number(result, "records:a", d->a);
+    smoe_fact_number(result, "records:b", d->b);
+    smoe_fact_number(result, "records:ulps", d->ulps);
+    smoe_result_line(result, "records", "%s", "");
+    if (d->records) smoe_result_more(result, "the first %zu are the same; ", d->records);
+    smoe_result_more(result, "at step %llu%s ", (unsigned long long)d->step,
+                     d->records ? "" : ", the first one,");
+    if (!*d->metric)
+        smoe_result_more(result, "only one of the runs has a record");
+    else if (isnan(d->ulps))
+        smoe_result_more(result, "they differ in %s", d->metric);
+    else if (d->ulps <= near)
+        smoe_result_more(result, "they differ in %s: %.17g and %.17g, %.3g ulps apart", d->metric,
+                         d->a, d->b, d->ulps);
+    else
+        smoe_result_more(result, "they differ in %s: %.6g and %.6g", d->metric, d->a, d->b);
 }
 
-static json_t *comparison_json(const comparison *c) {
-    const smoe_weights_difference *w = &c->weights;
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:s, s:o}}", "a",
-                     c->a->arg, "b", c->b->arg, "settings", smoe_frame_json(&c->settings),
-                     "environment", smoe_frame_json(&c->environment), "records", first_json(c),
-                     "metrics", c->records ? smoe_frame_json(&c->metrics) : json_null(), "outputs",
-                     c->evaluated ? outputs_json(&c->outputs) : json_null(), "weights", "tensors",
-                     (json_int_t)w->tensors, "equal", (json_int_t)w->equal, "unmatched",
-                     (json_int_t)w->alone, "most", w->most, "distance",
-                     smoe_run_number(w->distance));
+static void add_weights(smoe_result *result, const smoe_weights_difference *w) {
+    smoe_fact_number(result, "weights:tensors", (double)w->tensors);
+    smoe_fact_number(result, "weights:equal", (double)w->equal);
+    smoe_fact_number(result, "weights:unmatched", (double)w->alone);
+    smoe_fact_text(result, "weights:most", w->most);
+    smoe_fact_number(result, "weights:distance", w->distance);
+    smoe_result_line(result, "weights", "%zu of %zu tensors are the same", w->equal, w->tensors);
+    if (w->alone)
+        smoe_result_more(result, ", %zu in only one model or of different shapes", w->alone);
+    if (w->distance > 0)
+        smoe_result_more(result, "; the largest difference is %.6g, in %s", w->distance, w->most);
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+static void add_outputs(smoe_result *result, const smoe_logits_apart *o) {
+    smoe_fact_number(result, "outputs:images", (double)o->images);
+    smoe_fact_number(result, "outputs:agree", (double)o->agree);
+    smoe_fact_number(result, "outputs:both_right", (double)o->right[1][1]);
+    smoe_fact_number(result, "outputs:a_right", (double)o->right[1][0]);
+    smoe_fact_number(result, "outputs:b_right", (double)o->right[0][1]);
+    smoe_fact_number(result, "outputs:none_right", (double)o->right[0][0]);
+    smoe_fact_number(result, "outputs:most", o->most);
+    smoe_fact_number(result, "outputs:rms", o->rms);
+    smoe_fact_text(result, "outputs:where", o->where);
+    smoe_result_line(result, "outputs",
+                     "of %zu images %zu have the same top class; right: both %zu, only a %zu, only "
+                     "b %zu, none %zu",
+                     o->images, o->agree, o->right[1][1], o->right[1][0], o->right[0][1],
+                     o->right[0][0]);
+    smoe_result_line(result, "logits", "differ by %.6g (root mean square), at most by %.6g, of %s",
+                     o->rms, o->most, o->where);
+}
 
-/* A frame as a table; numbers with the digits that matter. */
-static int print_frame(const smoe_frame *frame, bool bold, smoe_err *err) {
-    smoe_table table = {.columns = frame->columns};
-    for (size_t k = 0; k < frame->columns; k++) smoe_table_add(&table, "%s", frame->column[k].name);
-    for (size_t r = 0; r < frame->rows; r++)
-        for (size_t k = 0; k < frame->columns; k++) {
-            if (frame->column[k].text)
-                smoe_table_add(&table, "%s", smoe_frame_text_at(frame, r, k));
-            else if (isnan(smoe_frame_number_at(frame, r, k)))
-                smoe_table_add(&table, "-");
-            else
-                smoe_table_add(&table, "%.6g", smoe_frame_number_at(frame, r, k));
+/* Compares b, the argument of this number, with the first; number 0: there are only two. */
+static int compare(smoe_result *result, comparison *c, const side *a, const side *b, size_t number,
+                   const smoe_options *options, smoe_err *err) {
+    smoe_run_difference first;
+    smoe_weights_difference weights;
+    smoe_logits_apart outputs;
+    bool records = a->metrics && b->metrics;
+    smoe_runs_compare_json(&c->settings, "settings", "Settings", a->spec, b->spec);
+    smoe_runs_compare_json(&c->environment, "environment", "Environment", a->env, b->env);
+    if (records && smoe_runs_compare_records(&first, &c->metrics, a->metrics, b->metrics, err))
+        return -1;
+    smoe_runs_compare_weights(&weights, a->file, b->file);
+    if (options->outputs && smoe_compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
+    smoe_fact_text(result, "a", a->arg, .heading = "a");
+    smoe_fact_text(result, "b", b->arg, .heading = "b");
+    add_table(result, "settings", &c->settings, b->arg, number, true);
+    add_table(result, "environment", &c->environment, b->arg, number, a->env && b->env);
+    if (records) {
+        add_records(result, &first);
+        add_table(result, "metrics", &c->metrics, b->arg, number, true);
+    } else {
+        smoe_fact_number(result, "records", NAN);
+        smoe_fact_number(result, "metrics", NAN);
+    }
+    if (options->outputs)
+        add_outputs(result, &outputs);
+    else
+        smoe_fact_number(result, "outputs", NAN);
+    add_weights(result, &weights);
+    return 0;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* The records of a run over the steps, for the figure over_steps of the page. */
+static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
+    smoe_curves curves = {0};
+    int status = smoe_curves_read(&curves, run, err);
+    for (size_t i = 0; i < curves.count && !status; i++) {
+        const smoe_curve *c = &curves.curve[i];
+        smoe_metric_place at;
+        if (smoe_record_of_clock(c->name) || !smoe_metric_read(&at, c->name)) continue;
+        bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
+        if (!layer && !smoe_metrics[at.metric].column) continue;
+        for (size_t k = 0; k < c->points; k++) {
+            smoe_cell_text(frame, "run", run, .where = SMOE_IN_CSV);
+            smoe_cell_number(frame, "step", c->step[k], .where = SMOE_IN_CSV);
+            smoe_cell_number(frame, "block", layer ? (double)at.number : NAN, .where = SMOE_IN_CSV);
+            smoe_cell_text(frame, "metric", layer ? smoe_metric_name(at.metric) : c->name,
+                           .where = SMOE_IN_CSV);
+            smoe_cell_number(frame, "value", c->value[k], .where = SMOE_IN_CSV);
+            smoe_frame_end(frame);
         }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
+    }
+    smoe_curves_free(&curves);
     return status;
 }
 
-static int print_section(const smoe_frame *frame, bool bold, smoe_err *err) {
-    if (!frame->rows) {
-        printf("%s: the same\n\n", frame->name);
-        return 0;
-    }
-    printf("%s\n", frame->name);
-    if (print_frame(frame, bold, err)) return -1;
-    putchar('\n');
-    return 0;
+static char *page_path(const smoe_options *options) {
+    return options->out ? smoe_text_format("%s/compare.html", options->out) : NULL;
 }
 
-static void put_first(FILE *out, const comparison *c) {
-    const smoe_run_difference *d = &c->first;
-    if (!d->any) {
-        fprintf(out, "all %zu are the same, except for times", d->records);
-        return;
-    }
-    const double near = 1e6; /* ulps; further apart, their number says nothing */
-    if (d->records) fprintf(out, "the first %zu are the same; ", d->records);
-    fprintf(out, "at step %llu%s ", (unsigned long long)d->step,
-            d->records ? "" : ", the first one,");
-    if (!*d->metric)
-        fputs("only one of the runs has a record", out);
-    else if (isnan(d->ulps))
-        fprintf(out, "they differ in %s", d->metric);
-    else if (d->ulps <= near)
-        fprintf(out, "they differ in %s: %.17g and %.17g, %.3g ulps apart", d->metric, d->a, d->b,
-                d->ulps);
-    else
-        fprintf(out, "they differ in %s: %.6g and %.6g", d->metric, d->a, d->b);
-}
-
-static void put_weights(FILE *out, const comparison *c) {
-    const smoe_weights_difference *w = &c->weights;
-    fprintf(out, "%zu of %zu tensors are the same", w->equal, w->tensors);
-    if (w->alone) fprintf(out, ", %zu in only one model or of different shapes", w->alone);
-    if (w->distance > 0)
-        fprintf(out, "; the largest difference is %.6g, in %s", w->distance, w->most);
-}
-
-static void put_outputs(FILE *out, const comparison *c) {
-    const smoe_logits_apart *o = &c->outputs;
-    fprintf(out,
-            "of %zu images %zu have the same top class; right: both %zu, only a %zu, only b %zu, "
-            "none %zu\nlogits: differ by %.6g (root mean square), at most by %.6g, of %s",
-            o->images, o->agree, o->right[1][1], o->right[1][0], o->right[0][1], o->right[0][0],
-            o->rms, o->most, o->where);
-}
-
-static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
-    smoe_cmd_print(stdout, "a: %s\nb: %s\n\n", c->a->arg, c->b->arg);
-    if (print_section(&c->settings, bold, err)) return -1;
-    if (c->a->env && c->b->env && print_section(&c->environment, bold, err)) return -1;
-    if (c->records) {
-        fputs("records: ", stdout);
-        put_first(stdout, c);
-        fputs("\n\n", stdout);
-    }
-    if (c->records && print_section(&c->metrics, bold, err)) return -1;
-    fputs("weights: ", stdout);
-    put_weights(stdout, c);
-    putchar('\n');
-    if (!c->evaluated) return 0;
-    fputs("outputs: ", stdout);
-    put_outputs(stdout, c);
-    putchar('\n');
-    return 0;
-}
-
-/* ---- as a page ------------------------------------------------------------------------------- */
-
-/* What one of the functions above writes, as fresh text; NULL when out of memory. */
-static char *sentence(void (*put)(FILE *, const comparison *), const comparison *c) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return NULL;
-    put(out, c);
-    return smoe_file_text(out, &text);
-}
-
-static int write_page(const comparison *c, size_t pairs, const side *sides, const smoe_frame *seeds,
-                      const smoe_options *options, smoe_err *err) {
-    smoe_compare_pair *pair = calloc(pairs + 1, sizeof *pair);
-    char *(*text)[3] = calloc(pairs + 1, sizeof *text);
-    smoe_frame curves;
+/* -o: compare.html and a file per table. */
+static int write_page(smoe_result *result, const side *sides, const smoe_options *options,
+                      smoe_err *err) {
+    size_t pairs = options->args - 1;
+    smoe_frame *curves = smoe_result_table(result, NULL, "over_steps");
     smoe_origin origin;
-    int status = pair && text ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the page");
-    smoe_compare_curves(&curves);
+    int status = 0;
+    char *path = page_path(options);
+    char *title = pairs > 1 ? smoe_text_format("%s and %zu others", options->arg[0], pairs)
+                            : smoe_text_format("%s and %s", options->arg[0], options->arg[1]);
+    curves->title = "During training";
+    curves->caption = "Records of training and evaluations; quantities of the whole model have no "
+                      "block";
     smoe_origin_open(&origin, options);
     for (size_t i = 0; i <= pairs && !status; i++) {
-        json_t *spec = sides[i].spec;
-        smoe_origin_add(&origin, sides[i].arg, json_dumps(spec, JSON_INDENT(1)), true);
-        if (sides[i].metrics) status = smoe_compare_add_curves(&curves, sides[i].arg, err);
+        smoe_origin_add(&origin, sides[i].arg, json_dumps(sides[i].spec, JSON_INDENT(1)), true);
+        if (sides[i].metrics) status = add_curves(curves, sides[i].arg, err);
     }
-    for (size_t i = 0; i < pairs && !status; i++) {
-        bool enough = !c[i].records || (text[i][0] = sentence(put_first, &c[i]));
-        enough &= (text[i][1] = sentence(put_weights, &c[i])) != NULL;
-        enough &= !c[i].evaluated || (text[i][2] = sentence(put_outputs, &c[i]));
-        if (!enough) status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the page");
-        pair[i] = (smoe_compare_pair){.b = c[i].b->arg,
-                                      .settings = &c[i].settings,
-                                      .environment = &c[i].environment,
-                                      .metrics = &c[i].metrics,
-                                      .records = text[i][0],
-                                      .weights = text[i][1],
-                                      .outputs = text[i][2]};
-    }
-    if (!status) status = smoe_frame_check(&curves, err);
-    if (!status)
-        status = smoe_compare_page((const char *const *)options->arg, pair, pairs, seeds, &curves,
-                                   &origin, options, err);
-    for (size_t i = 0; text && i < pairs; i++)
-        for (size_t k = 0; k < 3; k++) free(text[i][k]);
-    free(text);
-    free(pair);
-    smoe_frame_free(&curves);
+    const smoe_report report = {.command = "smoe compare",
+                                .title = title,
+                                .lead = pairs > 1 ? "What differs between each and the first, a."
+                                                  : "What differs between a, the first, and b.",
+                                .origin = origin.fact,
+                                .origin_count = origin.count};
+    if (!status) status = smoe_origin_check(&origin, err);
+    if (!status) status = smoe_result_check(result, err);
+    if (!status) status = smoe_file_make_parents(path, err);
+    if (!status) status = smoe_result_csv(result, options->out, err);
+    if (!status) status = smoe_report_result(&report, result, path, err);
     smoe_origin_free(&origin);
+    free(title);
+    free(path);
     return status;
 }
 
@@ -282,54 +266,33 @@ static int group(smoe_frame *frame, const side *sides, size_t count, smoe_err *e
     return status;
 }
 
-/* One pair: compared, and printed or added to the list. */
-static int compare_pair(comparison *c, const side *a, const side *b, bool first, json_t *list,
-                        const smoe_options *options, smoe_err *err) {
-    int status = compare(c, a, b, err);
-    c->evaluated = !status && options->outputs;
-    if (c->evaluated) status = smoe_compare_outputs(&c->outputs, a->arg, b->arg, options, err);
-    if (!status && options->json)
-        json_array_append_new(list, comparison_json(c));
-    else if (!status) {
-        if (!first) putchar('\n');
-        status = print_comparison(c, smoe_cmd_color(options, stdout), err);
-    }
-    return status;
-}
-
 int cmd_compare(const smoe_options *options, smoe_err *err) {
-    side *sides = calloc(options->args, sizeof *sides);
-    comparison *c = calloc(options->args, sizeof *c);
-    json_t *list = json_array();
-    int status = smoe_compare_page_check(options, err);
-    if (!sides || !c || !list) {
-        free(sides);
-        free(c);
-        json_decref(list);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
+    side *sides = smoe_alloc(options->args, sizeof *sides);
+    comparison *c = smoe_alloc(options->args, sizeof *c);
+    smoe_result result = {0};
+    smoe_frame seeds = {0};
+    char *page = page_path(options);
+    int status = smoe_cmd_target(page, options, err);
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
     for (size_t i = 1; i < options->args && !status; i++)
-        status = compare_pair(&c[i], &sides[0], &sides[i], i == 1, list, options, err);
-    smoe_frame seeds = {0};
+        status = compare(smoe_result_part(&result, "comparisons"), &c[i], &sides[0], &sides[i],
+                         options->args > 2 ? i : 0, options, err);
     if (!status) status = group(&seeds, sides, options->args, err);
-    if (!status && options->json)
-        status = smoe_cmd_json(
-            json_pack("{s:O, s:o}", "comparisons", list, "seeds", smoe_frame_json(&seeds)), err);
-    else if (!status && seeds.rows) {
-        puts("\nseeds");
-        status = print_frame(&seeds, smoe_cmd_color(options, stdout), err);
-    }
+    if (!status) smoe_result_frame(&result, "seeds", &seeds, true);
+    if (!status && options->out) status = write_page(&result, sides, options, err);
+    if (!status) status = smoe_cmd_emit(&result, options, err);
     if (!status && options->out)
-        status = write_page(c + 1, options->args - 1, sides, &seeds, options, err);
+        smoe_heading_files(options, options->out, (const char *const[]){"compare.html"}, 1,
+                           "its tables");
+    smoe_result_free(&result);
     smoe_frame_free(&seeds);
     for (size_t i = 0; i < options->args; i++) {
         comparison_free(&c[i]);
         side_free(&sides[i]);
     }
+    free(page);
     free(sides);
     free(c);
-    json_decref(list);
     return status;
 }

@@ -4,7 +4,6 @@
 #include "store/model_file.h"
 #include "store/run.h"
 #include "vit/model.h"
-#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +23,22 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
                   const smoe_options *options, smoe_err *err) {
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
-    if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:o}", "file", path, "type", type,
-                                       "tensors", (json_int_t)stored->tensors, "changed",
-                                       (json_int_t)stored->changed, "bytes",
-                                       smoe_json_of_number(stored->bytes)),
-                             err);
-    smoe_cmd_print(stdout, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
-                   stored->tensors);
+    smoe_result result = {0};
+    smoe_fact_text(&result, "file", path);
+    smoe_fact_text(&result, "type", type);
+    smoe_fact_number(&result, "tensors", (double)stored->tensors);
+    smoe_fact_number(&result, "changed", (double)stored->changed);
+    smoe_fact_number(&result, "bytes", stored->bytes);
+    smoe_result_line(&result, NULL, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
+                     stored->tensors);
     if (!fresh)
-        printf("%zu of them now %s", stored->changed, type);
+        smoe_result_more(&result, "%zu of them now %s", stored->changed, type);
     else if (stored->changed && stored->changed < stored->tensors)
-        printf("%zu of them %s, the others F32", stored->changed, type);
+        smoe_result_more(&result, "%zu of them %s, the others F32", stored->changed, type);
     else
-        printf("%s", type);
-    printf(", %s\n", smoe_text_si(bytes, sizeof bytes, stored->bytes, "B"));
-    return 0;
+        smoe_result_more(&result, "%s", type);
+    smoe_result_more(&result, ", %s", smoe_text_si(bytes, sizeof bytes, stored->bytes, "B"));
+    return smoe_cmd_emit(&result, options, err);
 }
 
 int cmd_convert(const smoe_options *options, smoe_err *err) {

@@ -2,7 +2,6 @@
  * and modes, statistics of pixels, a contact sheet, and near duplicates between splits. */
 #include "cmd.h"
 #include "heading.h"
-#include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
 #include "data/archive.h"
@@ -158,18 +157,25 @@ static int compare_splits(data_job *job, smoe_err *err) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void classes_frame(smoe_frame *frame, const data_job *job) {
+/* Without -v the first classes are on the screen. */
+static void add_classes(smoe_frame *frame, const data_job *job, bool all) {
     const split *first = &job->split[0];
     smoe_frame_init(frame, "classes", "Classes", "images of each class, by split", NULL);
     for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
-        smoe_cell_number(frame, "class", (double)c);
-        smoe_cell_text(frame, "name", smoe_dataset_class_name(first->set, c));
+        const char *name = smoe_dataset_class_name(first->set, c);
+        char shown[64];
+        smoe_cell_text(frame, NULL, smoe_text_shown(name, shown, sizeof shown), .heading = "class");
+        smoe_cell_number(frame, "class", (double)c, .where = SMOE_IN_FILES);
+        smoe_cell_text(frame, "name", name, .where = SMOE_IN_FILES);
         for (size_t k = 0; k < job->splits; k++) {
             const split *s = &job->split[k];
             bool there = c < smoe_dataset_classes(s->set);
             smoe_cell_number(frame, s->name, there ? (double)s->count[c] : 0);
         }
-        smoe_frame_end(frame);
+        if (all || c < SHOWN)
+            smoe_frame_end(frame);
+        else
+            smoe_frame_end_hidden(frame);
     }
 }
 
@@ -235,162 +241,124 @@ static json_t *counts_json(const char *const *name, const size_t *count, size_t 
     return object;
 }
 
-static json_t *sizes_json(const size_t value[3]) {
-    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)value[0], "median", (json_int_t)value[1],
-                     "max", (json_int_t)value[2]);
-}
-
 static json_t *reals_json(const double *value, size_t n) {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, smoe_run_number(value[i]));
     return list;
 }
 
-static json_t *split_json(const split *s) {
-    const smoe_survey *v = &s->survey;
-    json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "split", s->name, "images", (json_int_t)v->images,
-        "left_out", (json_int_t)smoe_dataset_left_out(s->set), "looked_at", (json_int_t)v->looked,
-        "mean", reals_json(v->mean, v->channels), "std", reals_json(v->std, v->channels),
-        "seconds_per_image", smoe_run_number(v->seconds));
-    if (!object || !v->files) return object;
-    json_object_set_new(object, "width", sizes_json(v->width));
-    json_object_set_new(object, "height", sizes_json(v->height));
-    json_object_set_new(object, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
-    json_object_set_new(object, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
-    json_object_set_new(object, "deep", json_integer((json_int_t)v->deep));
-    json_object_set_new(object, "turned", json_integer((json_int_t)v->turned));
-    return object;
+static json_t *sizes_json(const size_t value[3]) {
+    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)value[0], "median", (json_int_t)value[1],
+                     "max", (json_int_t)value[2]);
 }
 
-static json_t *result_json(const data_job *job, const char *arg, const smoe_frame frame[3]) {
-    json_t *splits = json_array();
-    for (size_t k = 0; k < job->splits; k++)
-        json_array_append_new(splits, split_json(&job->split[k]));
-    const smoe_others *others = smoe_dataset_others(job->split[0].set);
+static void add_sides(smoe_frame *frame, const char *heading, const smoe_survey *v,
+                      const size_t side[3]) {
+    char text[80];
+    if (side[0] == side[2])
+        snprintf(text, sizeof text, "%zu", side[0]);
+    else
+        snprintf(text, sizeof text, "%zu .. %zu .. %zu", side[0], side[1], side[2]);
+    smoe_cell_text(frame, heading, v->files ? text : NULL);
+}
+
+/* A row, and an object in JSON. */
+static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
+    const smoe_survey *v = &s->survey;
+    size_t left_out = smoe_dataset_left_out(s->set);
+    char text[160];
+    smoe_cell_text(frame, "split", s->name);
+    smoe_cell_number(frame, "images", (double)v->images);
+    smoe_cell_number(frame, "left out", (double)left_out);
+    add_sides(frame, "width", v, v->width);
+    add_sides(frame, "height", v, v->height);
+    smoe_cell_text(frame, "files",
+                   v->files ? counts_text(text, sizeof text, kind_name, v->kind, SMOE_IMAGE_KINDS)
+                            : NULL);
+    smoe_frame_end(frame);
+
+    smoe_result *part = smoe_result_part(result, "splits");
+    smoe_fact_text(part, "split", s->name);
+    smoe_fact_number(part, "images", (double)v->images);
+    smoe_fact_number(part, "left_out", (double)left_out);
+    smoe_fact_number(part, "looked_at", (double)v->looked);
+    smoe_result_value(part, "mean", reals_json(v->mean, v->channels));
+    smoe_result_value(part, "std", reals_json(v->std, v->channels));
+    smoe_fact_number(part, "seconds_per_image", v->seconds);
+    if (!v->files) return;
+    smoe_result_value(part, "width", sizes_json(v->width));
+    smoe_result_value(part, "height", sizes_json(v->height));
+    smoe_result_value(part, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
+    smoe_result_value(part, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
+    smoe_fact_number(part, "deep", (double)v->deep);
+    smoe_fact_number(part, "turned", (double)v->turned);
+}
+
+static void add_pixels(smoe_result *result, const data_job *job) {
+    const smoe_survey *v = &job->split[0].survey;
+    char modes[200];
+    if (v->files)
+        smoe_result_line(result, "modes", "%s%s",
+                         counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
+                         v->deep ? "; some with 16 bits per sample" : "");
+    if (v->turned)
+        smoe_result_line(result, "turned", "%zu images of %s %s", v->turned, job->split[0].name,
+                         job->spec.data.orientation == SMOE_ORIENTATION_APPLY
+                             ? "are turned as their EXIF data say"
+                             : "lie as they are stored; data.orientation=apply turns them as their "
+                               "EXIF data say");
+    smoe_result_line(result, "pixels", "of %s at %zu x %zu:", job->split[0].name,
+                     job->spec.data.image_size, job->spec.data.image_size);
+    for (int part = 0; part < 2; part++) {
+        const double *value = part ? v->std : v->mean;
+        smoe_result_more(result, " data.%s=[", part ? "std" : "mean");
+        for (size_t c = 0; c < v->channels; c++)
+            smoe_result_more(result, "%s%.4f", c ? ", " : "", value[c]);
+        smoe_result_more(result, "]");
+    }
+    smoe_result_line(result, "time", "%.3g ms per image on one thread, to read, decode and resize",
+                     1e3 * v->seconds);
+}
+
+static void add_near(smoe_result *result, const data_job *job, const smoe_frame *frame) {
+    for (size_t k = 0, row = 0; k < job->nears; k++) {
+        const near_pairs *n = &job->near[k];
+        smoe_result_line(result, "near", "%zu of %zu images of %s are nearly images of %s",
+                         n->count, n->b->survey.looked, n->b->name, n->a->name);
+        for (size_t i = 0; i < n->count; i++, row++)
+            if (i < LISTED)
+                smoe_result_line(result, "", "%s  %s", smoe_frame_text_at(frame, row, 2),
+                                 smoe_frame_text_at(frame, row, 5));
+        if (n->count > LISTED) smoe_result_line(result, "", "... and %zu more", n->count - LISTED);
+    }
+}
+
+static void add_others(smoe_result *result, const smoe_dataset *set) {
+    const smoe_others *others = smoe_dataset_others(set);
     json_t *endings = json_object();
     for (size_t k = 0; k < others->endings; k++)
         json_object_set_new(endings, others->ending[k].text,
                             json_integer((json_int_t)others->ending[k].count));
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "path", arg, "source",
-                     smoe_sources[job->spec.data.source].name, "image_size",
-                     (json_int_t)job->spec.data.image_size, "splits", splits, "others", endings,
-                     frame[0].name, smoe_frame_json(&frame[0]), frame[1].name,
-                     smoe_frame_json(&frame[1]), frame[2].name, smoe_frame_json(&frame[2]));
+    smoe_result_value(result, "others", endings);
 }
 
-static int print_splits(const data_job *job, bool bold, smoe_err *err) {
-    smoe_table table = {.columns = 6};
-    char text[160];
-    static const char *const head[] = {"split", "images", "left out", "width", "height", "files"};
-    for (size_t i = 0; i < 6; i++) smoe_table_add(&table, "%s", head[i]);
-    for (size_t k = 0; k < job->splits; k++) {
-        const split *s = &job->split[k];
-        const smoe_survey *v = &s->survey;
-        const size_t *sides[2] = {v->width, v->height};
-        smoe_table_add(&table, "%s", s->name);
-        smoe_table_add(&table, "%zu", v->images);
-        smoe_table_add(&table, "%zu", smoe_dataset_left_out(s->set));
-        for (size_t i = 0; i < 2; i++)
-            if (!v->files)
-                smoe_table_add(&table, "-");
-            else if (sides[i][0] == sides[i][2])
-                smoe_table_add(&table, "%zu", sides[i][0]);
-            else
-                smoe_table_add(&table, "%zu .. %zu .. %zu", sides[i][0], sides[i][1], sides[i][2]);
-        smoe_table_add(
-            &table, "%s",
-            v->files ? counts_text(text, sizeof text, kind_name, v->kind, SMOE_IMAGE_KINDS) : "-");
-    }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
-}
-
-static int print_classes(const data_job *job, const smoe_frame *frame, bool all, bool bold,
-                         smoe_err *err) {
-    smoe_table table = {.columns = 1 + job->splits};
-    smoe_table_add(&table, "class");
-    for (size_t k = 0; k < job->splits; k++) smoe_table_add(&table, "%s", job->split[k].name);
-    for (size_t c = 0; c < frame->rows && (all || c < SHOWN); c++) {
-        char name[64];
-        smoe_table_add(&table, "%s",
-                       smoe_text_shown(smoe_frame_text_at(frame, c, 1), name, sizeof name));
-        for (size_t k = 0; k < job->splits; k++)
-            smoe_table_add(&table, "%.0f", smoe_frame_number_at(frame, c, 2 + k));
-    }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    if (!status && !all && frame->rows > SHOWN)
-        printf("... and %zu classes more; -v shows all\n", frame->rows - SHOWN);
-    return status;
-}
-
-static void print_pixels(const data_job *job) {
-    const smoe_survey *v = &job->split[0].survey;
-    char modes[200];
-    if (v->files)
-        printf("modes   %s%s\n",
-               counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
-               v->deep ? "; some with 16 bits per sample" : "");
-    if (v->turned)
-        printf("turned  %zu images of %s %s\n", v->turned, job->split[0].name,
-               job->spec.data.orientation == SMOE_ORIENTATION_APPLY
-                   ? "are turned as their EXIF data say"
-                   : "lie as they are stored; data.orientation=apply turns them as their EXIF "
-                     "data say");
-    printf("pixels  of %s at %zu x %zu: ", job->split[0].name, job->spec.data.image_size,
-           job->spec.data.image_size);
-    for (int part = 0; part < 2; part++) {
-        const double *value = part ? v->std : v->mean;
-        printf("%sdata.%s=[", part ? " " : "", part ? "std" : "mean");
-        for (size_t c = 0; c < v->channels; c++) printf("%s%.4f", c ? ", " : "", value[c]);
-        printf("]");
-    }
-    printf("\ntime    %.3g ms per image on one thread, to read, decode and resize\n",
-           1e3 * v->seconds);
-}
-
-static void print_near(const data_job *job, const smoe_frame *frame) {
-    for (size_t k = 0, row = 0; k < job->nears; k++) {
-        const near_pairs *n = &job->near[k];
-        printf("near    %zu of %zu images of %s are nearly images of %s\n", n->count,
-               n->b->survey.looked, n->b->name, n->a->name);
-        for (size_t i = 0; i < n->count; i++, row++)
-            if (i < LISTED)
-                printf("        %s  %s\n", smoe_frame_text_at(frame, row, 2),
-                       smoe_frame_text_at(frame, row, 5));
-        if (n->count > LISTED) printf("        ... and %zu more\n", n->count - LISTED);
-    }
-}
-
-static void print_remarks(const data_job *job) {
+static void add_remarks(smoe_result *result, const data_job *job) {
+    smoe_frame *table = smoe_result_table(result, "remarks", NULL);
     for (size_t k = 0; k < job->splits; k++)
-        for (size_t i = 0; i < smoe_dataset_remarks(job->split[k].set); i++)
-            smoe_cmd_print(stdout, "remark  %s: %s\n", job->split[k].name,
-                           smoe_dataset_remark(job->split[k].set, i));
+        for (size_t i = 0; i < smoe_dataset_remarks(job->split[k].set); i++) {
+            const char *remark = smoe_dataset_remark(job->split[k].set, i);
+            smoe_cell_text(table, "split", job->split[k].name, .where = SMOE_IN_JSON);
+            smoe_cell_text(table, "remark", remark, .where = SMOE_IN_JSON);
+            smoe_frame_end(table);
+            smoe_result_line(result, "remark", "%s: %s", job->split[k].name, remark);
+        }
 }
 
-static void print_left_out(const data_job *job, const smoe_frame *frame) {
+static void add_left_out(smoe_result *result, const data_job *job, const smoe_frame *frame) {
     for (size_t i = 0; i < frame->rows && i < SHOWN; i++)
-        printf("left out: %s\n", smoe_frame_text_at(frame, i, 1));
-    if (job->left_out > SHOWN) printf("left out: ... and %zu more\n", job->left_out - SHOWN);
-}
-
-static int print(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
-                 smoe_err *err) {
-    bool bold = smoe_cmd_color(options, stdout);
-    printf("%s: %s, %zu classes\n\n", options->arg[0], smoe_sources[job->spec.data.source].name,
-           smoe_dataset_classes(job->split[0].set));
-    if (print_splits(job, bold, err)) return -1;
-    putchar('\n');
-    if (print_classes(job, &frame[0], options->verbose, bold, err)) return -1;
-    putchar('\n');
-    print_pixels(job);
-    print_near(job, &frame[1]);
-    print_remarks(job);
-    print_left_out(job, &frame[2]);
-    return 0;
+        smoe_result_line(result, NULL, "left out: %s", smoe_frame_text_at(frame, i, 1));
+    if (job->left_out > SHOWN)
+        smoe_result_line(result, NULL, "left out: ... and %zu more", job->left_out - SHOWN);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -423,14 +391,27 @@ static int write_files(const data_job *job, const smoe_options *options, const s
 
 static int show(const data_job *job, const smoe_options *options, smoe_err *err) {
     smoe_frame frame[3] = {{0}};
-    classes_frame(&frame[0], job);
+    smoe_result result = {0};
+    const smoe_dataset *set = job->split[0].set;
+    const char *source = smoe_sources[job->spec.data.source].name;
+    add_classes(&frame[0], job, options->verbose);
     near_frame(&frame[1], job);
     left_out_frame(&frame[2], job);
-    int status = 0;
-    for (size_t i = 0; i < 3 && !status; i++) status = smoe_frame_check(&frame[i], err);
-    if (!status)
-        status = options->json ? smoe_cmd_json(result_json(job, options->arg[0], frame), err)
-                               : print(job, options, frame, err);
+    smoe_fact_text(&result, "path", options->arg[0]);
+    smoe_fact_text(&result, "source", source);
+    smoe_fact_number(&result, "image_size", (double)job->spec.data.image_size);
+    smoe_result_line(&result, NULL, "%s: %s, %zu classes", options->arg[0], source,
+                     smoe_dataset_classes(set));
+    smoe_frame *splits = smoe_result_table(&result, NULL, NULL);
+    for (size_t k = 0; k < job->splits; k++) add_split(&result, splits, &job->split[k]);
+    for (size_t i = 0; i < 3; i++) smoe_result_frame(&result, frame[i].name, &frame[i], i == 0);
+    if (frame[0].hidden) smoe_result_line(&result, NULL, "-v shows all classes");
+    add_pixels(&result, job);
+    add_near(&result, job, &frame[1]);
+    add_others(&result, set);
+    add_remarks(&result, job);
+    add_left_out(&result, job, &frame[2]);
+    int status = smoe_cmd_emit(&result, options, err);
     if (!status && options->out) status = write_files(job, options, frame, err);
     for (size_t i = 0; i < 3; i++) smoe_frame_free(&frame[i]);
     return status;

@@ -246,24 +246,25 @@ static void look_at_programs(findings *f) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int show(const findings *f, const smoe_options *options, smoe_err *err) {
-    json_t *list = json_array();
+    smoe_result result = {0};
+    smoe_frame *list = smoe_result_table(&result, "findings", NULL);
     size_t advised = 0;
     for (size_t i = 0; i < f->count; i++) {
         const finding *x = &f->list[i];
         advised += *x->advice != '\0';
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s?}", "name", x->name, "value",
-                                              x->value, "advice", *x->advice ? x->advice : NULL));
-        if (options->json) continue;
-        printf("%-13s  %s\n", x->name, x->value);
-        if (*x->advice) printf("%-13s  > %s\n", "", x->advice);
+        smoe_cell_text(list, "name", x->name, .where = SMOE_IN_JSON);
+        smoe_cell_text(list, "value", x->value, .where = SMOE_IN_JSON);
+        smoe_cell_text(list, "advice", *x->advice ? x->advice : NULL, .where = SMOE_IN_JSON);
+        smoe_frame_end(list);
+        smoe_result_line(&result, x->name, "%s", x->value);
+        if (*x->advice) smoe_result_line(&result, "", "> %s", x->advice);
     }
-    if (options->json) return smoe_cmd_json(json_pack("{s:o}", "findings", list), err);
-    json_decref(list);
     if (advised)
-        printf("\n%zu remark%s, marked by >\n", advised, advised == 1 ? "" : "s");
+        smoe_result_line(&result, NULL, "%zu remark%s, marked by >", advised,
+                         advised == 1 ? "" : "s");
     else
-        puts("\nno problems found");
-    return 0;
+        smoe_result_line(&result, NULL, "no problems found");
+    return smoe_cmd_emit(&result, options, err);
 }
 
 int cmd_doctor(const smoe_options *options, smoe_err *err) {

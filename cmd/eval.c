@@ -6,6 +6,7 @@
 #include "progress.h"
 #include "together.h"
 #include "comm/comm.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "draw/figures.h"
 #include "spec/metrics.h"
@@ -164,143 +165,113 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
     return status;
 }
 
-/* Each class with its name, images and accuracy. */
-static json_t *classes_json(const collector *c, const smoe_loaded *l, smoe_err *err) {
-    double *share = calloc(c->classes, sizeof *share);
-    size_t *images = calloc(c->classes, sizeof *images);
-    json_t *list = share && images ? json_array() : NULL;
-    if (list) smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
-    for (size_t k = 0; list && k < c->classes; k++)
-        json_array_append_new(
-            list, json_pack("{s:s, s:I, s:o}", "name", smoe_dataset_class_name(l->set, k), "images",
-                            (json_int_t)images[k], smoe_metric_name(SMOE_METRIC_PRECISION),
-                            smoe_run_number(share[k])));
-    if (!list) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
-    free(share);
-    free(images);
-    return list;
-}
-
-/* "lowest          cross 0.61, ring 0.70, star 0.72 (of 10 classes)" */
-static int print_lowest(const collector *c, const smoe_loaded *l, smoe_err *err) {
+/* Each class with its name, images and accuracy; the classes with the lowest one are printed:
+ * "lowest  cross 0.61, ring 0.70, star 0.72 (of 10 classes)". */
+static void add_classes(smoe_result *result, const collector *c, const smoe_loaded *l) {
     enum { SHOWN = 3 };
-    double *share = calloc(c->classes, sizeof *share);
-    size_t *images = calloc(c->classes, sizeof *images), seen = 0;
-    if (!share || !images) {
-        free(share);
-        free(images);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
-    }
+    double *share = smoe_alloc(c->classes, sizeof *share);
+    size_t *images = smoe_alloc(c->classes, sizeof *images), seen = 0;
+    smoe_frame *table = smoe_result_table(result, "classes", NULL);
     smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
-    for (size_t k = 0; k < c->classes; k++) seen += images[k] > 0;
+    for (size_t k = 0; k < c->classes; k++) {
+        seen += images[k] > 0;
+        smoe_cell_text(table, "name", smoe_dataset_class_name(l->set, k), .where = SMOE_IN_JSON);
+        smoe_cell_number(table, "images", (double)images[k], .where = SMOE_IN_JSON);
+        smoe_cell_number(table, smoe_metric_name(SMOE_METRIC_PRECISION), share[k],
+                         .where = SMOE_IN_JSON);
+        smoe_frame_end(table);
+    }
     for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
         size_t worst = c->classes;
         for (size_t k = 0; k < c->classes; k++)
             if (isfinite(share[k]) && (worst == c->classes || share[k] < share[worst])) worst = k;
-        printf("%s%s %.3f", n ? ", " : "lowest          ", smoe_dataset_class_name(l->set, worst),
-               share[worst]);
+        if (!n) smoe_result_line(result, "lowest", "%s", "");
+        smoe_result_more(result, "%s%s %.3f", n ? ", " : "", smoe_dataset_class_name(l->set, worst),
+                         share[worst]);
         share[worst] = NAN;
     }
-    if (seen > 1) printf("  (of %zu classes)\n", seen);
+    if (seen > 1) smoe_result_more(result, "  (of %zu classes)", seen);
     free(share);
     free(images);
-    return 0;
 }
 
-/* "superclasses    [0, 0, 1]", as the key model.moe.superclasses takes it. */
-static void print_superclasses(const collector *c) {
-    printf("superclasses    ");
-    for (size_t k = 0; k < c->classes; k++) printf("%s%u", k ? ", " : "[", c->superclass[k]);
-    printf("]\n");
-}
-
-static json_t *superclasses_json(const collector *c) {
+/* "superclasses  [0, 0, 1]", as the key model.moe.superclasses takes it. */
+static void add_superclasses(smoe_result *result, const collector *c) {
     json_t *list = json_array();
-    for (size_t k = 0; list && k < c->classes; k++)
+    smoe_result_line(result, "superclasses", "[");
+    for (size_t k = 0; k < c->classes; k++) {
         json_array_append_new(list, json_integer(c->superclass[k]));
-    return list;
+        smoe_result_more(result, "%s%u", k ? ", " : "", c->superclass[k]);
+    }
+    smoe_result_more(result, "]");
+    smoe_result_value(result, "superclasses", list);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* {"10": accuracy}, with the details under fewshot_detail. */
-static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool detail) {
-    json_t *object = json_object();
+static void add_fewshot(smoe_result *result, const smoe_fewshot_score *score, size_t count,
+                        size_t draws) {
+    char key[48], label[32];
+    if (!count) {
+        smoe_result_value(result, "fewshot", json_object());
+        smoe_result_value(result, "fewshot_detail", json_object());
+    }
     for (size_t k = 0; k < count; k++) {
-        char key[24];
-        snprintf(key, sizeof key, "%zu", score[k].shots);
-        json_object_set_new(object, key,
-                            !detail ? smoe_run_number(score[k].mean)
-                                    : json_pack("{s:o, s:f}", "sd", smoe_run_number(score[k].sd),
-                                                "l2", score[k].l2));
+        snprintf(key, sizeof key, "fewshot:%zu", score[k].shots);
+        smoe_fact_number(result, key, score[k].mean);
+        snprintf(key, sizeof key, "fewshot_detail:%zu:sd", score[k].shots);
+        smoe_fact_number(result, key, score[k].sd);
+        snprintf(key, sizeof key, "fewshot_detail:%zu:l2", score[k].shots);
+        smoe_fact_number(result, key, score[k].l2);
+        snprintf(label, sizeof label, "fewshot %zu", score[k].shots);
+        smoe_result_line(result, label, "%.4f  (deviation %.4f over %zu draws, l2 %g)",
+                         score[k].mean, score[k].sd, draws, score[k].l2);
     }
-    return object;
 }
 
-static json_t *recall_json(const double recall[SMOE_RECALLS]) {
-    json_t *object = json_object();
+static void add_recall(smoe_result *result, const char *name, const char *label,
+                       const double recall[SMOE_RECALLS]) {
+    smoe_result_line(result, label, "%s", "");
     for (size_t k = 0; k < SMOE_RECALLS; k++) {
-        char key[24];
-        snprintf(key, sizeof key, "%zu", smoe_recall_at[k]);
-        json_object_set_new(object, key, smoe_run_number(recall[k]));
+        char key[48];
+        snprintf(key, sizeof key, "%s:%zu", name, smoe_recall_at[k]);
+        smoe_result_more(result, "%s%zu: %.4f", k ? ", " : "", smoe_recall_at[k], recall[k]);
+        smoe_fact_number(result, key, recall[k]);
     }
-    return object;
-}
-
-static void print_recall(const char *name, const double recall[SMOE_RECALLS]) {
-    printf("%-15s", name);
-    for (size_t k = 0; k < SMOE_RECALLS; k++)
-        printf("%s %zu: %.4f", k ? "," : "", smoe_recall_at[k], recall[k]);
-    putchar('\n');
 }
 
 static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
                   const smoe_fewshot_score *score, const collector *c, const smoe_options *options,
                   smoe_err *err) {
-    const char *split = l->spec.eval.split;
-    size_t count = l->spec.eval.fewshot.count;
+    const char *split = l->spec.eval.split, *precision = smoe_metric_name(SMOE_METRIC_PRECISION);
     double dropped = smoe_routing_dropped(routing);
     double calibration = c->prediction ? smoe_scores_calibration(c->prediction, c->images) : NAN;
-    if (options->json) {
-        json_t *counts = json_object();
-        json_t *classes = c->prediction ? classes_json(c, l, err) : json_array();
-        if (!classes) return -1;
-        smoe_routing_record(routing, split, counts);
-        json_t *all = json_pack(
-            "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "checkpoint", l->path, "split",
-            split, "images", (json_int_t)eval->images, "loss", smoe_run_number(eval->loss),
-            smoe_metric_name(SMOE_METRIC_PRECISION), smoe_run_number(eval->precision_at_1),
-            "calibration_error", smoe_run_number(calibration), "classes", classes, "fewshot",
-            fewshot_json(score, count, false), "fewshot_detail", fewshot_json(score, count, true),
-            "routing", counts);
-        if (all && eval->retrieval) {
-            json_object_set_new(all, "text_recall", recall_json(eval->text_recall));
-            json_object_set_new(all, "image_recall", recall_json(eval->image_recall));
-        }
-        if (all && c->superclass) json_object_set_new(all, "superclasses", superclasses_json(c));
-        return smoe_cmd_json(all, err);
-    }
-    smoe_cmd_print(
-        stdout,
-        "checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
-        "%-15s %.4f\n",
-        l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
-        eval->precision_at_1);
+    smoe_result result = {0};
+    json_t *counts = json_object();
+    smoe_routing_record(routing, split, counts);
+    smoe_fact_text(&result, "checkpoint", l->path, .heading = "checkpoint");
+    smoe_fact_text(&result, "split", split, .heading = "split");
+    smoe_fact_number(&result, "images", (double)eval->images, .heading = "images",
+                     .format = "%.0f");
+    smoe_fact_number(&result, "loss", eval->loss, .heading = "loss", .format = "%.6f");
+    smoe_fact_number(&result, precision, eval->precision_at_1, .heading = precision,
+                     .format = "%.4f");
     if (eval->retrieval) {
-        print_recall("text recall at", eval->text_recall);
-        print_recall("image recall at", eval->image_recall);
+        add_recall(&result, "text_recall", "text recall at", eval->text_recall);
+        add_recall(&result, "image_recall", "image recall at", eval->image_recall);
     }
-    if (c->prediction) {
-        printf("calibration     %.4f  (error of the top class's probability)\n", calibration);
-        if (print_lowest(c, l, err)) return -1;
-        if (c->superclass) print_superclasses(c);
-    }
+    smoe_fact_number(&result, "calibration_error", calibration, .heading = "calibration",
+                     .format = "%.4f  (error of the top class's probability)");
+    if (c->prediction)
+        add_classes(&result, c, l);
+    else
+        smoe_result_value(&result, "classes", json_array());
+    if (c->superclass) add_superclasses(&result, c);
     if (isfinite(dropped))
-        printf("dropped         %.4f  (in the layer that drops most)\n", dropped);
-    for (size_t k = 0; k < count; k++)
-        printf("fewshot %-6zu  %.4f  (deviation %.4f over %zu draws, l2 %g)\n", score[k].shots,
-               score[k].mean, score[k].sd, l->spec.eval.fewshot.seeds, score[k].l2);
-    return 0;
+        smoe_result_line(&result, "dropped", "%.4f  (in the layer that drops most)", dropped);
+    add_fewshot(&result, score, l->spec.eval.fewshot.count, l->spec.eval.fewshot.seeds);
+    smoe_result_value(&result, "routing", counts);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 static void say_files(const smoe_options *options) {
@@ -365,6 +336,15 @@ static int check_tables(const smoe_options *options, smoe_err *err) {
     return status;
 }
 
+static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+    smoe_result result = {0};
+    smoe_fact_text(&result, "checkpoint", l->path);
+    smoe_fact_text(&result, "split", l->spec.eval.split);
+    smoe_result_line(&result, NULL, "would evaluate %s on the %s split", l->path,
+                     l->spec.eval.split);
+    return smoe_cmd_emit(&result, options, err);
+}
+
 static int eval_together(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0};
     int status = smoe_load_spec(&loaded, options->arg[0], options, err);
@@ -377,15 +357,8 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
         ;
     else if (options->print_config)
         status = smoe_cmd_print_config(&loaded.spec, err);
-    else if (options->dry_run && options->json)
-        status = smoe_cmd_json(
-            json_pack("{s:s, s:s}", "checkpoint", loaded.path, "split", loaded.spec.eval.split),
-            err);
-    else if (options->dry_run)
-        smoe_cmd_print(stdout, "would evaluate %s on the %s split\n", loaded.path,
-                       loaded.spec.eval.split);
     else
-        status = evaluate(&loaded, options, err);
+        status = options->dry_run ? plan(&loaded, options, err) : evaluate(&loaded, options, err);
     smoe_loaded_free(&loaded);
     return status;
 }

@@ -1,12 +1,10 @@
 /* The first lines of a long command; see heading.h. */
 #include "heading.h"
 #include "cmd.h"
-#include "table.h"
 #include "base/file.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,81 +17,42 @@ void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_datas
     heading->endless |= smoe_dataset_endless(set);
 }
 
-/* A line of a heading is put together in memory, so that it can be broken between words. */
-typedef struct heading_line {
-    char *text;
-    size_t size;
-    FILE *into;
-} heading_line;
-
-static FILE *open_line(heading_line *line) {
-    *line = (heading_line){0};
-    return line->into = open_memstream(&line->text, &line->size);
+void smoe_heading_print(smoe_result *lines, const smoe_options *options) {
+    smoe_paper paper = smoe_cmd_paper(options, stderr);
+    paper.labels = 10; /* what is printed later is below */
+    if (!options->quiet && !options->json) smoe_result_print(lines, stderr, &paper);
+    smoe_result_free(lines);
 }
 
-static void put_line(FILE *out, const char *name, const char *text) {
-    enum { NAME = 12 }; /* columns before the text */
-    size_t at = *name ? NAME : 0;
-    fprintf(out, "%-*s", (int)at, name);
-    smoe_table_wrap(out, text, at);
-}
-
-/* name NULL: there is nothing to print. */
-static void end_line(heading_line *line, FILE *out, const char *name) {
-    if (fclose(line->into) == 0 && name) put_line(out, name, line->text);
-    free(line->text);
-}
-
-void smoe_heading_line(FILE *out, const char *name, const char *fmt, ...) {
-    char *text = NULL;
-    va_list args;
-    va_start(args, fmt);
-    int length = vasprintf(&text, fmt, args);
-    va_end(args);
-    if (length < 0) return;
-    size_t room = (size_t)length + 9; /* all of it, and what shown keeps free */
-    char *shown = malloc(room);       /* a name in it may have control characters */
-    if (shown) put_line(out, name, smoe_text_shown(text, shown, room));
-    free(shown);
-    free(text);
-}
-
-void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *spec) {
+void smoe_heading_data(smoe_result *out, const smoe_heading *heading, const smoe_spec *spec) {
     const smoe_data_spec *data = &spec->data;
     bool trains = heading->split[0] && !strcmp(heading->split[0], "train");
-    heading_line line;
-    FILE *to = open_line(&line);
-    if (!to) return;
-    smoe_cmd_print(to, "%s%s%s", smoe_sources[data->source].name, data->path ? " " : "",
-                   data->path ? data->path : "");
+    smoe_result_line(out, "data", "%s%s%s", smoe_sources[data->source].name, data->path ? " " : "",
+                     data->path ? data->path : "");
     for (size_t i = 0; i < 2 && heading->split[i]; i++)
         if (!i && trains && heading->endless)
-            fprintf(to, ", train without end (%zu images per epoch)", heading->images[0]);
+            smoe_result_more(out, ", train without end (%zu images per epoch)", heading->images[0]);
         else
-            fprintf(to, ", %s %zu%s", heading->split[i], heading->images[i], i ? "" : " images");
-    fprintf(to, "; %zu classes", heading->classes);
+            smoe_result_more(out, ", %s %zu%s", heading->split[i], heading->images[i],
+                             i ? "" : " images");
+    smoe_result_more(out, "; %zu classes", heading->classes);
     if (trains) {
         double images = (double)(heading->images[0] ? heading->images[0] : 1);
-        fprintf(to, "; %.3g epochs",
-                (double)spec->train.steps * (double)spec->train.batch_size / images);
+        smoe_result_more(out, "; %.3g epochs",
+                         (double)spec->train.steps * (double)spec->train.batch_size / images);
     }
-    end_line(&line, out, "data");
 }
 
-void smoe_heading_model(FILE *out, const smoe_spec *spec, smoe_model *model) {
+void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *model) {
     const smoe_moe_spec *moe = &spec->model.moe;
     char count[48];
-    heading_line line;
-    FILE *to = open_line(&line);
-    if (!to) return;
     smoe_text_si(count, sizeof count, (double)smoe_model_params(model)->total, "");
     if (moe->layer_count)
-        fprintf(to, "%s, %zu experts in %zu of %zu blocks; ", moe->router, moe->experts,
-                moe->layer_count, spec->model.depth);
+        smoe_result_line(out, "model", "%s, %zu experts in %zu of %zu blocks; ", moe->router,
+                         moe->experts, moe->layer_count, spec->model.depth);
     else
-        fprintf(to, "dense, %zu blocks; ", spec->model.depth);
-    fprintf(to, "width %zu; %s parameters", spec->model.width, count);
-    end_line(&line, out, "model");
+        smoe_result_line(out, "model", "dense, %zu blocks; ", spec->model.depth);
+    smoe_result_more(out, "width %zu; %s parameters", spec->model.width, count);
 }
 
 /* The tensors that a group is the first to match. */
@@ -109,52 +68,46 @@ static size_t tensors_of(const smoe_groups *groups, size_t k, const smoe_params 
     return count;
 }
 
-static void put_group(FILE *out, const smoe_group *group, size_t tensors) {
-    heading_line line;
-    FILE *to = open_line(&line);
-    if (!to) return;
-    smoe_cmd_print(to, "%s: %zu", group->match, tensors);
+static void add_group(smoe_result *out, const smoe_group *group, size_t tensors) {
+    smoe_result_line(out, "tensors", "%s: %zu", group->match, tensors);
     if (group->frozen) {
-        fputs(", frozen", to);
-    } else {
-        fprintf(to, ", rate times %g", group->lr);
-        if (group->decay >= 0) fprintf(to, ", decay %g", group->decay);
-        if (group->until) fprintf(to, ", frozen from step %zu on", group->until);
+        smoe_result_more(out, ", frozen");
+        return;
     }
-    end_line(&line, out, "tensors");
+    smoe_result_more(out, ", rate times %g", group->lr);
+    if (group->decay >= 0) smoe_result_more(out, ", decay %g", group->decay);
+    if (group->until) smoe_result_more(out, ", frozen from step %zu on", group->until);
 }
 
-static void put_value(FILE *out, const smoe_spec *spec, const char *before, const char *key) {
-    char *value = smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
-    fprintf(out, "%s%s", before, value ? value : "?");
-    free(value);
+/* The value of a key as the spec has it, fresh. */
+static char *value_of(const smoe_spec *spec, const char *key) {
+    return smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
 }
 
-void smoe_heading_optimizer(FILE *out, const smoe_spec *spec, smoe_model *model) {
+void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model *model) {
     const smoe_train_spec *train = &spec->train;
     const smoe_groups *groups = &train->optimizer.groups;
     const smoe_params *params = smoe_model_params(model);
+    char *name = value_of(spec, "train.optimizer.name");
+    char *schedule = value_of(spec, "train.schedule.name");
     size_t frozen = 0;
     for (size_t i = 0; i < params->count; i++)
         frozen += params->param[i].frozen && !params->param[i].state;
-    heading_line line;
-    FILE *to = open_line(&line);
-    if (!to) return;
-    put_value(to, spec, "", "train.optimizer.name");
+    smoe_result_line(out, "optimizer", "%s", name ? name : "?");
     if (smoe_spec_acts(spec, "train.optimizer.momentum"))
-        fprintf(to, ", momentum %g", train->optimizer.momentum);
-    fprintf(to, "; rate %g", train->optimizer.lr);
-    put_value(to, spec, ", ", "train.schedule.name");
+        smoe_result_more(out, ", momentum %g", train->optimizer.momentum);
+    smoe_result_more(out, "; rate %g, %s", train->optimizer.lr, schedule ? schedule : "?");
     if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
-        fprintf(to, ", %zu steps of warm-up", train->schedule.warmup.steps);
-    if (frozen) fprintf(to, "; %zu of %zu tensors frozen", frozen, params->count);
-    if (train->ema > 0) fprintf(to, "; moving average with decay %g", train->ema);
-    end_line(&line, out, "optimizer");
+        smoe_result_more(out, ", %zu steps of warm-up", train->schedule.warmup.steps);
+    if (frozen) smoe_result_more(out, "; %zu of %zu tensors frozen", frozen, params->count);
+    if (train->ema > 0) smoe_result_more(out, "; moving average with decay %g", train->ema);
     for (size_t k = 0; k < groups->count; k++)
-        put_group(out, &groups->group[k], tensors_of(groups, k, params));
+        add_group(out, &groups->group[k], tensors_of(groups, k, params));
+    free(name);
+    free(schedule);
 }
 
-void smoe_heading_spec(FILE *out, const smoe_spec *spec) {
+void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {
     const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
     smoe_heading heading = {0};
     smoe_model *model = NULL;
@@ -173,29 +126,32 @@ void smoe_heading_spec(FILE *out, const smoe_spec *spec) {
 
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options) {
     smoe_heading heading = {0};
-    if (options->quiet || options->json) return;
+    smoe_result lines = {0};
     smoe_heading_add(&heading, loaded->spec.eval.split, loaded->set);
-    smoe_heading_data(stderr, &heading, &loaded->spec);
-    smoe_heading_model(stderr, &loaded->spec, loaded->model);
-    smoe_heading_line(stderr, "from", "%s", loaded->path);
+    smoe_heading_data(&lines, &heading, &loaded->spec);
+    smoe_heading_model(&lines, &loaded->spec, loaded->model);
+    smoe_result_line(&lines, "from", "%s", loaded->path);
+    smoe_heading_print(&lines, options);
 }
 
-void smoe_heading_list(FILE *out, const char *name, const char *folder, const char *const *file,
-                       size_t count, const char *more) {
-    heading_line line;
+void smoe_heading_list(smoe_result *out, const char *label, const char *folder,
+                       const char *const *file, size_t count, const char *more) {
     size_t named = 0;
-    if (!open_line(&line)) return;
     for (size_t i = 0; i < count; i++) {
         if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
-        if (!named && folder) smoe_cmd_print(line.into, "%s: ", folder);
-        smoe_cmd_print(line.into, "%s%s", named++ ? ", " : "", file[i]);
+        if (!named)
+            smoe_result_line(out, label, "%s%s%s", folder ? folder : "", folder ? ": " : "",
+                             file[i]);
+        else
+            smoe_result_more(out, ", %s", file[i]);
+        named++;
     }
-    if (named && more) fprintf(line.into, ", and %s", more);
-    end_line(&line, out, named ? name : NULL);
+    if (named && more) smoe_result_more(out, ", and %s", more);
 }
 
 void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
                         size_t count, const char *more) {
-    if (options->quiet || options->json) return;
-    smoe_heading_list(stderr, "files", folder, file, count, more);
+    smoe_result lines = {0};
+    smoe_heading_list(&lines, "files", folder, file, count, more);
+    smoe_heading_print(&lines, options);
 }

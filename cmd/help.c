@@ -3,7 +3,6 @@
 #include "opt.h"
 #include "spec/profiles.h"
 #include "spec/routers.h"
-#include "table.h"
 
 #include <string.h>
 
@@ -41,7 +40,7 @@ static void list_options(const smoe_command *command, FILE *out) {
         fprintf(out, "  %-*s  ", width, left);
         snprintf(text, sizeof text, "%s%s%s%s", help_of(entry, command), entry->preset ? " [" : "",
                  entry->preset ? entry->preset : "", entry->preset ? "]" : "");
-        smoe_table_wrap(out, text, (size_t)width + 4);
+        smoe_cmd_wrap(out, text, (size_t)width + 4);
     }
 }
 
@@ -58,7 +57,7 @@ static void list_commands(FILE *out) {
         if (strlen(smoe_commands[i].name) > width) width = strlen(smoe_commands[i].name);
     for (size_t i = 0; i < smoe_command_count; i++) {
         fprintf(out, "  %-*s  ", (int)width, smoe_commands[i].name);
-        smoe_table_wrap(out, smoe_commands[i].summary, width + 4);
+        smoe_cmd_wrap(out, smoe_commands[i].summary, width + 4);
     }
 }
 
@@ -87,10 +86,10 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
         fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
     if (!strstr(command->arguments, "key=")) return;
     fputc('\n', out);
-    smoe_table_wrap(out,
-                    "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
-                    "train.steps=500 model.moe.experts=32",
-                    0);
+    smoe_cmd_wrap(out,
+                  "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
+                  "train.steps=500 model.moe.experts=32",
+                  0);
 }
 
 /* ---- keys, routers and profiles -------------------------------------------------------------- */
@@ -109,11 +108,11 @@ static void key_lines(void *user, const char *key, const char *type, const char 
     query->found++;
     if (key[length]) {
         printf("%-34s ", key);
-        smoe_table_wrap(stdout, help, 35);
+        smoe_cmd_wrap(stdout, help, 35);
         return;
     }
     printf("%s\n  ", key);
-    smoe_table_wrap(stdout, help, 2);
+    smoe_cmd_wrap(stdout, help, 2);
     printf("  type     %s\n  default  %s\n  write    %s=%s\n", type, preset, key,
            strcmp(preset, "variant's") ? preset : "N");
 }
@@ -125,7 +124,7 @@ static void list_routers(void) {
     printf("\nRouters (smoe-routers(7)):\n");
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         printf("  %-*s  ", (int)width, smoe_routers[i].name);
-        smoe_table_wrap(stdout, smoe_routers[i].summary, width + 4);
+        smoe_cmd_wrap(stdout, smoe_routers[i].summary, width + 4);
     }
 }
 
@@ -133,9 +132,9 @@ static bool help_router(const char *name) {
     const smoe_router_entry *router = smoe_router_find(name);
     if (!router) return false;
     printf("%s\n  ", router->name);
-    smoe_table_wrap(stdout, router->summary, 2);
+    smoe_cmd_wrap(stdout, router->summary, 2);
     printf("  write    model.moe.router=%s\n  keys     ", router->name);
-    smoe_table_wrap(stdout, router->keys, 11);
+    smoe_cmd_wrap(stdout, router->keys, 11);
     puts("  page     man smoe-routers");
     return true;
 }
@@ -148,7 +147,7 @@ static bool help_profiles(const char *name) {
         const smoe_profile_entry *entry = &smoe_profiles[i];
         if (!i || strcmp(entry->key, entry[-1].key)) printf("\n%s\n", entry->key);
         printf("  %-6s %-12s  ", entry->profile, entry->value);
-        smoe_table_wrap(stdout, entry->source, 23);
+        smoe_cmd_wrap(stdout, entry->source, 23);
     }
     return true;
 }

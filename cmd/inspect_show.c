@@ -2,11 +2,8 @@
  * runs, routing the layers. */
 #include "inspect_show.h"
 #include "cmd.h"
-#include "table.h"
-#include "store/run.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct tables {
@@ -22,8 +19,6 @@ static const char *text_of(const smoe_frame *frame, size_t row, const char *colu
 static double number_of(const smoe_frame *frame, size_t row, const char *column) {
     return smoe_frame_number_at(frame, row, smoe_frame_find(frame, column));
 }
-
-/* ---- for people ------------------------------------------------------------------------------ */
 
 /* A column of a printed table, which has one line per layer: a number found by the run, the block
  * and perhaps one more column. */
@@ -43,124 +38,85 @@ static const shown more[] = {
     {"position bits", "expert_information", "bits", "position", 0},
     {"chance", "expert_information", "by_chance", "position", 0},
 };
-enum { MORE = sizeof more / sizeof *more };
+
+static bool is_of(const tables *t, size_t layer, const smoe_frame *frame, size_t row) {
+    return !strcmp(text_of(frame, row, "run"), text_of(t->routing, layer, "run")) &&
+           number_of(frame, row, "block") == number_of(t->routing, layer, "block");
+}
 
 /* The number for a layer (a row of `routing`); NAN where there is none. */
 static double look_up(const tables *t, const shown *column, size_t layer) {
     const smoe_frame *frame = smoe_frames_find(t->frame, t->count, column->frame);
-    const char *run = text_of(t->routing, layer, "run");
-    double block = number_of(t->routing, layer, "block");
     for (size_t i = 0; i < frame->rows; i++)
-        if (!strcmp(text_of(frame, i, "run"), run) && number_of(frame, i, "block") == block &&
+        if (is_of(t, layer, frame, i) &&
             (!column->about || !strcmp(text_of(frame, i, "about"), column->about)) &&
             (!column->rank || number_of(frame, i, "rank") == (double)column->rank))
             return number_of(frame, i, column->column);
     return NAN;
 }
 
-/* The number of experts of a layer that have no weight in any token. */
-static size_t unused(const tables *t, size_t layer) {
+/* The number of experts of a layer that have no weight in any token; NAN: none. */
+static double unused(const tables *t, size_t layer) {
     const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
     size_t count = 0;
     for (size_t i = 0; i < frame->rows; i++)
-        count += !strcmp(text_of(frame, i, "run"), text_of(t->routing, layer, "run")) &&
-                 number_of(frame, i, "block") == number_of(t->routing, layer, "block") &&
-                 number_of(frame, i, "weight") == 0;
-    return count;
+        count += is_of(t, layer, frame, i) && number_of(frame, i, "weight") == 0;
+    return count ? (double)count : NAN;
 }
 
-/* One line per layer, with its run if there are several; columns without a number are left out. */
-static int print_layers(const tables *t, const shown *column, size_t columns, bool bold,
-                        smoe_err *err) {
-    bool has[MORE] = {false}, several = t->runs->rows > 1;
-    smoe_table table = {.columns = 1 + several};
-    if (several) smoe_table_add(&table, "run");
-    smoe_table_add(&table, "layer");
-    for (size_t c = 0; c < columns; c++) {
-        for (size_t l = 0; l < t->routing->rows; l++) has[c] |= !isnan(look_up(t, &column[c], l));
-        if (!has[c]) continue;
-        table.columns++;
-        smoe_table_add(&table, "%s", column[c].heading);
-    }
-    for (size_t l = 0; l < t->routing->rows; l++) {
-        if (several) smoe_table_add(&table, "%s", text_of(t->routing, l, "run"));
-        smoe_table_add(&table, "blocks.%.0f", number_of(t->routing, l, "block"));
-        for (size_t c = 0; c < columns; c++) {
-            double value = look_up(t, &column[c], l);
-            if (!has[c]) continue;
-            if (isfinite(value))
-                smoe_table_add(&table, "%.4g", value);
-            else if (value > 0) /* times nothing */
-                smoe_table_add(&table, "inf (%zu unused)", unused(t, l));
-            else
-                smoe_table_add(&table, "-");
-        }
-    }
-    int status = smoe_table_print(&table, stdout, bold, err);
-    smoe_table_free(&table);
-    return status;
+/* The layer of a row, with its run if there are several. */
+static void add_layer(smoe_frame *table, const tables *t, size_t layer) {
+    char name[32];
+    snprintf(name, sizeof name, "blocks.%.0f", number_of(t->routing, layer, "block"));
+    smoe_cell_text(table, "run", t->runs->rows > 1 ? text_of(t->routing, layer, "run") : NULL);
+    smoe_cell_text(table, "layer", name);
 }
 
 /* The columns of `routing` behind run and block. */
-static int print_means(const tables *t, bool bold, smoe_err *err) {
-    shown mean[MORE];
-    char heading[MORE][32];
-    size_t count = 0;
-    for (size_t c = 2; c < t->routing->columns && count < MORE; c++, count++) {
-        const char *name = t->routing->column[c].name;
-        snprintf(heading[count], sizeof *heading, "%s", name);
-        for (char *at = heading[count]; (at = strchr(at, '_'));) *at = ' ';
-        mean[count] = (shown){.heading = heading[count], .frame = "routing", .column = name};
+static void add_means(smoe_result *result, const tables *t) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
+    for (size_t l = 0; l < t->routing->rows; l++) {
+        add_layer(table, t, l);
+        for (size_t c = 2; c < t->routing->columns; c++) {
+            char heading[64];
+            snprintf(heading, sizeof heading, "%s", t->routing->column[c].name);
+            for (char *at = heading; (at = strchr(at, '_'));) *at = ' ';
+            smoe_cell_number(table, heading, smoe_frame_number_at(t->routing, l, c),
+                             .format = "%.4g");
+        }
+        smoe_frame_end(table);
     }
-    return print_layers(t, mean, count, bold, err);
 }
 
-static int print(const tables *t, const smoe_options *options, smoe_err *err) {
-    bool bold = smoe_cmd_color(options, stdout);
-    for (size_t i = 0; i < t->runs->rows; i++)
-        smoe_cmd_print(stdout, "%s, %.0f images of %s, router %s\n",
-                       text_of(t->runs, i, "checkpoint"), number_of(t->runs, i, "images"),
-                       text_of(t->runs, i, "split"), text_of(t->runs, i, "router"));
-    if (print_means(t, bold, err)) return -1;
-    putchar('\n');
-    return print_layers(t, more, MORE, bold, err);
+static void add_more(smoe_result *result, const tables *t) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
+    for (size_t l = 0; l < t->routing->rows; l++) {
+        add_layer(table, t, l);
+        for (size_t c = 0; c < sizeof more / sizeof *more; c++)
+            smoe_cell_number(table, more[c].heading, look_up(t, &more[c], l), .format = "%.4g");
+        smoe_cell_number(table, "unused experts", unused(t, l));
+        smoe_frame_end(table);
+    }
 }
-
-/* ---- for programs ---------------------------------------------------------------------------- */
 
 /* The members of a run: a row of `runs`, and its rows of `routing`. */
-static json_t *run_json(const tables *t, size_t row) {
+static void add_run(smoe_result *result, const tables *t, size_t row) {
     const smoe_frame *routing = t->routing;
-    json_t *layers = json_array();
     const char *run = text_of(t->runs, row, "run");
+    smoe_fact_text(result, "run", run);
+    smoe_fact_text(result, "checkpoint", text_of(t->runs, row, "checkpoint"));
+    smoe_fact_text(result, "split", text_of(t->runs, row, "split"));
+    smoe_fact_number(result, "images", number_of(t->runs, row, "images"));
+    smoe_fact_text(result, "router", text_of(t->runs, row, "router"));
+    smoe_frame *layers = smoe_result_table(result, "layers", NULL);
     for (size_t l = 0; l < routing->rows; l++) {
         if (strcmp(text_of(routing, l, "run"), run)) continue;
-        json_t *layer = json_pack("{s:I}", "block", (json_int_t)number_of(routing, l, "block"));
+        smoe_cell_number(layers, "block", number_of(routing, l, "block"), .where = SMOE_IN_JSON);
         for (size_t c = 2; c < routing->columns; c++)
-            json_object_set_new(layer, routing->column[c].name,
-                                smoe_run_number(smoe_frame_number_at(routing, l, c)));
-        json_array_append_new(layers, layer);
+            smoe_cell_number(layers, routing->column[c].name, smoe_frame_number_at(routing, l, c),
+                             .where = SMOE_IN_JSON);
+        smoe_frame_end(layers);
     }
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o}", "run", run, "checkpoint",
-                     text_of(t->runs, row, "checkpoint"), "split", text_of(t->runs, row, "split"),
-                     "images", (json_int_t)number_of(t->runs, row, "images"), "router",
-                     text_of(t->runs, row, "router"), "layers", layers);
-}
-
-static int print_json(const tables *t, smoe_err *err) {
-    json_t *result = NULL, *all = json_object(), *runs = json_array();
-    for (size_t i = 0; i < t->count; i++)
-        if (t->frame[i].rows)
-            json_object_set_new(all, t->frame[i].name, smoe_frame_json(&t->frame[i]));
-    if (t->runs->rows == 1)
-        result = run_json(t, 0);
-    else
-        result = json_object();
-    for (size_t i = 0; i < t->runs->rows; i++) json_array_append_new(runs, run_json(t, i));
-    if (t->runs->rows > 1) json_object_set(result, "runs", runs);
-    json_object_set_new(result, "tables", all);
-    json_decref(runs);
-    return smoe_cmd_json(result, err);
 }
 
 int smoe_inspect_show(const smoe_frame *frames, size_t count, const smoe_options *options,
@@ -169,5 +125,19 @@ int smoe_inspect_show(const smoe_frame *frames, size_t count, const smoe_options
                 .count = count,
                 .runs = smoe_frames_find(frames, count, "runs"),
                 .routing = smoe_frames_find(frames, count, "routing")};
-    return options->json ? print_json(&t, err) : print(&t, options, err);
+    smoe_result result = {0};
+    bool several = t.runs->rows > 1;
+    json_t *all = json_object();
+    for (size_t i = 0; i < t.runs->rows; i++)
+        add_run(several ? smoe_result_part(&result, "runs") : &result, &t, i);
+    for (size_t i = 0; i < t.runs->rows; i++)
+        smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
+                         text_of(t.runs, i, "checkpoint"), number_of(t.runs, i, "images"),
+                         text_of(t.runs, i, "split"), text_of(t.runs, i, "router"));
+    for (size_t i = 0; i < count; i++)
+        if (frames[i].rows) json_object_set_new(all, frames[i].name, smoe_frame_json(&frames[i]));
+    smoe_result_value(&result, "tables", all);
+    add_means(&result, &t);
+    add_more(&result, &t);
+    return smoe_cmd_emit(&result, options, err);
 }

@@ -1,6 +1,5 @@
 /* `smoe help papers`: what of the two papers is here, and the commands for it, from papers.def. */
 #include "cmd.h"
-#include "table.h"
 
 typedef struct paper_entry {
     const char *where, *what, *command, *scale;
@@ -20,7 +19,7 @@ void smoe_papers_help(void) {
     for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) {
         const paper_entry *p = &papers[i];
         printf("\n%s\n  ", p->where);
-        smoe_table_wrap(stdout, p->what, 2);
+        smoe_cmd_wrap(stdout, p->what, 2);
         if (p->command) printf("  $ %s\n", p->command);
         if (p->scale) printf("  $ %s\n", p->scale);
     }

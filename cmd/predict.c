@@ -80,45 +80,36 @@ static int predict_one(predictor *x, const char *path, smoe_err *err) {
     return 0;
 }
 
-static json_t *prediction_json(const predictor *x, const char *path) {
-    json_t *top = json_array();
+static void add_prediction(smoe_result *result, const predictor *x, const char *path) {
+    smoe_result *part = smoe_result_part(result, "images");
+    smoe_fact_text(part, "path", path);
+    smoe_frame *top = smoe_result_table(part, "top", NULL);
+    smoe_result_line(part, NULL, "%s", path);
     for (size_t k = 0; k < x->top; k++) {
         size_t c = x->order[k];
         const char *name = smoe_model_class_name(x->model, c);
-        json_array_append_new(top, json_pack("{s:I, s:s?, s:f}", "class", (json_int_t)c, "name",
-                                             name, "probability", (double)x->p[c]));
-    }
-    return json_pack("{s:s, s:o}", "path", path, "top", top);
-}
-
-static void print_prediction(const predictor *x, const char *path, bool first) {
-    smoe_cmd_print(stdout, "%s%s\n", first ? "" : "\n", path);
-    for (size_t k = 0; k < x->top; k++) {
-        size_t c = x->order[k];
-        const char *name = smoe_model_class_name(x->model, c);
-        printf("  %6.2f%%  ", 100 * (double)x->p[c]);
-        if (name)
-            puts(name);
-        else
-            printf("class %zu\n", c);
+        char number[32], percent[32];
+        snprintf(number, sizeof number, "class %zu", c);
+        snprintf(percent, sizeof percent, "  %6.2f%%", 100 * (double)x->p[c]);
+        smoe_cell_number(top, "class", (double)c, .where = SMOE_IN_JSON);
+        smoe_cell_text(top, "name", name, .where = SMOE_IN_JSON);
+        smoe_cell_number(top, "probability", (double)x->p[c], .where = SMOE_IN_JSON);
+        smoe_frame_end(top);
+        smoe_result_line(part, percent, "%s", name ? name : number);
     }
 }
 
 int cmd_predict(const smoe_options *options, smoe_err *err) {
     predictor x = {0};
-    json_t *list = json_array();
+    smoe_result result = {0};
     int status = predictor_open(&x, options, err);
+    if (!status) smoe_fact_text(&result, "checkpoint", x.path);
     for (size_t i = 1; i < options->args && !status; i++) {
         status = predict_one(&x, options->arg[i], err);
-        if (!status && options->json)
-            json_array_append_new(list, prediction_json(&x, options->arg[i]));
-        else if (!status)
-            print_prediction(&x, options->arg[i], i == 1);
+        if (!status) add_prediction(&result, &x, options->arg[i]);
     }
-    if (!status && options->json) {
-        status = smoe_cmd_json(json_pack("{s:s, s:O}", "checkpoint", x.path, "images", list), err);
-    }
-    json_decref(list);
+    if (!status) status = smoe_cmd_emit(&result, options, err);
+    smoe_result_free(&result);
     predictor_free(&x);
     return status;
 }

@@ -65,15 +65,19 @@ static bool due(const smoe_progress *p) {
 static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
     smoe_heading heading = {0};
+    smoe_result lines = {0};
+    const smoe_paper paper = {.columns = p->terminal ? (size_t)width_of(p) : 0, .labels = 10};
     if (p->quiet || p->json) return;
     smoe_heading_add(&heading, "train", begin->train);
     smoe_heading_add(&heading, begin->spec->eval.split, begin->test);
-    smoe_heading_data(p->out, &heading, begin->spec);
-    smoe_heading_model(p->out, begin->spec, begin->model);
+    smoe_heading_data(&lines, &heading, begin->spec);
+    smoe_heading_model(&lines, begin->spec, begin->model);
     if (p->init || begin->spec->train.optimizer.groups.count)
-        smoe_heading_optimizer(p->out, begin->spec, begin->model);
-    smoe_heading_line(p->out, "run", "%s, steps %llu to %zu", begin->dir,
-                      (unsigned long long)begin->step + 1, begin->spec->train.steps);
+        smoe_heading_optimizer(&lines, begin->spec, begin->model);
+    smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
+                     (unsigned long long)begin->step + 1, begin->spec->train.steps);
+    smoe_result_print(&lines, p->out, &paper);
+    smoe_result_free(&lines);
     fflush(p->out);
 }
 

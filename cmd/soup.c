@@ -3,7 +3,6 @@
 #include "heading.h"
 #include "load.h"
 #include "progress.h"
-#include "table.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/run.h"
@@ -93,66 +92,53 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static json_t *eval_json(const smoe_eval *e) {
-    return json_pack("{s:o, s:o}", "loss", smoe_run_number(e->loss),
-                     smoe_metric_name(SMOE_METRIC_PRECISION), smoe_run_number(e->precision_at_1));
+static void add_member(smoe_frame *table, const smoe_soup_member *m) {
+    char alone[64], with[64];
+    snprintf(alone, sizeof alone, "alone:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
+    snprintf(with, sizeof with, "with:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
+    smoe_cell_text(table, "path", m->path, .heading = "model");
+    smoe_cell_number(table, "alone:loss", m->alone.loss, .heading = "loss", .format = "%.4f");
+    smoe_cell_number(table, alone, m->alone.precision_at_1, .heading = "precision@1",
+                     .format = "%.4f");
+    smoe_cell_truth(table, "in", m->in, .where = SMOE_IN_JSON);
+    smoe_cell_text(table, NULL, m->in ? "yes" : "no", .heading = "stays");
+    smoe_cell_number(table, "with:loss", m->with.loss, .heading = "soup loss", .format = "%.4f");
+    smoe_cell_number(table, with, m->with.precision_at_1, .heading = "soup precision@1",
+                     .format = "%.4f");
+    smoe_cell_number(table, "experts_aligned", m->aligned, .heading = "experts aligned",
+                     .format = "%.3f");
+    smoe_cell_number(table, "experts_cosine", m->cosine, .heading = "cosine", .format = "%.3f");
+    smoe_frame_end(table);
 }
 
-static json_t *result_json(const soup_job *job, const smoe_eval *soup, bool greedy) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < job->count; i++) {
-        const smoe_soup_member *m = &job->member[i];
-        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:o, s:o, s:o}", "path", m->path,
-                                              "in", m->in, "alone", eval_json(&m->alone), "with",
-                                              eval_json(&m->with), "experts_aligned",
-                                              smoe_run_number(m->aligned), "experts_cosine",
-                                              smoe_run_number(m->cosine)));
-    }
-    json_t *result = json_pack("{s:s, s:s, s:I, s:o, s:o}", "kind", greedy ? "greedy" : "uniform",
-                               "split", job->first.spec.eval.split, "images",
-                               (json_int_t)soup->images, "soup", eval_json(soup), "members", list);
-    if (result && job->out) json_object_set_new(result, "file", json_string(job->out));
-    return result;
-}
-
-static int print(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
-                 smoe_err *err) {
-    bool experts = isfinite(job->member[0].aligned);
-    smoe_table table = {.columns = experts ? 8 : 6};
-    static const char *const heads[] = {"model", "loss",      "precision@1",
-                                        "stays", "soup loss", "soup precision@1"};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        smoe_table_add(&table, "%s", heads[i]);
-    if (experts) {
-        smoe_table_add(&table, "experts aligned");
-        smoe_table_add(&table, "cosine");
-    }
+static int show(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
+                smoe_err *err) {
+    smoe_result result = {0};
+    const char *kind = options->greedy ? "greedy" : "uniform", *split = job->first.spec.eval.split;
+    char precision[64];
     size_t in = 0;
     double loss = 0;
+    snprintf(precision, sizeof precision, "soup:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
+    smoe_fact_text(&result, "kind", kind);
+    smoe_fact_text(&result, "split", split);
+    smoe_fact_number(&result, "images", (double)soup->images);
+    smoe_fact_number(&result, "soup:loss", soup->loss);
+    smoe_fact_number(&result, precision, soup->precision_at_1);
+    smoe_frame *table = smoe_result_table(&result, "members", NULL);
     for (size_t i = 0; i < job->count; i++) {
         const smoe_soup_member *m = &job->member[i];
-        smoe_table_add(&table, "%s", m->path);
-        smoe_table_add(&table, "%.4f", m->alone.loss);
-        smoe_table_add(&table, "%.4f", m->alone.precision_at_1);
-        smoe_table_add(&table, "%s", m->in ? "yes" : "no");
-        smoe_table_add(&table, "%.4f", m->with.loss);
-        smoe_table_add(&table, "%.4f", m->with.precision_at_1);
-        if (experts) {
-            smoe_table_add(&table, "%.3f", m->aligned);
-            smoe_table_add(&table, "%.3f", m->cosine);
-        }
+        add_member(table, m);
         in += m->in;
         loss += m->in ? m->alone.loss : 0;
     }
-    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    if (status) return status;
-    printf("%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, precision@1 %.4f; mean "
-           "loss of its members %.4f\n",
-           options->greedy ? "greedy" : "uniform", in, job->count, soup->images,
-           job->first.spec.eval.split, soup->loss, soup->precision_at_1, loss / (double)in);
-    if (job->out) smoe_cmd_print(stdout, "%s\n", job->out);
-    return 0;
+    smoe_result_line(&result, NULL,
+                     "%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, precision@1 "
+                     "%.4f; mean loss of its members %.4f",
+                     kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
+                     loss / (double)in);
+    smoe_fact_text(&result, "file", job->out, .optional = true);
+    if (job->out) smoe_result_line(&result, NULL, "%s", job->out);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -195,12 +181,12 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
         .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
     if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err))
         return -1;
-    if (!options->quiet && !options->json) {
-        smoe_heading heading = {0};
-        smoe_heading_add(&heading, job->first.spec.eval.split, job->first.set);
-        smoe_heading_data(stderr, &heading, &job->first.spec);
-        fprintf(stderr, "models      %zu\n", job->count);
-    }
+    smoe_heading heading = {0};
+    smoe_result lines = {0};
+    smoe_heading_add(&heading, job->first.spec.eval.split, job->first.set);
+    smoe_heading_data(&lines, &heading, &job->first.spec);
+    smoe_result_line(&lines, "models", "%zu", job->count);
+    smoe_heading_print(&lines, options);
     smoe_progress_open(&shown, options, stderr, NULL);
     int status = make_again(job, &how, options, &soup, err);
     smoe_progress_close(&shown);
@@ -210,8 +196,7 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
             "the members were chosen by the test split, so its precision is too high an estimate; "
             "eval.split=val chooses by other images\n",
             stderr);
-    return options->json ? smoe_cmd_json(result_json(job, &soup, options->greedy), err)
-                         : print(job, &soup, options, err);
+    return show(job, &soup, options, err);
 }
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {

@@ -157,103 +157,97 @@ static void see_data(data_seen *seen, const smoe_spec *spec) {
     seen->read = true;
 }
 
-static void print_data(const data_seen *seen, const smoe_spec *spec) {
+static void add_data(smoe_result *plan, const data_seen *seen, const smoe_spec *spec) {
     const smoe_data_spec *data = &spec->data;
-    if (seen->read)
-        smoe_heading_data(stdout, &seen->heading, spec);
-    else
-        smoe_cmd_print(stdout, "data        %s%s%s, not read: %.*s\n",
-                       smoe_sources[data->source].name, data->path ? " " : "",
-                       data->path ? data->path : "", (int)strcspn(seen->why.text, "\n"),
-                       seen->why.text);
-}
-
-static json_t *data_json(const data_seen *seen, const smoe_spec *spec) {
-    json_t *images = json_object();
     const smoe_heading *h = &seen->heading;
+    json_t *images = json_object();
     for (int i = 0; i < 2 && h->split[i] && seen->read; i++)
         json_object_set_new(images, h->split[i], json_integer((json_int_t)h->images[i]));
-    return json_pack("{s:s, s:s?, s:o}", "source", smoe_sources[spec->data.source].name, "path",
-                     spec->data.path, "images", images);
+    smoe_result_value(plan, "data",
+                      json_pack("{s:s, s:s?, s:o}", "source", smoe_sources[data->source].name,
+                                "path", data->path, "images", images));
+    if (seen->read)
+        smoe_heading_data(plan, &seen->heading, spec);
+    else
+        smoe_result_line(plan, "data", "%s%s%s, not read: %.*s", smoe_sources[data->source].name,
+                         data->path ? " " : "", data->path ? data->path : "",
+                         (int)strcspn(seen->why.text, "\n"), seen->why.text);
 }
 
 /* ---- the dry run ----------------------------------------------------------------------------- */
 
-static json_t *plan_json(const train_job *job, const data_seen *seen, const char *start,
-                         const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
-    const smoe_spec *spec = job->spec;
-    json_t *layers = json_array();
-    for (size_t i = 0; i < spec->model.depth; i++) {
-        if (!spec->model.moe.is_moe[i]) continue;
-        smoe_moe_shape x = smoe_moe_shape_of(&spec->model.moe, i, smoe_spec_tokens(spec));
-        json_array_append_new(layers, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block",
-                                                (json_int_t)i, "router", spec->model.moe.router,
-                                                "tokens", (json_int_t)x.T, "experts",
-                                                (json_int_t)x.E, "slots_per_expert",
-                                                (json_int_t)x.P, "slots", (json_int_t)x.S,
-                                                "slots_per_token", (double)x.S / (double)x.T));
-    }
-    json_t *plan = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "dir", job->dir, "steps",
-                             (json_int_t)spec->train.steps, "batch",
-                             (json_int_t)spec->train.batch_size, "classes", (json_int_t)classes,
-                             "tokens", (json_int_t)smoe_spec_tokens(spec), "moe_layers", layers);
-    smoe_result facts = {0};
-    smoe_cmd_cost(&facts, cost);
-    json_object_update_new(plan, smoe_result_json(&facts));
-    smoe_result_free(&facts);
-    if (plan) json_object_set_new(plan, "data", data_json(seen, spec));
-    if (plan && start) json_object_set_new(plan, "start", json_string(start));
-    if (plan) smoe_cmd_estimate_json(plan, estimate);
-    return plan;
-}
-
-static void print_moe(const smoe_spec *spec) {
+static void add_moe(smoe_result *plan, const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
+    smoe_frame *layers = smoe_result_table(plan, "moe_layers", NULL);
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
         smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
-        printf("blocks.%-4zu %s: ", i, moe->router);
+        char label[32];
+        smoe_cell_number(layers, "block", (double)i, .where = SMOE_IN_JSON);
+        smoe_cell_text(layers, "router", moe->router, .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "tokens", (double)x.T, .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "experts", (double)x.E, .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "slots_per_expert", (double)x.P, .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "slots", (double)x.S, .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "slots_per_token", (double)x.S / (double)x.T,
+                         .where = SMOE_IN_JSON);
+        smoe_frame_end(layers);
+        snprintf(label, sizeof label, "blocks.%zu", i);
         if (x.K)
-            printf("%zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers of %zu\n",
-                   x.images, x.T, x.E, x.K, x.capacity, x.P);
+            smoe_result_line(plan, label,
+                             "%s: %zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers "
+                             "of %zu",
+                             moe->router, x.images, x.T, x.E, x.K, x.capacity, x.P);
         else
-            printf("T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T %.3g\n", x.T, x.E,
-                   x.P, x.S, (double)x.S / (double)x.T);
+            smoe_result_line(plan, label,
+                             "%s: T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T "
+                             "%.3g",
+                             moe->router, x.T, x.E, x.P, x.S, (double)x.S / (double)x.T);
     }
 }
 
-static void print_plan(const train_job *job, const data_seen *seen, const char *start,
-                       const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
-    const smoe_spec *spec = job->spec;
-    const smoe_model_spec *m = &spec->model;
+/* Steps and operations, memory and time. */
+static void add_totals(smoe_result *plan, const smoe_spec *spec, const smoe_cost *cost,
+                       const smoe_estimate *estimate) {
     char a[48], b[32], c[32];
-    smoe_heading_line(stdout, "run", "%s", job->dir);
-    print_data(seen, spec);
-    smoe_heading_line(stdout, "model",
-                      "width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
-                      "patch %zu), %zu classes",
-                      m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
-                      spec->data.image_size, m->patch_size, classes);
-    if (start) smoe_heading_line(stdout, "start", "%s", start);
-    print_moe(spec);
-    smoe_heading_line(stdout, "parameters", "%s, of which %s in experts; %s active per token",
-                      smoe_text_si(a, sizeof a, cost->params, ""),
-                      smoe_text_si(b, sizeof b, cost->params_expert, ""),
-                      smoe_text_si(c, sizeof c, cost->params_active, ""));
-    smoe_heading_line(stdout, "training", "%zu steps of %zu images; %s per image, %s in total",
-                      spec->train.steps, spec->train.batch_size,
-                      smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
-                      smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
+    smoe_cmd_parameters(plan, cost);
+    smoe_result_line(plan, "training", "%zu steps of %zu images; %s per image, %s in total",
+                     spec->train.steps, spec->train.batch_size,
+                     smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
+                     smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
     smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B");
     smoe_text_si(b, sizeof b, cost->bytes.activations, "B");
     if (estimate->fits) {
-        smoe_heading_line(stdout, "memory", "%s, of which %s activations", a, b);
-        smoe_heading_line(stdout, "time", "%s", smoe_cmd_estimate_text(a, sizeof a, estimate));
+        smoe_result_line(plan, "memory", "%s, of which %s activations", a, b);
+        smoe_result_line(plan, "time", "%s", smoe_cmd_estimate_text(a, sizeof a, estimate));
     } else {
-        smoe_heading_line(stdout, "memory",
-                          "%s, of which %s activations; it does not fit: this machine has %s", a, b,
-                          smoe_text_si(c, sizeof c, smoe_estimate_memory(), "B"));
+        smoe_result_line(plan, "memory",
+                         "%s, of which %s activations; it does not fit: this machine has %s", a, b,
+                         smoe_text_si(c, sizeof c, smoe_estimate_memory(), "B"));
     }
+}
+
+static void add_plan(smoe_result *plan, const train_job *job, const data_seen *seen,
+                     const char *start, const smoe_cost *cost, size_t classes,
+                     const smoe_estimate *estimate) {
+    const smoe_spec *spec = job->spec;
+    const smoe_model_spec *m = &spec->model;
+    smoe_fact_text(plan, "dir", job->dir, .heading = "run");
+    smoe_fact_number(plan, "steps", (double)spec->train.steps);
+    smoe_fact_number(plan, "batch", (double)spec->train.batch_size);
+    smoe_fact_number(plan, "classes", (double)classes);
+    smoe_fact_number(plan, "tokens", (double)smoe_spec_tokens(spec));
+    add_data(plan, seen, spec);
+    smoe_result_line(plan, "model",
+                     "width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
+                     "patch %zu), %zu classes",
+                     m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
+                     spec->data.image_size, m->patch_size, classes);
+    smoe_fact_text(plan, "start", start, .heading = "start", .optional = true);
+    add_moe(plan, spec);
+    smoe_cmd_cost(plan, cost);
+    add_totals(plan, spec, cost, estimate);
+    smoe_cmd_estimate(plan, estimate);
 }
 
 static smoe_fit fit_of(const smoe_options *options) {
@@ -263,10 +257,10 @@ static smoe_fit fit_of(const smoe_options *options) {
 }
 
 /* The optimiser of a model that is not reserved. */
-static int print_optimizer(const train_job *job, size_t classes, smoe_err *err) {
+static int add_optimizer(smoe_result *plan, const train_job *job, size_t classes, smoe_err *err) {
     smoe_model *model = NULL;
     if (smoe_model_create(&model, job->spec, classes, err)) return -1;
-    smoe_heading_optimizer(stdout, job->spec, model);
+    smoe_heading_optimizer(plan, job->spec, model);
     smoe_model_free(model);
     return 0;
 }
@@ -305,12 +299,12 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
     data_seen seen;
+    smoe_result plan = {0};
     if (!status) see_data(&seen, job->spec);
-    if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, &seen, start, &cost, classes, &estimate), err);
-    else if (!status)
-        print_plan(job, &seen, start, &cost, classes, &estimate);
-    if (!status && !options->json) status = print_optimizer(job, classes, err);
+    if (!status) add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
+    if (!status) status = add_optimizer(&plan, job, classes, err);
+    if (!status) status = smoe_cmd_emit(&plan, options, err);
+    smoe_result_free(&plan);
     smoe_cost_free(&cost);
     free(start);
     return status;
@@ -325,54 +319,56 @@ static void say_files(const train_job *job, const smoe_options *options) {
     smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
 }
 
+/* A loss and a precision, as members of the object `of`. */
+static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval) {
+    char key[64];
+    if (!eval->images) return;
+    snprintf(key, sizeof key, "%s:images", of);
+    smoe_fact_number(result, key, (double)eval->images);
+    snprintf(key, sizeof key, "%s:loss", of);
+    smoe_fact_number(result, key, eval->loss);
+    snprintf(key, sizeof key, "%s:%s", of, smoe_metric_name(SMOE_METRIC_PRECISION));
+    smoe_fact_number(result, key, eval->precision_at_1);
+}
+
 static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
                   smoe_err *err) {
-    bool tested = r->test.images > 0;
-    if (options->json) {
-        json_t *value =
-            json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step", (json_int_t)r->step,
-                      smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, smoe_run_number(r->train_loss),
-                      "step_seconds", smoe_run_number(r->step_seconds));
-        if (tested)
-            json_object_set_new(value, "test",
-                                json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->test.images,
-                                          "loss", smoe_run_number(r->test.loss),
-                                          smoe_metric_name(SMOE_METRIC_PRECISION),
-                                          smoe_run_number(r->test.precision_at_1)));
-        if (r->average.images)
-            json_object_set_new(
-                value, "ema",
-                json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->average.images, "loss",
-                          smoe_run_number(r->average.loss), smoe_metric_name(SMOE_METRIC_PRECISION),
-                          smoe_run_number(r->average.precision_at_1)));
-        if (tested)
-            json_object_set_new(value, "best",
-                                json_pack("{s:o, s:I}", smoe_metric_name(SMOE_METRIC_PRECISION),
-                                          smoe_run_number(r->best), "step",
-                                          (json_int_t)r->best_step));
-        if (*r->remark) json_object_set_new(value, "remark", json_string(r->remark));
-        return smoe_cmd_json(value, err);
+    bool tested = r->test.images > 0, done = isnan(r->train_loss);
+    smoe_result result = {0};
+    smoe_fact_text(&result, "dir", job->dir);
+    smoe_fact_number(&result, "step", (double)r->step);
+    smoe_fact_number(&result, smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, r->train_loss);
+    smoe_fact_number(&result, "step_seconds", r->step_seconds);
+    add_eval(&result, "test", &r->test);
+    add_eval(&result, "ema", &r->average);
+    if (tested) {
+        char key[64];
+        snprintf(key, sizeof key, "best:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
+        smoe_fact_number(&result, key, r->best);
+        smoe_fact_number(&result, "best:step", (double)r->best_step);
     }
-    if (isnan(r->train_loss)) {
-        smoe_cmd_print(stdout, "%s: all %llu steps are done; set train.steps=N to train longer\n",
-                       job->dir, (unsigned long long)r->step);
-        return 0;
+    if (done) {
+        smoe_result_line(&result, NULL,
+                         "%s: all %llu steps are done; set train.steps=N to train longer", job->dir,
+                         (unsigned long long)r->step);
+        return smoe_cmd_emit(&result, options, err);
     }
-    smoe_cmd_print(stdout, "%s: %llu steps", job->dir, (unsigned long long)r->step);
     const char *split = job->spec->eval.split;
     bool two = tested && !strcmp(split, "train"); /* losses of the same images */
     char loss[32];
-    printf(", %s %s", two ? "loss of the last batch" : "train loss",
-           smoe_cmd_loss(loss, sizeof loss, r->train_loss));
+    smoe_result_line(&result, NULL, "%s: %llu steps, %s %s", job->dir, (unsigned long long)r->step,
+                     two ? "loss of the last batch" : "train loss",
+                     smoe_cmd_loss(loss, sizeof loss, r->train_loss));
     if (tested)
-        printf(", %s loss %s, precision@1 %.4f (best %.4f at step %llu)", split,
-               smoe_cmd_loss(loss, sizeof loss, r->test.loss), r->test.precision_at_1, r->best,
-               (unsigned long long)r->best_step);
+        smoe_result_more(&result, ", %s loss %s, precision@1 %.4f (best %.4f at step %llu)", split,
+                         smoe_cmd_loss(loss, sizeof loss, r->test.loss), r->test.precision_at_1,
+                         r->best, (unsigned long long)r->best_step);
     if (r->average.images)
-        printf("; averaged weights: loss %.4f, precision@1 %.4f", r->average.loss,
-               r->average.precision_at_1);
-    putchar('\n');
-    if (*r->remark) smoe_cmd_print(stdout, "%s\n", r->remark);
+        smoe_result_more(&result, "; averaged weights: loss %.4f, precision@1 %.4f",
+                         r->average.loss, r->average.precision_at_1);
+    smoe_fact_text(&result, "remark", *r->remark ? r->remark : NULL, .optional = true);
+    if (*r->remark) smoe_result_line(&result, NULL, "%s", r->remark);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
     say_files(job, options);
     return 0;
 }

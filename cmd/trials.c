@@ -26,10 +26,12 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     if (!open) return 0;
     int status =
         smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
-    if (!status) smoe_heading_spec(stderr, &spec);
+    smoe_result lines = {0};
+    if (!status) smoe_heading_spec(&lines, &spec);
     if (!status)
-        smoe_heading_line(stderr, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
-                          open, sweep->trials > 1 ? "; data and model are those of the first" : "");
+        smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
+                         open, sweep->trials > 1 ? "; data and model are those of the first" : "");
+    smoe_heading_print(&lines, options);
     smoe_spec_free(&spec);
     return status;
 }

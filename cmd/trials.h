@@ -6,7 +6,6 @@
 #define SMOE_TRIALS_H
 
 #include "opt.h"
-#include "table.h"
 #include "sweep/results.h"
 #include "sweep/sweep.h"
 

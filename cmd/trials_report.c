@@ -38,11 +38,8 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
                                         "evaluations.pdf"};
     smoe_result result = {0};
     smoe_results_add(&result, r, true);
-    if (smoe_cmd_emit(&result, options, err)) return -1;
-    if (options->json) return 0;
-    printf("\n");
-    smoe_heading_list(stdout, "", r->sweep->dir, files, sizeof files / sizeof *files, NULL);
-    return 0;
+    smoe_heading_list(&result, NULL, r->sweep->dir, files, sizeof files / sizeof *files, NULL);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- the status ------------------------------------------------------------------------------ */

@@ -18,19 +18,18 @@
 
 typedef struct shown {
     const smoe_options *options;
-    json_t *list; /* of --json */
+    smoe_frame *list; /* of --json */
 } shown;
 
+/* Verifying takes long, so lines are printed as they come. */
 static void line(void *user, const char *path, const char *found, bool good) {
     const shown *s = user;
-    char name[1024], text[1024];
-    if (s->list) {
-        json_array_append_new(
-            s->list, json_pack("{s:s, s:b, s:s}", "path", path, "good", good, "found", found));
-    } else if (!good || !s->options->quiet) {
-        printf("%-4s %s: %s\n", good ? "ok" : "BAD", smoe_text_shown(path, name, sizeof name),
-               smoe_text_shown(found, text, sizeof text));
-    }
+    smoe_cell_text(s->list, "path", path, .where = SMOE_IN_JSON);
+    smoe_cell_truth(s->list, "good", good, .where = SMOE_IN_JSON);
+    smoe_cell_text(s->list, "found", found, .where = SMOE_IN_JSON);
+    smoe_frame_end(s->list);
+    if (!s->options->json && (!good || !s->options->quiet))
+        smoe_cmd_print(stdout, "%-4s %s: %s\n", good ? "ok" : "BAD", path, found);
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
@@ -216,10 +215,11 @@ static void verify(smoe_verifier *v, const char *path) {
 }
 
 int cmd_verify(const smoe_options *options, smoe_err *err) {
-    shown s = {.options = options, .list = options->json ? json_array() : NULL};
+    smoe_result result = {0};
+    shown s = {.options = options, .list = smoe_result_table(&result, "", NULL)};
     smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
-    if (options->json && smoe_cmd_json(s.list, err)) return -1;
+    if (smoe_cmd_emit(&result, options, err)) return -1;
     if (!v.bad) return 0;
     return smoe_fail(err, SMOE_DATA, "%zu of %zu are damaged or missing", v.bad, v.looked);
 }

@@ -153,23 +153,26 @@ static int judge(const verification *v, smoe_err *err) {
     if (model >= 0) state = same_file(v, "state.safetensors", err);
     if (model < 0 || state < 0) return -1;
     bool same = model && state && !first.any;
-    if (v->options->json) {
-        status = smoe_cmd_json(json_pack("{s:b, s:b, s:b, s:b, s:I, s:I, s:s}", "same", same,
-                                         "model", model, "state", state, "records", !first.any,
-                                         "killed_after", (json_int_t)v->killed_after, "compared",
-                                         (json_int_t)first.records, "dir", v->dir),
-                               err);
-    } else {
-        printf("killed      after the checkpoint of step %llu, and resumed\n"
-               "model       %s\nstate       %s\nrecords     ",
-               (unsigned long long)v->killed_after, model ? "the same bytes" : "different",
-               state ? "the same bytes" : "different");
-        if (first.any)
-            printf("different from step %llu on (%s)\n", (unsigned long long)first.step,
-                   *first.metric ? first.metric : "one run has none");
-        else
-            printf("all %zu are the same, except for times\n", first.records);
-    }
+    smoe_result result = {0};
+    smoe_fact_truth(&result, "same", same);
+    smoe_fact_truth(&result, "model", model);
+    smoe_fact_truth(&result, "state", state);
+    smoe_fact_truth(&result, "records", !first.any);
+    smoe_fact_number(&result, "killed_after", (double)v->killed_after);
+    smoe_fact_number(&result, "compared", (double)first.records);
+    smoe_fact_text(&result, "dir", v->dir);
+    smoe_result_line(&result, "killed", "after the checkpoint of step %llu, and resumed",
+                     (unsigned long long)v->killed_after);
+    smoe_result_line(&result, "model", model ? "the same bytes" : "different");
+    smoe_result_line(&result, "state", state ? "the same bytes" : "different");
+    if (first.any)
+        smoe_result_line(&result, "records", "different from step %llu on (%s)",
+                         (unsigned long long)first.step,
+                         *first.metric ? first.metric : "one run has none");
+    else
+        smoe_result_line(&result, "records", "all %zu are the same, except for times",
+                         first.records);
+    status = smoe_cmd_emit(&result, v->options, err);
     if (status || same) return status;
     return smoe_fail(err, SMOE_RUNTIME, "a resumed run is not what an uninterrupted one is; see %s",
                      v->dir);
@@ -207,13 +210,18 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
                            spec.train.steps);
     if (status)
         ;
-    else if (options->dry_run && options->json)
-        status = smoe_cmd_json(json_pack("{s:I}", "steps", (json_int_t)spec.train.steps), err);
-    else if (options->dry_run)
-        printf("would train %zu steps without an interruption, and again with a kill in between\n",
-               spec.train.steps);
-    else {
-        if (!options->quiet && !options->json) smoe_heading_spec(stderr, &spec);
+    else if (options->dry_run) {
+        smoe_result plan = {0};
+        smoe_fact_number(&plan, "steps", (double)spec.train.steps);
+        smoe_result_line(
+            &plan, NULL,
+            "would train %zu steps without an interruption, and again with a kill in between",
+            spec.train.steps);
+        status = smoe_cmd_emit(&plan, options, err);
+    } else {
+        smoe_result lines = {0};
+        smoe_heading_spec(&lines, &spec);
+        smoe_heading_print(&lines, options);
         status = make_dir(&v, err);
         if (!status) status = train_both(&v, err);
         if (!status) status = judge(&v, err);

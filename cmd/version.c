@@ -14,19 +14,20 @@ static json_t *libraries(void) {
                      "archive", archive_version_string(), "blis", smoe_blas_version());
 }
 
-static void print_members(const json_t *object, const char *before) {
+/* A line per member, and those of an object below it. */
+static void add_members(smoe_result *result, const json_t *object, const char *before) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)object, key, value) {
-        printf("%s%-10s  ", before, key);
-        if (json_is_object(value)) {
-            putchar('\n');
-            print_members(value, "  ");
-        } else if (json_is_string(value)) {
-            puts(json_string_value(value));
-        } else {
-            printf("%lld\n", (long long)json_integer_value(value));
-        }
+        char label[64];
+        snprintf(label, sizeof label, "%s%s", before, key);
+        if (json_is_object(value))
+            smoe_result_line(result, label, "%s", "");
+        else if (json_is_string(value))
+            smoe_result_line(result, label, "%s", json_string_value(value));
+        else
+            smoe_result_line(result, label, "%lld", (long long)json_integer_value(value));
+        add_members(result, value, "  ");
     }
 }
 
@@ -78,8 +79,11 @@ int cmd_version(const smoe_options *options, smoe_err *err) {
     json_object_del(env, "cwd");
     json_object_del(env, "date");
     json_object_set_new(env, "libraries", libraries());
-    if (!env || options->json) return smoe_cmd_json(env, err);
-    print_members(env, "");
+    smoe_result result = {0};
+    const char *key;
+    json_t *value;
+    json_object_foreach(env, key, value) smoe_result_value(&result, key, json_incref(value));
+    add_members(&result, env, "");
     json_decref(env);
-    return 0;
+    return smoe_cmd_emit(&result, options, err);
 }

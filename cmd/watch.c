@@ -1,7 +1,6 @@
 /* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
-#include "table.h"
 #include "base/clock.h"
 #include "store/curves.h"
 #include "spec/metrics.h"
@@ -205,36 +204,29 @@ static double last_of(const watched *w, smoe_metric metric) {
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
 
-static void add_number(smoe_table *table, int digits, double x) {
-    char text[32] = "-";
-    if (isfinite(x)) snprintf(text, sizeof text, "%.*f", digits, x);
-    smoe_table_add(table, "%s", text);
-}
-
-static void add_run(smoe_table *table, const watched *w, double total) {
-    char left[32] = "";
+static void add_run(smoe_frame *table, const watched *w, double total) {
+    char left[32] = "", step[48];
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
     bool going = !strcmp(w->status, "running") && done > 0 && isfinite(total);
-    smoe_table_add(table, "%s", w->dir);
-    smoe_table_add(table, "%s", w->status);
-    if (isfinite(total))
-        smoe_table_add(table, "%.0f/%.0f", done, total);
-    else
-        smoe_table_add(table, "%.0f", done);
-    add_number(table, 4, last_of(w, SMOE_METRIC_TRAIN_LOSS));
-    add_number(table, 4, last_of(w, SMOE_METRIC_LOSS));
-    add_number(table, 4, last_of(w, SMOE_METRIC_PRECISION));
-    add_number(table, 0, last_of(w, SMOE_METRIC_IMAGES_PER_S));
-    smoe_table_add(table, "%s", going ? smoe_cmd_time(left, sizeof left, seconds) : "");
+    snprintf(step, sizeof step, isfinite(total) ? "%.0f/%.0f" : "%.0f", done, total);
+    smoe_cell_text(table, "run", w->dir);
+    smoe_cell_text(table, "state", w->status);
+    smoe_cell_text(table, "step", step);
+    smoe_cell_number(table, "loss", last_of(w, SMOE_METRIC_TRAIN_LOSS), .format = "%.4f");
+    smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
+    smoe_cell_number(table, "test p@1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
+    smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
+    smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
+                   .none = "");
+    smoe_frame_end(table);
 }
 
 /* Those that go on come first, where not all have room. */
-static int print_runs(const watch_job *job, smoe_err *err) {
-    static const char *const head[] = {"run",       "state",    "step",     "loss",
-                                       "test loss", "test p@1", "images/s", "left"};
-    smoe_table table = {.columns = 8};
+static void print_runs(const watch_job *job, const smoe_options *options) {
+    const smoe_paper paper = smoe_cmd_paper(options, stdout);
+    smoe_frame table;
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
-    for (size_t i = 0; i < 8; i++) smoe_table_add(&table, "%s", head[i]);
+    smoe_frame_init(&table, NULL, NULL, NULL, NULL);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < job->runs; i++) {
             bool going = !strcmp(job->run[i].status, "running");
@@ -243,10 +235,9 @@ static int print_runs(const watch_job *job, smoe_err *err) {
             add_run(&table, &job->run[i], job->run[i].steps);
             shown++;
         }
-    int status = smoe_table_print(&table, stdout, job->colour, err);
-    smoe_table_free(&table);
-    if (!status && shown < job->runs) printf("... and %zu more runs\n", job->runs - shown);
-    return status;
+    smoe_frame_print(&table, stdout, &paper);
+    smoe_frame_free(&table);
+    if (shown < job->runs) printf("... and %zu more runs\n", job->runs - shown);
 }
 
 static json_t *result_json(const watch_job *job) {
@@ -281,7 +272,7 @@ static int show(const watch_job *job, const smoe_options *options, smoe_err *err
     size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
     if (each > PLOT_ROWS) each = PLOT_ROWS;
     if (job->live) fputs("\033[H\033[J", stdout);
-    if (print_runs(job, err)) return -1;
+    print_runs(job, options);
     for (size_t i = 0; i < plots && (job->live || options->metric); i++)
         if (plot(job, options->metric ? options->metric : usual[i], columns, each, err)) return -1;
     fflush(stdout);

@@ -70,6 +70,18 @@ void smoe_result_line(smoe_result *result, const char *label, const char *fmt, .
     va_end(args);
 }
 
+void smoe_result_more(smoe_result *result, const char *fmt, ...) {
+    smoe_item *item = &result->item[result->items - 1];
+    char *more, *before = item->text;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&more, fmt, args) < 0) smoe_alloc_end();
+    va_end(args);
+    item->text = smoe_text_format("%s%s", before, more);
+    free(before);
+    free(more);
+}
+
 smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name) {
     smoe_item *item = add_item(result, SMOE_ITEM_TABLE, key);
     item->table = smoe_alloc(1, sizeof *item->table);
@@ -112,7 +124,7 @@ static void add_json(json_t *object, const smoe_item *item) {
         json_object_set(object, item->key, item->value);
     else if (item->kind == SMOE_ITEM_TABLE && item->table->rows && item->key)
         json_object_set_new(object, item->key, smoe_frame_records(item->table));
-    else if (item->kind == SMOE_ITEM_FRAME)
+    else if (item->kind == SMOE_ITEM_FRAME && item->key)
         json_object_set_new(object, item->key, smoe_frame_json(item->frame));
     else if (item->kind == SMOE_ITEM_PART && !item->key)
         json_object_update_new(object, smoe_result_json(item->part));

@@ -39,13 +39,16 @@ void smoe_result_value(smoe_result *result, const char *key, json_t *value);
 void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...)
     SMOE_PRINTF(3, 4);
 
+/* Adds to the sentence that was added last. */
+void smoe_result_more(smoe_result *result, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
 /* A table that belongs to the result, to be filled: in JSON a list with this key of one object per
  * row; key "": the whole JSON is the list; NULL: it is not there. Without rows it is nowhere.
  * `name` is that of its file, NULL: it has none. Title and caption are printed above it. */
 smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name);
 
-/* A frame that outlives the result. In JSON it is smoe_frame_json; it is not printed unless
- * `printed` is set. */
+/* A frame that outlives the result. In JSON it is smoe_frame_json, key NULL: it is not
+ * there; it is not printed unless `printed` is set. */
 void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame, bool printed);
 
 /* A result within it: an object of the list `key` in JSON; key NULL: its members are those of the
@@ -54,10 +57,10 @@ smoe_result *smoe_result_part(smoe_result *result, const char *key);
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-/* The columns of a terminal in which text is broken, 0: any; and whether headings are bold. */
 typedef struct smoe_paper {
-    size_t columns;
-    bool bold;
+    size_t columns; /* of a terminal, in which text is broken; 0: any */
+    bool bold;      /* headings */
+    size_t labels;  /* least width of the column of labels */
 } smoe_paper;
 
 /* SMOE_RUNTIME where a row of a table is wrong, before anything is written. */

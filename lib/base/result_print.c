@@ -192,12 +192,14 @@ static bool is_printed(const smoe_frame *frame, unsigned where) {
     return some && frame->rows;
 }
 
-/* What was printed last: between lines and tables there is an empty line. */
-typedef enum printed { NOTHING, A_LINE, A_TABLE } printed;
+/* What was printed last: between lines and tables, and around parts, there is an empty line. */
+typedef enum printed { NOTHING, A_LINE, A_TABLE, A_PART } printed;
 
 static void print_items(const smoe_result *result, FILE *out, const smoe_paper *paper,
                         printed *last) {
     size_t width = labels_width(result);
+    if (width < paper->labels) width = paper->labels;
+    if (*last) *last = A_PART;
     if (result->title) {
         if (*last) fputc('\n', out);
         print_title(result->title, out, paper);
@@ -208,8 +210,9 @@ static void print_items(const smoe_result *result, FILE *out, const smoe_paper *
         const smoe_frame *frame = item->table ? item->table : item->printed ? item->frame : NULL;
         bool line = item->kind == SMOE_ITEM_LINE || label_of(item);
         if (item->part) print_items(item->part, out, paper, last);
+        if (item->part && *last) *last = A_PART;
         if (!(frame && is_printed(frame, SMOE_IN_TEXT)) && !line) continue;
-        if (*last && (frame || *last == A_TABLE)) fputc('\n', out);
+        if (*last && (frame || *last != A_LINE)) fputc('\n', out);
         if (frame)
             print_table(frame, out, paper);
         else

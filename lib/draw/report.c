@@ -1,5 +1,7 @@
 /* The page of the report; see report.h. report.html has {{name}} in place of each inserted part. */
 #include "draw/report.h"
+#include "base/alloc.h"
+#include "base/result_item.h"
 #include "draw/figures.h"
 #include "draw/words.h"
 
@@ -148,4 +150,40 @@ static int put_named(smoe_page *page, const char *name, const void *context, smo
 
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) {
     return smoe_page_write(path, "report.html", put_named, report, err);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Adds the tables and lines of a result to those of the report, whose lists are this file's. */
+static void collect(smoe_report *report, const smoe_result *result) {
+    smoe_frame *frames = (smoe_frame *)report->frames;
+    smoe_report_fact *found = (smoe_report_fact *)report->found;
+    for (size_t i = 0; i < result->items; i++) {
+        const smoe_item *item = &result->item[i];
+        const smoe_frame *frame = item->table ? item->table : item->frame;
+        const char *term = item->kind == SMOE_ITEM_LINE ? item->key : item->heading;
+        if (frame && frame->rows) {
+            frames = smoe_alloc_next(frames, report->frame_count, sizeof *frames);
+            frames[report->frame_count++] = *frame;
+            report->frames = frames;
+        } else if (item->part) {
+            collect(report, item->part);
+            frames = (smoe_frame *)report->frames;
+            found = (smoe_report_fact *)report->found;
+        } else if (term && item->text) {
+            found = smoe_alloc_next(found, report->found_count, sizeof *found);
+            found[report->found_count++] = (smoe_report_fact){term, item->text, false};
+            report->found = found;
+        }
+    }
+}
+
+int smoe_report_result(const smoe_report *report, const smoe_result *result, const char *path,
+                       smoe_err *err) {
+    smoe_report whole = *report;
+    collect(&whole, result);
+    int status = smoe_report_write(&whole, path, err);
+    free((void *)whole.frames);
+    free((void *)whole.found);
+    return status;
 }

@@ -6,7 +6,7 @@
 #ifndef SMOE_REPORT_H
 #define SMOE_REPORT_H
 
-#include "base/frame.h"
+#include "base/result.h"
 #include "draw/page.h"
 #include "draw/sample.h"
 
@@ -31,6 +31,10 @@ typedef struct smoe_report {
 /* Writes the file at path. Tables and samples that would make the page too large to open are left
  * out; the page names them: tables beyond 6 MB together, samples beyond 2.5 MB. */
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same with the tables of the result, and its lines that have a label as what was found. */
+int smoe_report_result(const smoe_report *report, const smoe_result *result, const char *path,
+                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* For report.c: the JSON object that report.js reads. Fails only when out of memory. */
 int smoe_report_data(const smoe_report *report, smoe_page *page, smoe_err *err) SMOE_MUST_CHECK;

@@ -58,7 +58,7 @@ upcycle 1e-4 $experts model.moe.renormalize=true
 # Moments start from the other run too: with one image, so that all batches are the same, a run that goes on with them has the
 # bits of one that never ended. Without them it does not.
 one='data.limit=1 train.batch_size=1 train.schedule.name=constant train.eval_every=0 model.moe.router=tokens-choice model.moe.noise=0 model.moe.group_images=1'
-weights() { smoe compare "$1" "$2" | grep -q '^weights: \([0-9]*\) of \1 tensors are the same'; }
+weights() { smoe compare "$1" "$2" | grep -q '^weights  *\([0-9]*\) of \1 tensors are the same'; }
 status 0 smoe train tiny.yaml -q $one train.steps=14 -o long >/dev/null
 status 0 smoe train tiny.yaml -q $one train.steps=6 -o first >/dev/null
 status 0 smoe train tiny.yaml --no-progress $one train.steps=8 --init first --moments -o second >/dev/null 2>err
