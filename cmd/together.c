@@ -3,6 +3,8 @@
 #include "cmd.h"
 #include "base/threads.h"
 #include "comm/comm.h"
+#include "math/blas.h"
+#include "math/kernels.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -35,10 +37,45 @@ static int divide_threads(smoe_comm *comm, smoe_err *err) {
     return status;
 }
 
-static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
+/* The command with its options and settings, without values of options, number of threads, and
+ * where things are: these may differ. */
+static uint32_t command_sum(const smoe_options *options, const char *name) {
+    uLong sum = crc32_z(0, (const Bytef *)name, strlen(name) + 1);
+    for (int i = 1; i < options->argc; i++) {
+        const char *word = options->argv[i], *equals = strchr(word, '=');
+        bool option = word[0] == '-' && strncmp(word, "-j", 2) && strncmp(word, "--threads", 9);
+        bool place = equals && (strstr(word, "path=") || strstr(word, "labels="));
+        if (option)
+            sum = crc32_z(sum, (const Bytef *)word, strcspn(word, "="));
+        else if (equals && word[0] != '-' && !place)
+            sum = crc32_z(sum, (const Bytef *)word, strlen(word));
+    }
+    return (uint32_t)sum;
+}
+
+/* Processes that do not compute alike, or run other commands, would mix bits or wait for each other
+ * without an end. Every command begins with this exchange. */
+static int be_alike(smoe_comm *comm, const smoe_options *options, const char *name, smoe_err *err) {
+    const smoe_kernels *kernels = smoe_kernels_get();
+    const uint32_t command = command_sum(options, name);
+    if (smoe_comm_alike(comm, "version", SMOE_VERSION, "install the same one everywhere", err) ||
+        smoe_comm_alike(comm, "instruction set", kernels->isa,
+                        "SMOE_ISA, the same for all and one that each has, makes them alike",
+                        err) ||
+        smoe_comm_alike(comm, "number type", sizeof(real) == sizeof(float) ? "float" : "double",
+                        "install the same program everywhere", err) ||
+        smoe_comm_alike(comm, "BLIS", smoe_blas_version(), "install the same one everywhere",
+                        err) ||
+        smoe_comm_alike(comm, "command", name, "all run the same one", err))
+        return -1;
+    return smoe_comm_same(comm, "set of options and settings", &command, sizeof command, err);
+}
+
+static int be_one(smoe_comm *comm, smoe_options *options, const char *name, smoe_err *err) {
     if (comm->size & (comm->size - 1))
         return smoe_fail(err, SMOE_USAGE, "%d processes: their number must be a power of two",
                          comm->size);
+    if (be_alike(comm, options, name, err)) return -1;
     if (!options->threads && !getenv("OMP_NUM_THREADS") && divide_threads(comm, err)) return -1;
     if (!comm->rank) return 0;
     options->quiet = true;
@@ -60,7 +97,7 @@ int smoe_together(const smoe_options *options, const char *name, smoe_command_ru
     smoe_options own = *options;
     if (smoe_comm_open(&comm, err)) return -1;
     own.comm = &comm;
-    int status = comm.size > 1 ? be_one(&comm, &own, err) : 0;
+    int status = comm.size > 1 ? be_one(&comm, &own, name, err) : 0;
     if (!status) status = command(&own, err);
     if (!comm.agreed) status = smoe_comm_agree(&comm, status, NULL, err);
     if (comm.size > 1) say_once(&comm, name, status, err);

@@ -3,6 +3,7 @@
 #include "base/team.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -327,4 +328,18 @@ void smoe_comm_expect_join(const smoe_comm *c, size_t bytes, smoe_sent *sent) {
 
 void smoe_comm_expect_agree(const smoe_comm *c, smoe_sent *sent) {
     for (int bit = 1; bit < c->size; bit *= 2) expect(sent, sizeof(vote), 1);
+}
+
+int smoe_comm_alike(smoe_comm *c, const char *what, const char *text, const char *remedy,
+                    smoe_err *err) {
+    if (c->size == 1) return 0;
+    char own[SMOE_COMM_TEXT] = "", first[SMOE_COMM_TEXT];
+    snprintf(own, sizeof own, "%s", text);
+    memcpy(first, own, sizeof own);
+    smoe_comm_broadcast(c, first, sizeof first);
+    int status = memcmp(first, own, sizeof own)
+                     ? smoe_fail(err, SMOE_USAGE, "%s %s, but process 0 has %.*s; %s", what, own,
+                                 SMOE_COMM_TEXT - 1, first, remedy)
+                     : 0;
+    return smoe_comm_agree(c, status, NULL, err);
 }

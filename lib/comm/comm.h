@@ -153,4 +153,9 @@ void smoe_comm_broadcast(smoe_comm *comm, void *x, size_t bytes);
 int smoe_comm_same(smoe_comm *comm, const char *what, const void *bytes, size_t size,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/* The same for a text of at most SMOE_COMM_TEXT bytes; the message has both, and a remedy. */
+enum { SMOE_COMM_TEXT = 64 };
+int smoe_comm_alike(smoe_comm *comm, const char *what, const char *text, const char *remedy,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

@@ -261,8 +261,6 @@ static int same_everywhere(const trainer *t, smoe_err *err) {
     int status = spec ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the spec");
     const uint64_t data[] = {t->state.images, t->state.classes, t->N};
     status = smoe_comm_agree(t->comm, status, NULL, err);
-    if (!status)
-        status = smoe_comm_same(t->comm, "version of smoe", SMOE_VERSION, sizeof SMOE_VERSION, err);
     if (!status) status = smoe_comm_same(t->comm, "spec", spec, spec ? strlen(spec) : 0, err);
     if (!status) status = smoe_comm_same(t->comm, "training data", data, sizeof data, err);
     free(spec);

@@ -89,16 +89,35 @@ refused() { # refused STATUS PATTERN: of the last command, whose messages are in
     [ "$(grep -c 'smoe train:' err)" -eq 1 ] && grep -q "$2" err || fail "not \"$2\": $(cat err)"
     [ ! -e bad ] || fail "a run directory was made"
 }
-$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 seed=1 2>err
+sed 's/^name:.*/&\nseed: 1/' tiny.yaml >other.yaml
+$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train other.yaml -q -o bad train.pieces=2 2>err
 got=$?
 refused 2 'process 1 of 2 on .*: another spec than process 0 has'
+$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 seed=1 2>err
+got=$?
+refused 2 'process 1 of 2 on .*: another set of options and settings than process 0 has'
+isa=$(smoe version --json | sed -n 's/.*"kernel": "\([a-z0-9-]*\)".*/\1/p')
+if [ "$isa" != base ]; then
+    $several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 env SMOE_ISA=base smoe train tiny.yaml -q -o bad train.pieces=2 2>err
+    got=$?
+    refused 2 "process 1 of 2 on .*: instruction set base, but process 0 has $isa; SMOE_ISA"
+fi
+status 0 smoe train tiny.yaml -q -o alone train.steps=4 >/dev/null
+timeout 60 $several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe eval alone -q 2>err
+got=$?
+refused 2 'process 1 of 2 on .*: command eval, but process 0 has train; all run the same one'
+for other in "smoe eval alone -q eval.precision=bf16" "smoe eval alone -q --logits x.npy"; do
+    timeout 60 $several -n 1 smoe eval alone -q : -n 1 $other 2>err
+    got=$?
+    [ $got -eq 2 ] && grep -q 'another set of options and settings than process 0 has' err || fail "$other: status $got: $(cat err)"
+done
 $several -n 2 smoe train tiny.yaml -q -o bad 2>err
 got=$?
 refused 2 'train.pieces: 1 piece cannot be shared by 2 processes'
 $several -n 3 smoe train tiny.yaml -q -o bad train.pieces=4 2>err
 got=$?
 refused 2 '3 processes: their number must be a power of two'
-$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad 2>err
+$several -n 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad train.pieces=2 2>err
 got=$?
 refused 2 'process 1 of 2 on .*nowhere.yaml'
 # an srun that does not connect its processes (needs --mpi=pmix)
