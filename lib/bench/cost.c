@@ -29,7 +29,8 @@ static void add_pre_logits(smoe_costs *costs, double d) {
 }
 
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
-    double rest = 0, used = 0; /* used: parameters of the experts that a token uses */
+    double rest = 0, idle_infer = 0, idle_train = 0,
+           used = 0; /* used: parameters of the experts that a token uses */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         cost->params += layer->params;
@@ -41,11 +42,15 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
         rest += layer->elementwise;
+        idle_infer += layer->idle_infer;
+        idle_train += layer->idle_train;
     }
     double shared = cost->params - cost->params_expert;
     cost->params_active = shared + used;
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
     cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
+    cost->flops_infer_computed_per_image = cost->flops_infer_per_image - idle_infer;
+    cost->flops_train_computed_per_image = cost->flops_train_per_image - idle_train;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *
                           (double)spec->train.steps / 1e18;
 }

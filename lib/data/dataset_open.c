@@ -58,7 +58,9 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
     set->tolerant = survey;
     set->data = spec->data;
-    set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
+    bool train = !strcmp(split, "train");
+    set->seed = train ? spec->seed : spec->data.seed;
+    if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
     bool captions = smoe_task_pairs(spec->train.loss);
     if (set->type->open(set, spec, split, err) ||

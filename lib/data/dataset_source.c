@@ -83,9 +83,8 @@ int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
                      set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
 }
 
-void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal,
-                           size_t tested) {
-    size_t limit = spec->data.limit, test_size = spec->data.test_size;
+void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested) {
+    size_t limit = set->data.limit, test_size = set->data.test_size;
     bool train = !strcmp(set->split, "train");
     size_t all = train ? SIZE_MAX : test_size ? test_size : tested;
     set->endless = train && !limit;

@@ -105,10 +105,10 @@ int smoe_dataset_remark_on(smoe_dataset *set, smoe_err *err, const char *fmt, ..
 /* SMOE_DATA where more was left out than one of 100. */
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The number of images of a generated split: for training data.limit, or endless images with
+/* The number of images of a generated split: for training its limit, or endless images with
  * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at
  * most data.limit. */
-void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal, size_t tested);
+void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested);
 
 /* The split as the layer of random streams of generated images. */
 uint32_t smoe_dataset_stream(const smoe_dataset *set);

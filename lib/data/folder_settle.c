@@ -512,6 +512,6 @@ int smoe_listing_settle(listing *l, const smoe_spec *spec, smoe_err *err) {
     if (parted && split_train(l, l->wanted, err)) return -1;
     l->folder->images = l->found[used];
     l->found[used] = (images){0};
-    if (apply_limit(&l->folder->images, l->set->named, spec->data.limit, err)) return -1;
+    if (apply_limit(&l->folder->images, l->set->named, l->set->data.limit, err)) return -1;
     return smoe_folder_settle(l->set, err);
 }

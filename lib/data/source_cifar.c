@@ -170,7 +170,7 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
     if (unpickle(&files, set, a, err)) goto out;
     for (size_t i = 0; i < files.count; i++)
         if (check_file(&files, set, &files.file[i], a, &records, err)) goto out;
-    status = take_records(set, &files, a, records, spec->data.limit, err);
+    status = take_records(set, &files, a, records, set->data.limit, err);
 out:
     smoe_binaries_free(&files);
     return status;

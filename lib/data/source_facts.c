@@ -254,7 +254,7 @@ static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
     add_up_frequencies(set, f);
     draw_patterns(set, f);
     tabulate_noise(f, spec->data.facts.noise);
-    smoe_dataset_generate(set, spec, NOMINAL_TRAIN, NOMINAL_TEST);
+    smoe_dataset_generate(set, NOMINAL_TRAIN, NOMINAL_TEST);
     return smoe_dataset_name_classes(set, NULL, spec->data.facts.classes, err);
 }
 

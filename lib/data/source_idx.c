@@ -141,7 +141,7 @@ static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
         goto out;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);
     if (smoe_dataset_name_classes(set, NULL, classes > other ? classes : other, err)) goto out;
-    status = take_images(set, &f, spec->data.limit, err);
+    status = take_images(set, &f, set->data.limit, err);
 out:
     smoe_binaries_free(&files);
     return status;

@@ -370,7 +370,7 @@ static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (spec->data.image_size < 8)
         return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, shapes needs at least 8",
                          spec->data.image_size);
-    smoe_dataset_generate(set, spec, NOMINAL_TRAIN, NOMINAL_TEST);
+    smoe_dataset_generate(set, NOMINAL_TRAIN, NOMINAL_TEST);
     return name_classes(set, err);
 }
 

@@ -141,6 +141,7 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
     if (!trained) {
         data->source = (smoe_source)(spec->eval.fewshot.data.source - SMOE_FEWSHOT_SOURCE);
         data->limit = spec->eval.fewshot.data.limit;
+        data->train_limit = 0;
         data->classes = 0;
         data->labels = NULL;
     }

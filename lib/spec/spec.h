@@ -124,6 +124,7 @@ typedef struct smoe_data_spec {
     size_t image_size, channels;
     smoe_series mean, std; /* of the channels, on the scale to 1 */
     size_t limit;          /* images of a split, 0 all */
+    size_t train_limit;    /* images for training, 0: limit */
     size_t classes;        /* 0: as many as the data has */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
     char *labels;     /* a table of the labels of image-folder, found as path is; or NULL */

@@ -39,7 +39,7 @@ static int find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
 /* What determines the test images of a trial: the keys of its data, without those that only
  * training uses, and the split. Fresh; NULL where that is not known. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
-    static const char *const training[] = {"augment", "cache_mb"};
+    static const char *const training[] = {"augment", "cache_mb", "train_limit"};
     json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_t *data = json_object_get(spec, "data");
     json_t *split = json_object_get(json_object_get(spec, "eval"), "split");

@@ -18,6 +18,9 @@ typedef struct smoe_cost_layer {
     double copies, used; /* experts, and the number that the average token uses; else 1 and 1 */
     double flops_infer, flops_train; /* of products */
     double elementwise;              /* FLOPs forward beside them, an estimate */
+    /* Of these, what stands for places of buffers that no token can take: they are counted, as the
+     * papers do, and not computed. */
+    double idle_infer, idle_train;
     double moved_infer, moved_train; /* bytes of activations, where a layer does nothing else */
 } smoe_cost_layer;
 

@@ -69,6 +69,16 @@ static void test_sizes(void **state) {
     assert_false(smoe_dataset_endless(train));
     assert_int_equal(smoe_dataset_images(train), 30);
     smoe_dataset_free(train);
+    spec.data.limit = 0; /* a limit of training images alone */
+    spec.data.train_limit = 30;
+    spec.data.test_size = 40;
+    static const char *const split[] = {"train", "test", "val"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(smoe_dataset_open(&test, &spec, split[i], NULL), 0);
+        assert_false(smoe_dataset_endless(test));
+        assert_int_equal(smoe_dataset_images(test), i ? 40 : 30);
+        smoe_dataset_free(test);
+    }
 }
 
 /* An image depends on seed, split and index, not on earlier calls. No two are alike, even at

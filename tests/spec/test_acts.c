@@ -37,6 +37,11 @@ static void each_condition_has_two_sides(void **state) {
          "it needs a data.source that reads files"},
         {"{}", "data: {source: idx, path: x}", "data.test_size=30",
          "it needs a data.source that is generated"},
+        {"{}", "data: {limit: 20}", "data.test_size=30",
+         "it needs a data.limit of 0 or at least as large; data.train_limit limits the training "
+         "images alone"},
+        {"{}", "data: {limit: 20}", "data.train_limit=20",
+         "it needs a data.limit of 0 or a larger one"},
         {"{}", "data: {source: facts}", "data.shapes.size=1.1", "it needs data.source shapes"},
         {"data: {source: facts}", "{}", "data.facts.entities=200", "it needs data.source facts"},
         {"data: {source: facts}", "data: {source: facts, facts: {exponent: 0}}",
