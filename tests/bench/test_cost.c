@@ -126,6 +126,9 @@ static void counted_by_hand_choice(void **state) {
     overrides_set(&list, "model.moe.capacity=2"); /* 8 places per image, but only 4 choices */
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    /* what is computed lacks 4 rows: 9 * 8 element-wise FLOPs each, four times in training */
+    assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 4 * 200, 0);
+    assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 4 * 672, 0);
     assert_close(cost.params_active, 163 + 76, 0);
     smoe_cost_free(&cost);
 
