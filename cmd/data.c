@@ -1,11 +1,10 @@
 /* smoe data: what the program sees in a data set: images by class and split, what is damaged, sizes
  * and modes, statistics of pixels, a contact sheet, and near duplicates between splits. */
 #include "cmd.h"
+#include "data.h"
 #include "heading.h"
 #include "base/file.h"
 #include "base/frame.h"
-#include "data/archive.h"
-#include "data/survey.h"
 #include "draw/contact.h"
 #include "spec/sources.h"
 #include "store/run.h"
@@ -14,146 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPLITS = 3, SHOWN = 20, LISTED = 5, SIDE = 64 };
-static const char *const split_name[SPLITS] = {"train", "test", "val"};
+enum { SPLITS = SMOE_DATA_SPLITS, SHOWN = 20, LISTED = 5 };
 
-typedef struct split {
-    const char *name; /* NULL: it is not there */
-    smoe_dataset *set;
-    smoe_survey survey;
-    size_t *count; /* [classes] images that show a class */
-} split;
-
-typedef struct near_pairs {
-    const split *a, *b;
-    smoe_near *pair;
-    size_t count;
-} near_pairs;
-
-typedef struct data_job {
-    smoe_spec spec;
-    split split[SPLITS];
-    size_t splits;        /* that are there; the first of them says the names of the classes */
-    smoe_err why[SPLITS]; /* of those that are not */
-    near_pairs near[SPLITS];
-    size_t nears;
-    size_t left_out;
-} data_job;
-
-/* ---- PATH ------------------------------------------------------------------------------------ */
-
-static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
-    smoe_source *source = user;
-    const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
-    (void)err;
-    if (member->folder) return slash != NULL;
-    if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") ||
-        !strcmp(name, "test_batch.bin"))
-        *source = SMOE_SOURCE_CIFAR10;
-    if (!strcmp(name, "train") || !strcmp(name, "test") || !strcmp(name, "train.bin") ||
-        !strcmp(name, "test.bin"))
-        *source = SMOE_SOURCE_CIFAR100;
-    if (strstr(name, "-idx3-ubyte") || strstr(name, ".idx3-ubyte")) *source = SMOE_SOURCE_IDX;
-    return 0;
-}
-
-/* The source that a path looks like. The source itself reports what is wrong with the path. */
-static smoe_source guess(const char *path) {
-    smoe_source source = SMOE_SOURCE_FOLDER;
-    if (strchr(path, '{')) return SMOE_SOURCE_WEBDATASET;
-    (void)!smoe_walk(path, guess_member, &source, NULL);
-    return source;
-}
-
-static bool is_spec(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return !strcmp(path, "-") || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
-}
-
-/* A spec, or a path with the keys of a spec that only has data. */
-static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) {
-    const char *path = options->arg[0];
-    if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
-    bool given = false;
-    for (size_t i = 0; i < options->overrides; i++)
-        given |= !strncmp(options->override[i], "data.source=", strlen("data.source="));
-    const char *source = given ? "image-folder" : smoe_sources[guess(path)].name;
-    bool grey = !strcmp(source, "idx");
-    json_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
-                             "source", source, "path", path, "image_size", SIDE, "channels",
-                             grey ? 1 : 3, "model", "patch_size", 1);
-    char *text = spec ? json_dumps(spec, 0) : NULL;
-    int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL,
-                                        options->override, options->overrides, err)
-                      : smoe_fail(err, SMOE_USAGE, "%s: a path that is no UTF-8", path);
-    free(text);
-    json_decref(spec);
-    return status;
-}
-
-/* ---- looking --------------------------------------------------------------------------------- */
-
-/* Another name for a split that was seen: val stands in for test, or both are held out. */
-static bool is_seen(const data_job *job, const smoe_dataset *set) {
-    char a[512], b[512];
-    for (size_t i = 0; i < job->splits; i++) {
-        const smoe_dataset *other = job->split[i].set;
-        if (smoe_dataset_images(other) == smoe_dataset_images(set) &&
-            !strcmp(smoe_dataset_image_name(other, 0, a, sizeof a),
-                    smoe_dataset_image_name(set, 0, b, sizeof b)))
-            return true;
-    }
-    return false;
-}
-
-static int count_classes(split *s, smoe_err *err) {
-    size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
-    size_t *class = calloc(N, sizeof *class);
-    s->count = calloc(N, sizeof *s->count);
-    if (!class || !s->count) {
-        free(class);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", N);
-    }
-    for (size_t i = 0; i < n; i++) {
-        size_t some = smoe_dataset_all_labels(s->set, i, class, most);
-        for (size_t k = 0; k < some && k < most; k++) s->count[class[k]]++;
-    }
-    free(class);
-    return 0;
-}
-
-static int look(data_job *job, smoe_err *err) {
-    for (size_t k = 0; k < SPLITS; k++) {
-        split *s = &job->split[job->splits];
-        *s = (split){.name = split_name[k]};
-        if (smoe_survey_open(&s->set, &job->spec, split_name[k], &job->why[k])) {
-            if (job->why[k].code != SMOE_DATA) return *err = job->why[k], -1;
-            continue;
-        }
-        if (k && is_seen(job, s->set)) {
-            smoe_dataset_free(s->set);
-            s->set = NULL;
-            continue;
-        }
-        job->splits++;
-        job->left_out += smoe_dataset_left_out(s->set);
-        if (count_classes(s, err) || smoe_survey_of(&s->survey, s->set, err)) return -1;
-    }
-    if (job->splits) return 0;
-    *err = job->why[0];
-    return -1;
-}
-
-static int compare_splits(data_job *job, smoe_err *err) {
-    for (size_t i = 0; i < job->splits; i++)
-        for (size_t j = i + 1; j < job->splits; j++) {
-            near_pairs *n = &job->near[job->nears];
-            *n = (near_pairs){.a = &job->split[i], .b = &job->split[j]};
-            if (smoe_survey_near(&n->pair, &n->count, &n->a->survey, &n->b->survey, err)) return -1;
-            job->nears++;
-        }
-    return 0;
-}
+typedef smoe_data_split split;
+typedef smoe_data_near near_pairs;
+typedef smoe_data_job data_job;
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -193,7 +57,7 @@ static void near_frame(smoe_frame *frame, const data_job *job) {
             smoe_frame_put(
                 frame, {"split", .text = n->b->name}, {"image", .number = p->b},
                 {"path", .text = smoe_dataset_image_name(n->b->set, p->b, b, sizeof b)},
-                {"other", .text = n->a->name}, {"near", .number = p->a},
+                {"other", .text = n->other}, {"near", .number = p->a},
                 {"near_path", .text = smoe_dataset_image_name(n->a->set, p->a, a, sizeof a)},
                 {"difference", .number = p->difference});
         }
@@ -324,7 +188,7 @@ static void add_near(smoe_result *result, const data_job *job, const smoe_frame 
     for (size_t k = 0, row = 0; k < job->nears; k++) {
         const near_pairs *n = &job->near[k];
         smoe_result_line(result, "near", "%zu of %zu images of %s are nearly images of %s",
-                         n->count, n->b->survey.looked, n->b->name, n->a->name);
+                         n->count, n->b->survey.looked, n->b->name, n->other);
         for (size_t i = 0; i < n->count; i++, row++)
             if (i < LISTED)
                 smoe_result_line(result, "", "%s  %s", smoe_frame_text_at(frame, row, 2),
@@ -366,7 +230,8 @@ static void add_left_out(smoe_result *result, const data_job *job, const smoe_fr
 static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
                        smoe_err *err) {
     static const char *const files[] = {"contact.png", "contact.svg",         "contact-images.png",
-                                        "classes.csv", "near_duplicates.csv", "left_out.csv"};
+                                        "classes.csv", "near_duplicates.csv", "left_out.csv",
+                                        "exclude.txt"};
     bool drawn = false;
     for (size_t i = 0; i < 4; i++) {
         char *path =
@@ -383,7 +248,9 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     fflush(stdout);
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
-    smoe_heading_files(options, options->out, files, sizeof files / sizeof *files, NULL);
+    if (options->against && smoe_data_write_excluded(job, options, err)) return -1;
+    smoe_heading_files(options, options->out, files,
+                       sizeof files / sizeof *files - !options->against, NULL);
     return 0;
 }
 
@@ -434,8 +301,8 @@ static int check_skipped(const data_job *job, smoe_err *err) {
 
 static int verdict(const data_job *job, smoe_err *err) {
     for (size_t k = 0; k < SPLITS; k++) /* the splits that training opens */
-        if (job->why[k].code &&
-            (!k || (job->spec.train.eval_every && !strcmp(split_name[k], job->spec.eval.split))))
+        if (job->why[k].code && (!k || (job->spec.train.eval_every &&
+                                        !strcmp(smoe_data_split_name[k], job->spec.eval.split))))
             return *err = job->why[k], -1;
     if (!job->left_out) return 0;
     if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return check_skipped(job, err);
@@ -445,18 +312,14 @@ static int verdict(const data_job *job, smoe_err *err) {
 }
 
 int cmd_data(const smoe_options *options, smoe_err *err) {
-    data_job job = {0};
-    int status = read_spec(&job, options, err);
-    if (!status) status = look(&job, err);
-    if (!status) status = compare_splits(&job, err);
+    data_job job = {0}, against = {0};
+    int status = smoe_data_look(&job, options->arg[0], options, err);
+    if (!status && options->against)
+        status = smoe_data_look_against(&against, &job.spec, options, err);
+    if (!status) status = smoe_data_compare(&job, options->against ? &against : NULL, err);
     if (!status) status = show(&job, options, err);
     if (!status) status = verdict(&job, err);
-    for (size_t k = 0; k < SPLITS; k++) {
-        smoe_dataset_free(job.split[k].set);
-        smoe_survey_free(&job.split[k].survey);
-        free(job.split[k].count);
-        free(job.near[k].pair);
-    }
-    smoe_spec_free(&job.spec);
+    smoe_data_job_free(&job);
+    smoe_data_job_free(&against);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
 #include "cmd.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "sweep/evaluations.h"
 #include "tensors/params_io.h"
@@ -70,10 +71,16 @@ static void remark_resized(const smoe_loaded *l) {
     free(text);
 }
 
-int smoe_load_model(smoe_loaded *l, smoe_err *err) {
-    if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, err)) return -1;
+void smoe_load_remarks(const smoe_loaded *l) {
     for (size_t i = 0; !l->quiet && i < smoe_dataset_remarks(l->set); i++)
         smoe_cmd_print(stderr, "%s: %s\n", l->spec.eval.split, smoe_dataset_remark(l->set, i));
+}
+
+int smoe_load_model(smoe_loaded *l, smoe_err *err) {
+    if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, err) ||
+        smoe_model_file_align(l->set, l->file, &l->spec, err))
+        return -1;
+    smoe_load_remarks(l);
     size_t images = smoe_dataset_images(l->set);
     l->batch = l->spec.eval.batch_size < images ? l->spec.eval.batch_size : images;
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;

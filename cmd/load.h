@@ -27,6 +27,9 @@ int smoe_load_spec(smoe_loaded *loaded, const char *arg, const smoe_options *opt
 /* After it: data, model and weights. */
 int smoe_load_model(smoe_loaded *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
+/* What is remarkable about its data, on standard error. */
+void smoe_load_remarks(const smoe_loaded *loaded);
+
 void smoe_loaded_free(smoe_loaded *loaded);
 
 #endif

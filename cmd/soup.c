@@ -5,6 +5,7 @@
 #include "progress.h"
 #include "base/file.h"
 #include "spec/metrics.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "tensors/shards.h"
 #include "train/soup.h"
@@ -179,8 +180,10 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
     smoe_eval soup = {0};
     smoe_soup_options how = {
         .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
-    if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err))
+    if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err) ||
+        smoe_model_file_align(job->first.set, job->first.file, &job->first.spec, err))
         return -1;
+    smoe_load_remarks(&job->first);
     smoe_heading heading = {0};
     smoe_result lines = {0};
     smoe_heading_add(&heading, job->first.spec.eval.split, job->first.set);

@@ -236,6 +236,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     smoe_dataset *set = NULL;
     smoe_eval eval = {0};
     int status = smoe_dataset_open(&set, &s->spec, split, err);
+    if (!status) status = smoe_model_file_align(set, s->file, &s->spec, err);
     if (!status && !smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
         status = smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
                            s->classes, smoe_dataset_classes(set));

@@ -87,13 +87,14 @@ typedef struct smoe_part_reader {
 typedef struct smoe_params {
     smoe_param *param;
     size_t count, room;
-    size_t size;         /* elements of the weights, padding included */
-    size_t trained;      /* elements of gradients and moments; frozen parameters lie behind them */
-    size_t shared;       /* of these, those of tensors that are not divided, which come first */
-    size_t total;        /* parameters that are here, without padding */
-    size_t passes;       /* backward passes per update, after which layers may leave gradients
+    size_t size;    /* elements of the weights, padding included */
+    size_t trained; /* elements of gradients and moments; frozen parameters lie behind them */
+    size_t shared;  /* of these, those of tensors that are not divided, which come first */
+    size_t total;   /* parameters that are here, without padding */
+    size_t passes;  /* backward passes per update, after which layers may leave gradients
                             as outer products; 0: these must be in memory */
-    bool failed;         /* an add ran out of memory; reported when slabs are allocated */
+    bool headless;  /* the head is not taken from a file to start from: its classes are others */
+    bool failed;    /* an add ran out of memory; reported when slabs are allocated */
     real *w, *g, *m, *v; /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16,
         *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */

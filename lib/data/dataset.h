@@ -31,6 +31,17 @@ const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size);
 
+/*
+ * Gives the set, which is not endless, the classes of a model, in its order. Images of other
+ * classes are left out, which is a remark. Where the model or the data has only numbers for
+ * classes, they stay. SMOE_DATA: no class of the data is one of the model.
+ */
+int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether both have names for classes, and they are not the same ones in the same order. */
+bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count);
+
 /* Main label of image i; nothing is decoded. */
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 

@@ -63,7 +63,7 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
     bool captions = smoe_task_pairs(spec->train.loss);
-    if (set->type->open(set, spec, split, err) ||
+    if (set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
         settle_classes(set, spec->data.classes, captions, err)) {
         smoe_dataset_free(set);
         return -1;
@@ -81,6 +81,7 @@ void smoe_dataset_free(smoe_dataset *set) {
     free(set->more);
     free(set->more_at);
     free(set->part_at);
+    free(set->kept);
     for (size_t i = 0; set->left && i < SMOE_LEFT; i++) free(set->left[i]);
     free(set->left);
     for (size_t i = 0; i < set->remarks; i++) free(set->remark[i]);

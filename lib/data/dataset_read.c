@@ -20,12 +20,18 @@ const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
 }
 
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size) {
-    set->type->image_name(set, i, buf, size);
+    set->type->image_name(set, smoe_dataset_place(set, i), buf, size);
     return buf;
 }
 
+static size_t label_of(const smoe_dataset *set, uint64_t i, real *multi) {
+    uint64_t place = smoe_dataset_place(set, i);
+    return set->label ? smoe_dataset_table_label(set, place, multi)
+                      : set->type->label(set, place, multi);
+}
+
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
-    return set->type->label(set, i, NULL);
+    return label_of(set, i, NULL);
 }
 
 size_t smoe_dataset_left_out(const smoe_dataset *set) {
@@ -53,8 +59,9 @@ size_t smoe_dataset_turned(const smoe_dataset *set) {
 }
 
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
-    size_t count = set->more ? set->more_at[i + 1] - set->more_at[i] : 0;
-    for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[i] + k];
+    size_t place = (size_t)smoe_dataset_place(set, i);
+    size_t count = set->more ? set->more_at[place + 1] - set->more_at[place] : 0;
+    for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[place] + k];
     if (count) return count;
     if (most) *class = smoe_dataset_label(set, i);
     return 1;
@@ -62,7 +69,7 @@ size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class,
 
 int smoe_dataset_caption_of(const smoe_dataset *set, size_t i, smoe_caption_choice *choice,
                             char *buf, size_t size, smoe_err *err) {
-    return set->type->caption(set, i, choice, buf, size, err);
+    return set->type->caption(set, smoe_dataset_place(set, i), choice, buf, size, err);
 }
 
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
@@ -73,7 +80,7 @@ int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t si
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
     smoe_image image = {0}, work = {0};
-    int status = set->type->image(set, i, NULL, &image, &work, err);
+    int status = set->type->image(set, smoe_dataset_place(set, i), NULL, &image, &work, err);
     if (!status) {
         smoe_image_pixels(pixels, &image, &set->data);
         *label = smoe_dataset_target(set, i, multi, target);
@@ -88,13 +95,14 @@ int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec
                          smoe_err *err) {
     smoe_rng rng = augmentation ? *augmentation : (smoe_rng){0};
     bool box = augmentation && data->augment.crop == SMOE_CROP_INCEPTION;
-    if (set->type->image(set, i, box ? &rng : NULL, out, work, err)) return -1;
+    if (set->type->image(set, smoe_dataset_place(set, i), box ? &rng : NULL, out, work, err))
+        return -1;
     return augmentation ? smoe_augment(data, out, work, &rng, err) : 0;
 }
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
     for (size_t k = 0; k < set->classes; k++) target[k] = 0;
-    size_t label = set->type->label(set, i, multi ? target : NULL);
+    size_t label = label_of(set, i, multi ? target : NULL);
     target[label] = 1;
     return (int64_t)label;
 }

@@ -56,10 +56,11 @@ struct smoe_dataset {
      * the label is the only one; owned. */
     uint32_t *more;
     size_t *more_at;
-    /* The images of part p, which are read fastest one after another (a shard), are part_at[p] ..
+    /* These tables are by the numbers of the source, as its functions are. The images of part p, which are read fastest one after another (a shard), are part_at[p] ..
      * part_at[p + 1]; parts is 0 where all are alike; owned. */
     size_t *part_at, parts;
-    char **remark; /* owned */
+    uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used; owned */
+    char **remark;  /* owned */
     size_t remarks;
     char **left;        /* what was wrong with the first of what was left out; owned */
     size_t left_out;    /* data.on_error */
@@ -70,6 +71,17 @@ struct smoe_dataset {
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees it */
 };
+
+/* The number of image i in its source. */
+static inline uint64_t smoe_dataset_place(const smoe_dataset *set, uint64_t i) {
+    return set->kept ? set->kept[i] : i;
+}
+
+/* Of the images of a set only those with keep[i] are used from now on. */
+int smoe_dataset_keep(smoe_dataset *set, const bool *keep, smoe_err *err) SMOE_MUST_CHECK;
+
+/* data.exclude. */
+int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);

@@ -45,13 +45,13 @@ static int look(void *context, size_t k, smoe_image *image, smoe_image *work, sm
     size_t C = s->channels, i = s->number[k];
     size_t bytes = (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C;
     double start = smoe_now();
-    if (set->type->image(set, i, NULL, image, work, err)) return -1;
+    if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, err)) return -1;
     to->seconds[k] = smoe_now() - start;
     measure(image, to->sum + k * C, to->squares + k * C);
     smoe_box box = {0, 0, (double)image->width, (double)image->height};
     if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, err)) return -1;
     memcpy(s->thumb + k * bytes, work->pixel, bytes);
-    return s->files ? set->type->header(set, i, &to->header[k], err) : 0;
+    return s->files ? set->type->header(set, smoe_dataset_place(set, i), &to->header[k], err) : 0;
 }
 
 static int compare_sizes(const void *x, const void *y) {

@@ -109,6 +109,10 @@ int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
     return find(spec, "data.labels", path, err);
 }
 
+int smoe_spec_data_exclude(const smoe_spec *spec, char **path, smoe_err *err) {
+    return find(spec, "data.exclude", path, err);
+}
+
 const char *smoe_spec_caption_field(const smoe_spec *spec) {
     static const char json[] = "json.";
     const char *given = spec->data.caption;

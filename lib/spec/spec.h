@@ -128,6 +128,7 @@ typedef struct smoe_data_spec {
     size_t classes;        /* 0: as many as the data has */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
     char *labels;     /* a table of the labels of image-folder, found as path is; or NULL */
+    char *exclude;    /* a list of names of images that are not used, found as path is; or NULL */
     /* For test and val: the number of shards of webdataset, or the share of each class of
      * image-folder; 0: the data has these splits. */
     double holdout;
@@ -535,6 +536,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* So of data.exclude. */
+int smoe_spec_data_exclude(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The field of json that data.caption names, borrowed; NULL: captions are txt. */
 const char *smoe_spec_caption_field(const smoe_spec *spec);

@@ -1,10 +1,12 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
+#include "spec/tasks.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,42 @@ static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const
     pairs[3] = (smoe_pair){"smoe.spec", *json};
     if (names) pairs[4] = (smoe_pair){SMOE_CLASS_NAMES, names};
     return names ? 5 : 4;
+}
+
+/* The names of the classes in a file, which *list owns; NULL: there are none. */
+static char **names_in(const smoe_safetensors *file, json_t **list, size_t *count) {
+    const char *text = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
+    *list = text ? json_loads(text, 0, NULL) : NULL;
+    *count = json_array_size(*list);
+    char **name = *count ? malloc(*count * sizeof *name) : NULL;
+    for (size_t k = 0; name && k < *count; k++)
+        if (!(name[k] = (char *)json_string_value(json_array_get(*list, k)))) {
+            free(name);
+            return NULL;
+        }
+    return name;
+}
+
+int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
+                          smoe_err *err) {
+    json_t *list;
+    size_t count;
+    if (smoe_task_pairs(spec->train.loss)) return 0;
+    char **name = names_in(file, &list, &count);
+    int status = name ? smoe_dataset_align(set, name, count, err) : 0;
+    free(name);
+    json_decref(list);
+    return status;
+}
+
+bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file) {
+    json_t *list;
+    size_t count;
+    char **name = names_in(file, &list, &count);
+    bool other = name && smoe_dataset_other_classes(set, name, count);
+    free(name);
+    json_decref(list);
+    return other;
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,

@@ -8,11 +8,19 @@
 
 #include "base/base.h"
 #include "base/param.h"
+#include "data/dataset.h"
 #include "spec/spec.h"
 #include "tensors/shards.h"
 
 /* The key of the metadata with the names of the classes: a list in JSON. */
 #define SMOE_CLASS_NAMES "smoe.class_names"
+
+/* Gives a data set the classes of the model in a file, where that has their names and classifies. */
+int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
+                          smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether that model is for classes of other names than the data set. */
+bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file);
 
 /* The weights of the table, F32, in several files where they have more than train.shard_bytes
  * (tensors/shards.h), by the processes of `turns`. `names`: that list, or NULL. */

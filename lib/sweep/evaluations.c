@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "train/fewshot.h"
 #include "tensors/npy.h"
@@ -251,7 +252,8 @@ static int open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     smoe_dataset_free(s->set);
     s->set = NULL;
     snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
-    return smoe_dataset_open(&s->set, spec, spec->eval.split, err);
+    if (smoe_dataset_open(&s->set, spec, spec->eval.split, err)) return -1;
+    return smoe_model_file_align(s->set, s->weights, spec, err);
 }
 
 static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_model **model,

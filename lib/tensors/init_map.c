@@ -37,10 +37,9 @@ static bool head_fits(const smoe_params *params, const smoe_safetensors *file, c
 
 smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
                                smoe_fit fit, const char *prefix) {
-    return (smoe_init_map){.params = params,
-                           .file = file,
-                           .fit = fit,
-                           .headless = !smoe_fit_whole(fit) && !head_fits(params, file, prefix)};
+    bool fits = !params->headless && head_fits(params, file, prefix);
+    return (smoe_init_map){
+        .params = params, .file = file, .fit = fit, .headless = !smoe_fit_whole(fit) && !fits};
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "train/soup.h"
 #include "math/kernels.h"
 #include "base/json.h"
+#include "store/model_file.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 
@@ -19,6 +20,7 @@ typedef struct pot {
     size_t batch, evaluations, planned;
     real *base;  /* weights of the first path [size] */
     double *sum; /* of the members that stay [size] */
+    char *names; /* of the classes, of the first member that has them; owned */
     size_t members;
 } pot;
 
@@ -39,12 +41,19 @@ static void pot_free(pot *p) {
     smoe_model_free(p->model);
     free(p->base);
     free(p->sum);
+    free(p->names);
 }
 
 static int load(pot *p, const char *path, smoe_err *err) {
     smoe_safetensors *file = NULL;
     if (smoe_safetensors_open(&file, path, err)) return -1;
-    int status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
+    const char *names = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
+    int status = 0;
+    if (names && !p->names) p->names = strdup(names);
+    if (names && p->names && strcmp(names, p->names) != 0)
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: its classes are others than those of the first model", path);
+    if (!status) status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
     smoe_safetensors_free(file);
     return status;
 }

@@ -14,6 +14,7 @@
 #include "tensors/safetensors.h"
 #include "base/json.h"
 #include "data/loader.h"
+#include "store/model_file.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 #include "store/model_file.h"
@@ -122,6 +123,8 @@ static int open_init(trainer *t, smoe_err *err) {
         return -1;
     free(path);
     free(text);
+    t->params->headless =
+        !smoe_task_pairs(t->spec->train.loss) && smoe_model_file_other_classes(t->train, t->init);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
     return t->options->moments
                ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err)
@@ -140,6 +143,10 @@ static int load_moments(trainer *t, smoe_err *err) {
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
+    if (t->params->headless)
+        say(t,
+            "the classes of the data are others than those of the file, so the head is not taken "
+            "from it");
     char *text = smoe_init_map_text(t->params, t->init, options->fit);
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);

@@ -60,6 +60,38 @@ cp tiny.yaml lr=1e-3.yaml && cp tiny.yaml seed=5 && status 0 smoe cost lr=1e-3.y
 status 2 smoe cost seed=5 2>err
 grep -q 'write ./seed=5 for the file' err || fail "what to write: $(cat err)"
 
+# Classes by their names. Training has ape and bee; the images here are of ape, bee in the folders of ant and ape, and of cow.
+mkdir -p zoo && for s in train test; do mkdir -p zoo/$s && cp -r photos/bee zoo/$s/bee && cp -r photos/bee zoo/$s/cow && rm -f zoo/$s/*/live.* zoo/$s/*/notes; done
+zoo='data.path=zoo data.holdout=0 data.on_error=stop'
+status 0 smoe eval brought-run $zoo --json >zoo.json 2>err
+grep -q 'the model does not know cow: 20 images are left out, and 20 are used' err || fail "an unknown class: $(cat err)"
+grep -q '"images": 20' zoo.json || fail "images of known classes: $(cat zoo.json)"
+status 0 smoe eval brought-run $zoo --predictions z.csv >/dev/null 2>&1
+cut -d, -f3,4 z.csv | sort -u | tr '\n' ' ' | grep -q '^1,bee label,label_name $' || fail "bee is class 1 of the model: $(head -n 3 z.csv)"
+status 0 smoe inspect brought-run $zoo >out 2>&1
+grep -q ', 20 images of test' out || fail "inspect: $(cat out)"
+zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
+status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
+grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
+status 3 smoe soup brought-run zoo-run 2>err
+grep -q 'its classes are others than those of the first model' err || fail "a soup of other classes: $(cat err)"
+for s in train test; do rm -r zoo/$s/bee && cp -r zoo/$s/cow zoo/$s/dog; done
+status 3 smoe eval brought-run $zoo 2>err
+grep -q 'none of its classes (cow, ...) is one of the model (ape, ...)' err || fail "no class in common: $(cat err)"
+
+# images that are in another data set too
+corpus=$PWD/corpus
+mkdir corpus && tar -xzf "$ROOT/tests/fuzz/corpus/image.tar.gz" -C corpus || fail "no images"
+mkdir -p far/ape far/bee near/x && cp "$corpus"/colour.jpg far/ape/1.jpg && cp "$corpus"/grey.jpg far/bee/1.jpg
+for c in ape bee; do for i in 2 3 4; do cp photos/ape/1.png far/$c/$i.png; done; done
+cp far/ape/1.jpg near/x/0.jpg && cp far/bee/1.jpg near/x/1.jpg
+status 0 smoe data far data.holdout=0.3 --against near -o apart >out
+grep -qE '^near +[12] of [0-9]+ images of (train|test) are nearly images of (train|test) of near$' out || fail "against: $(cat out)"
+[ "$(grep -v '^#' apart/exclude.txt | sort | tr '\n' ' ')" = 'far/ape/1.jpg far/bee/1.jpg ' ] || [ "$(grep -v '^#' apart/exclude.txt | sort | tr '\n' ' ')" = 'ape/1.jpg bee/1.jpg ' ] || fail "the list: $(cat apart/exclude.txt)"
+far='data.source=image-folder data.path=far data.limit=0 data.holdout=0.3 train.steps=2 train.batch_size=2'
+status 0 smoe train tiny.yaml $far data.exclude=apart/exclude.txt -o cleaned >/dev/null 2>err
+[ "$(sed -n 's/^data.exclude: \([0-9]\).*/\1/p' err | awk '{ n += $1 } END { print n }')" -eq 2 ] || fail "left out: $(cat err)"
+
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done
 mkdir -p split/train/a split/test/a && cp many/* split/train/a && cp many/1.png split/test/a && echo no >split/train/a/bad.png

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packs the inputs of build/corpus/NAME, and those that lie loose in tests/fuzz/corpus/NAME, into tests/fuzz/corpus/NAME.tar.gz,
- and pack. Usage, and pack. Usage: pack.sh [NAME ...]
+# Packs the inputs of build/corpus/NAME, and those that lie loose in tests/fuzz/corpus/NAME, into tests/fuzz/corpus/NAME.tar.gz.
+# Usage: pack.sh [NAME ...]
 cd "$(dirname "$0")/../.." || exit 1
 [ $# -gt 0 ] || set -- $(ls tests/fuzz/fuzz_*.c | sed 's/.*fuzz_//; s/\.c$//')
 for name; do

@@ -1,0 +1,182 @@
+/* data.exclude, and the classes of a model in the place of those of the data. */
+#include "data/dataset_source.h"
+#include "folders.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { SIDE = FOLDERS_SIDE };
+
+static smoe_spec folder_of(const scratch *dir, const char *const *name, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        datafile file = folders_picture(name[i], SIDE, SIDE, 3, (unsigned)i);
+        datafiles_tree(dir->dir, &file, 1);
+        free((void *)file.bytes);
+    }
+    return datafiles_spec(SMOE_SOURCE_FOLDER, dir->dir, SIDE, 3);
+}
+
+static char *write_text(const scratch *dir, char path[SCRATCH_PATH], const char *name,
+                        const char *text) {
+    scratch_write(scratch_path(dir, path, name), text, strlen(text));
+    return path;
+}
+
+static const char *name_of(const smoe_dataset *set, size_t i) {
+    static char buf[256];
+    return smoe_dataset_image_name(set, i, buf, sizeof buf);
+}
+
+/* Images that the list names are passed over, and the others keep names, labels and pixels. */
+static void excluded(void **state) {
+    static const char *const name[] = {"train/a/1.png", "train/a/2.png", "train/b/3.png",
+                                       "train/b/4.png", "test/a/5.png",  "test/b/6.png"};
+    const scratch *dir = *state;
+    char list[SCRATCH_PATH];
+    smoe_spec spec = folder_of(dir, name, 6);
+    smoe_dataset *whole = folders_open(&spec, "train");
+    spec.data.exclude =
+        write_text(dir, list, "list.txt", "# near\ntrain/b/3.png\r\ntest/a/5.png\n\nelsewhere\n");
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 3);
+    static const size_t place[] = {0, 1, 3};
+    for (size_t i = 0; i < 3; i++) {
+        real x[3 * SIDE * SIDE], y[3 * SIDE * SIDE];
+        int64_t a, b;
+        assert_string_equal(name_of(set, i), name[place[i]]);
+        folders_image(set, i, x, &a);
+        folders_image(whole, place[i], y, &b);
+        assert_memory_equal(x, y, sizeof x);
+        assert_int_equal(a, b);
+        assert_int_equal(smoe_dataset_label(set, i), place[i] > 1);
+    }
+    assert_non_null(
+        strstr(smoe_dataset_remark(set, 0), "1 images of train are left out, of the 3"));
+    smoe_dataset_free(set);
+    smoe_dataset_free(whole);
+    write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
+    datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: names all images of test", NULL);
+    spec.data.exclude = (char *)scratch_path(dir, list, "none.txt");
+    datafiles_refused(&spec, "test", SMOE_DATA, "none.txt", NULL);
+}
+
+/* The parts of a pass are those of the images that are left. */
+static void excluded_of_shards(void **state) {
+    const scratch *dir = *state;
+    char path[SCRATCH_PATH], list[SCRATCH_PATH];
+    datafile png = folders_picture("x.png", SIDE, SIDE, 3, 1);
+    for (int p = 0; p < 2; p++) {
+        char name[3][8], shard[8];
+        datafile file[3];
+        for (int i = 0; i < 3; i++) {
+            snprintf(name[i], sizeof name[i], "%d.png", 3 * p + i);
+            file[i] = (datafile){name[i], png.bytes, png.size};
+        }
+        snprintf(shard, sizeof shard, "%d.tar", p);
+        datafiles_archive(scratch_path(dir, path, shard), file, 3);
+    }
+    free((void *)png.bytes);
+    smoe_spec spec =
+        datafiles_spec(SMOE_SOURCE_WEBDATASET, scratch_path(dir, path, "{0..1}.tar"), SIDE, 3);
+    spec.data.exclude = write_text(dir, list, "list.txt", "1\n");
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 5);
+    assert_string_equal(name_of(set, 1), "2");
+    assert_int_equal(set->parts, 2);
+    assert_int_equal(set->part_at[1], 2);
+    assert_int_equal(set->part_at[2], 5);
+    smoe_dataset_free(set);
+}
+
+/* dog is class 0 of the data and class 1 of the model, which does not know wolf. */
+static void classes_by_name(void **state) {
+    static const char *const name[] = {"test/dog/1.png", "test/dog/2.png", "test/wolf/3.png"};
+    static char *const model[] = {"cat", "dog", "emu"}, *const numbers[] = {"0", "1"},
+                       *const others[] = {"ant", "bee"}, *const same[] = {"dog", "wolf", "yak"};
+    const scratch *dir = *state;
+    smoe_err err = {0};
+    smoe_spec spec = folder_of(dir, name, 3);
+    smoe_dataset *set = folders_open(&spec, "test");
+    assert_true(smoe_dataset_other_classes(set, model, 3));
+    assert_false(smoe_dataset_other_classes(set, numbers, 2));
+    assert_false(smoe_dataset_other_classes(set, same, 2));
+    assert_int_equal(smoe_dataset_align(set, same, 3, &err), 0); /* one class more */
+    assert_int_equal(smoe_dataset_classes(set), 3);
+    assert_int_equal(smoe_dataset_remarks(set), 0);
+    assert_int_equal(smoe_dataset_align(set, numbers, 2, &err), 0); /* not as many: stays */
+    assert_int_equal(smoe_dataset_classes(set), 3);
+    assert_int_equal(smoe_dataset_align(set, others, 2, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "none of its classes (dog, ...) is one of the model (ant"));
+    assert_int_equal(smoe_dataset_align(set, model, 3, &err), 0);
+    assert_int_equal(smoe_dataset_images(set), 2);
+    assert_int_equal(smoe_dataset_classes(set), 3);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(smoe_dataset_label(set, i), 1);
+        assert_string_equal(name_of(set, i), name[i]);
+    }
+    assert_string_equal(smoe_dataset_class_name(set, 1), "dog");
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "wolf"));
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "1 images are left out, and 2 are used"));
+    smoe_dataset_free(set);
+    set = folders_open(&spec, "test");
+    assert_int_equal(smoe_dataset_align(set, numbers, 2, &err), 0);
+    assert_int_equal(smoe_dataset_label(set, 2), 1);
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "matched by their numbers"));
+    smoe_dataset_free(set);
+}
+
+/* Of several classes those stay that the model knows, and the first of them is the main one. */
+static void several_classes_by_name(void **state) {
+    static const char *const name[] = {"test/1.png", "test/2.png", "test/3.png"};
+    static char *const model[] = {"cat", "bird"};
+    const scratch *dir = *state;
+    char table[SCRATCH_PATH];
+    size_t class[3];
+    smoe_spec spec = folder_of(dir, name, 3);
+    spec.data.labels = write_text(dir, table, "t.csv",
+                                  "name,labels\n1.png,wolf;bird;cat\n2.png,wolf\n3.png,cat;wolf\n");
+    smoe_dataset *set = folders_open(&spec, "test");
+    assert_int_equal(smoe_dataset_align(set, model, 2, NULL), 0);
+    assert_int_equal(smoe_dataset_images(set), 2);
+    assert_int_equal(smoe_dataset_label(set, 0), 1);
+    assert_int_equal(smoe_dataset_all_labels(set, 0, class, 3), 2);
+    assert_true(class[0] == 1 && class[1] == 0);
+    assert_int_equal(smoe_dataset_label(set, 1), 0);
+    assert_int_equal(smoe_dataset_all_labels(set, 1, class, 3), 1);
+    assert_string_equal(name_of(set, 1), "test/3.png");
+    smoe_dataset_free(set);
+}
+
+/* Labels that a source computes: the names in reverse. */
+static void generated_classes_by_name(void **state) {
+    char *name[64];
+    (void)state;
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, SIDE, 3);
+    spec.data.test_size = 50;
+    smoe_dataset *set = folders_open(&spec, "test"), *plain = folders_open(&spec, "test");
+    size_t N = smoe_dataset_classes(set);
+    for (size_t k = 0; k < N; k++) name[k] = strdup(smoe_dataset_class_name(set, N - 1 - k));
+    assert_int_equal(smoe_dataset_align(set, name, N, NULL), 0);
+    for (size_t i = 0; i < 50; i++)
+        assert_int_equal(smoe_dataset_label(set, i), N - 1 - smoe_dataset_label(plain, i));
+    for (size_t k = 0; k < N; k++) free(name[k]);
+    smoe_dataset_free(set);
+    smoe_dataset_free(plain);
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(excluded),
+        CASE(excluded_of_shards),
+        CASE(classes_by_name),
+        CASE(several_classes_by_name),
+        CASE(generated_classes_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
