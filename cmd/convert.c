@@ -24,6 +24,7 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
     smoe_result result = {0};
+    if (storage->keep) type = "kept";
     smoe_fact_text(&result, "file", path);
     smoe_fact_text(&result, "type", type);
     smoe_fact_number(&result, "tensors", (double)stored->tensors);
@@ -31,7 +32,9 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
     smoe_fact_number(&result, "bytes", stored->bytes);
     smoe_result_line(&result, NULL, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
                      stored->tensors);
-    if (!fresh)
+    if (storage->keep)
+        smoe_result_more(&result, "in the types that they had");
+    else if (!fresh)
         smoe_result_more(&result, "%zu of them now %s", stored->changed, type);
     else if (stored->changed && stored->changed < stored->tensors)
         smoe_result_more(&result, "%zu of them %s, the others F32", stored->changed, type);
@@ -41,17 +44,27 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
     return smoe_cmd_emit(&result, options, err);
 }
 
+/* A file is what its name says. */
+static int check_ending(const char *path, smoe_err *err) {
+    static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy", ".onnx"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
+        if (!strcmp(dot, others[i]))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: safetensors files are written, not %s; name it %.*s.safetensors",
+                             path, dot, (int)(dot - path), path);
+    return 0;
+}
+
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     smoe_safetensors *file = NULL;
     smoe_stored stored;
     smoe_file_choice choice;
     char *path = NULL, *text = NULL;
     int status = -1;
-    if (!options->type) {
-        smoe_fail(err, SMOE_USAGE, "--type is missing: f32, bf16 or f16");
-        goto out;
-    }
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    storage.keep = !options->type;
+    if (check_ending(options->arg[1], err)) goto out;
     storage.hugging_face = !strcmp(options->names, "hf");
     if (smoe_cmd_target(options->arg[1], options, err)) goto out;
     if (smoe_cmd_choice(&choice, options, err)) goto out;

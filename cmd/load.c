@@ -2,6 +2,7 @@
 #include "load.h"
 #include "cmd.h"
 #include "store/model_file.h"
+#include "store/implied.h"
 #include "store/run.h"
 #include "sweep/evaluations.h"
 #include "tensors/params_io.h"
@@ -36,6 +37,32 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
     return status;
 }
 
+/* A file without a spec: prints the one that it implies, and says what to do. */
+static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options *options,
+                      smoe_err *err) {
+    char *text = smoe_implied_spec(l->file);
+    *err = (smoe_err){0};
+    if (text && !options->json) smoe_cmd_print(stdout, "%s", text);
+    if (text && !options->json) {
+        smoe_fail_more(err, SMOE_USAGE,
+                       "%s has no spec. Its tensors imply the one above: write it to a file, "
+                       "complete it, and write:",
+                       l->path);
+        smoe_fail_more(err, SMOE_USAGE, "smoe %s %s --spec SPEC.yaml", options->command->name, arg);
+    } else {
+        smoe_fail(err, SMOE_USAGE, "%s has no spec; describe the model with --spec SPEC.yaml",
+                  l->path);
+    }
+    free(text);
+    return -1;
+}
+
+static void say_implied(const smoe_loaded *l) {
+    char *text = smoe_implied_remark(&l->spec, l->file);
+    if (text) smoe_cmd_print(stderr, "%s\n", text);
+    free(text);
+}
+
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     smoe_spec_text file = {0}, carried = {0};
     l->quiet = options->quiet;
@@ -48,8 +75,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (options->spec)
         status = smoe_cmd_text(&file, options->spec, options, err);
     else if (!carried.text)
-        status = smoe_fail(err, SMOE_USAGE,
-                           "%s has no spec; describe the model with --spec SPEC.yaml", l->path);
+        status = imply_spec(l, arg, options, err);
     if (status) goto out;
     if (carried.text) carried.length = strlen(carried.text);
     carried.label = l->path;
@@ -59,6 +85,8 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (status && !options->spec) blame_file(&carried, err);
     if (!status && !options->spec) status = check_overrides(options, err);
     if (!status) smoe_cmd_unverified(l->file, options);
+    if (!status && options->spec) status = smoe_implied_check(&l->spec, l->file, err);
+    if (!status && options->spec && !options->quiet) say_implied(l);
 out:
     free(carried.text);
     smoe_spec_text_free(&file);

@@ -121,7 +121,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
         smoe_verify_blame(v, trial->name, &err);
     } else if (trial->outcome) {
         snprintf(found, sizeof found, "%s, %s", done ? "done" : "failed",
-                 trial->sealed ? "unchanged" : "not verified: it has no digest");
+                 trial->sealed ? "unchanged" : "without a digest; contents not checked");
         smoe_verify_say(v, trial->name, found, true);
     }
     if (smoe_file_is_folder(dir))

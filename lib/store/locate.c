@@ -86,6 +86,16 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
     return false;
 }
 
+/* The model file in a folder of this program, of Hugging Face's save_pretrained, or of open_clip;
+ * NULL: none. */
+static const char *held_by(const char *folder) {
+    static const char *const names[] = {"model.safetensors", "open_clip_model.safetensors",
+                                        "pytorch_model.bin", "open_clip_pytorch_model.bin"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (smoe_shards_held(folder, names[i])) return names[i];
+    return NULL;
+}
+
 /* The path of the model file for arg, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
@@ -99,7 +109,7 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
         return NULL;
     }
     bool folder = S_ISDIR(there.st_mode);
-    bool checkpoint = folder && smoe_shards_held(arg, "model.safetensors");
+    const char *checkpoint = folder ? held_by(arg) : NULL;
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_run_own(arg, err) ? NULL : smoe_checkpoint_find(arg, which, err);
@@ -110,7 +120,7 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
                   arg);
         return NULL;
     }
-    char *path = checkpoint ? smoe_text_format("%s/model.safetensors", arg) : strdup(arg);
+    char *path = checkpoint ? smoe_text_format("%s/%s", arg, checkpoint) : strdup(arg);
     if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", arg);
     return path;
 }
@@ -121,7 +131,8 @@ bool smoe_run_is_model(const char *arg) {
     size_t letters = strlen(arg), least = sizeof ending - 1;
     if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
     if (S_ISDIR(there.st_mode)) return true;
-    static const char *const foreign[] = {".npz", ".pth", ".pt", SMOE_SHARDS_INDEX};
+    static const char *const foreign[] = {".npz", ".pth",  ".pt",
+                                          ".bin", ".ckpt", SMOE_SHARDS_INDEX};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (letters > strlen(foreign[i]) && !strcmp(arg + letters - strlen(foreign[i]), foreign[i]))
             return true;

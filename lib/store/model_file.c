@@ -123,7 +123,7 @@ static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storag
         smoe_tensor *t = &tensors[i];
         bool named = !storage->only || strstr(t->name, storage->only);
         matches += named;
-        if (named && t->dtype != storage->type) {
+        if (named && !storage->keep && t->dtype != storage->type) {
             t->dtype = storage->type;
             stored->changed++;
         }

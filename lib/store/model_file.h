@@ -35,6 +35,7 @@ char *smoe_model_file_remark(const smoe_safetensors *file);
 /* In which type tensors are stored. */
 typedef struct smoe_storage {
     smoe_dtype type;   /* F32, BF16 or F16 */
+    bool keep;         /* no type changes, and the one above has no meaning */
     const char *only;  /* NULL, or for tensors with this in their name alone; others stay (F32 where
                          they are new) */
     bool hugging_face; /* with the names of Hugging Face's ViT, of `from` */

@@ -43,7 +43,8 @@ void smoe_verify_array(smoe_verifier *v, const char *path) {
     if (smoe_npy_verify(path, &sealed, &err))
         smoe_verify_blame(v, path, &err);
     else
-        smoe_verify_say(v, path, sealed ? "unchanged" : "not verified: it has no digest", true);
+        smoe_verify_say(v, path, sealed ? "unchanged" : "without a digest; contents not checked",
+                        true);
 }
 
 void smoe_verify_file(smoe_verifier *v, const char *path) {
@@ -54,9 +55,10 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
         return;
     }
     smoe_verify_say(v, path,
-                    smoe_safetensors_has_digest(file)
-                        ? "unchanged"
-                        : "well formed, not verified: it has no digest",
+                    smoe_safetensors_has_digest(file) ? "unchanged"
+                    : smoe_safetensors_metadata(file, "smoe.version")
+                        ? "well formed, without a digest; contents not checked"
+                        : "well formed, from another program; contents not checked",
                     true);
     smoe_safetensors_free(file);
 }

@@ -499,21 +499,24 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
     *count = 0;
     *tensors = block;
     if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", all);
+    const char *without = NULL;
+    size_t lacks = 0;
     for (size_t i = 0; i < all; i++) {
         const smoe_tensor *t = smoe_safetensors_at(file, i);
-        char shown[NAME];
         size_t parts = 1;
         if (other)
             parts = split(block + *count, name + *count, t);
         else
             block[*count] = *t;
-        if (!parts)
-            smoe_fail_more(&found, SMOE_USAGE,
-                           "%s: tensor %s: Hugging Face's ViT has no such tensor",
-                           smoe_safetensors_path(file), smoe_text_shown(t->name, shown, NAME));
+        if (!parts && !lacks++) without = t->name;
         *count += parts;
     }
-    if (other && !smoe_safetensors_find(file, "cls_token"))
+    if (lacks)
+        smoe_fail_more(&found, SMOE_USAGE,
+                       "%s: Hugging Face's ViT has no tensor for %.100s%s; it is dense, with a "
+                       "class token and a last norm alone",
+                       smoe_safetensors_path(file), without, lacks > 1 ? " and others" : "");
+    else if (other && !smoe_safetensors_find(file, "cls_token"))
         smoe_fail_more(&found, SMOE_USAGE,
                        "%s: Hugging Face's ViT has a class token, and this model has none "
                        "(model.head: token)",

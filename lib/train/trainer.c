@@ -17,6 +17,7 @@
 #include "store/model_file.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
+#include "store/implied.h"
 #include "store/model_file.h"
 #include "tensors/init_map.h"
 
@@ -126,6 +127,7 @@ static int open_init(trainer *t, smoe_err *err) {
     t->params->headless =
         !smoe_task_pairs(t->spec->train.loss) && smoe_model_file_other_classes(t->train, t->init);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
+    if (t->options->fit != SMOE_FIT_PARTIAL && smoe_implied_check(t->spec, t->init, err)) return -1;
     return t->options->moments
                ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err)
                : 0;
@@ -152,6 +154,9 @@ static int load_init(trainer *t, smoe_err *err) {
     say(t, text);
     free(text);
     text = smoe_model_file_remark(t->init);
+    if (text) say(t, text);
+    free(text);
+    text = smoe_implied_remark(t->spec, t->init);
     if (text) say(t, text);
     free(text);
     if (t->moments && load_moments(t, err)) return -1;

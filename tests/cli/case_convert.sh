@@ -45,7 +45,16 @@ status 0 smoe convert hf.safetensors back.safetensors --type f32 >/dev/null
 cmp back.safetensors dense/ckpt/latest/model.safetensors || fail "other names and back is another file"
 status 0 smoe eval hf.safetensors -q data.limit=100 >/dev/null
 status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
-grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has no such tensor" err || fail "$(cat err)"
+[ "$(wc -l <err)" -eq 1 ] && grep -q "run.*: Hugging Face's ViT has no tensor for blocks.1.mlp.experts.fc1.* and others" err || fail "$(cat err)"
+# a copy needs no type, and a file is what its name says
+status 0 smoe convert half.safetensors copy.safetensors >out
+cmp copy.safetensors half.safetensors || fail "a copy is another file"
+grep -q '^copy.safetensors: [0-9]* tensors, in the types that they had, ' out || fail "$(cat out)"
+status 2 smoe convert run model.pth 2>err
+grep -q 'model.pth: safetensors files are written, not .pth; name it model.safetensors' err || fail "$(cat err)"
+# a folder of save_pretrained is a folder with such a file
+mkdir saved && mv hf.safetensors saved/model.safetensors
+status 0 smoe eval saved -q data.limit=100 >/dev/null
 status 0 smoe train tiny.yaml -q model.moe.layers=none train.steps=4 -o mean >/dev/null
 status 2 smoe convert mean none.safetensors --type f32 --names hf 2>err
 grep -q "mean.*: Hugging Face's ViT has a class token, and this model has none (model.head: token)" err || fail "$(cat err)"

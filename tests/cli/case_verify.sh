@@ -41,7 +41,7 @@ for command in "eval foreign.safetensors" "train tiny.yaml -o begun --init forei
     grep -q 'foreign.safetensors: without a digest; contents not checked$' err || fail "$command: $(cat err)"
 done
 status 0 smoe verify foreign.safetensors >out
-grep -q 'not verified: it has no digest' out || fail "$(cat out)"
+grep -q 'well formed, without a digest; contents not checked$' out || fail "$(cat out)"
 
 # Records: a changed digit, a line missing in the middle, a missing checksum.
 cp run/metrics.jsonl records
@@ -180,7 +180,7 @@ status 0 smoe verify --repair -q grid2
 sed -i 's/,"xxh3":"[0-9a-f]*"//' grid2/cells.jsonl
 sed -i '/"xxh3"/d; s/^  },$/  }/' grid2/claims/000-experts=2.json
 status 0 smoe verify grid2 >out
-grep -q 'cells, its first line not verified$' out && grep -q '000-experts=2: done, not verified: it has no digest$' out || fail "$(cat out)"
+grep -q 'cells, its first line not verified$' out && grep -q '000-experts=2: done, without a digest; contents not checked$' out || fail "$(cat out)"
 
 # A --force that was killed half-way can be repeated.
 rm -r grid/claims grid/000-*

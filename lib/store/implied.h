@@ -1,0 +1,41 @@
+/*
+ * What a model file without a spec says of its model: the keys that follow from the shapes of its
+ * tensors, and those that a configuration beside it has (config.json and preprocessor_config.json
+ * of Hugging Face and timm, open_clip_config.json). The latter matters where shapes are silent: the
+ * epsilon of norms, GELU, heads.
+ */
+#ifndef SMOE_IMPLIED_H
+#define SMOE_IMPLIED_H
+
+#include "spec/spec.h"
+#include "tensors/safetensors.h"
+
+typedef struct smoe_implied_key {
+    const char *key;
+    char value[64];
+    const char *from; /* the file that says it; NULL: the shapes; "": nothing, it is a guess */
+} smoe_implied_key;
+
+enum { SMOE_IMPLIED = 24 };
+typedef struct smoe_implied {
+    smoe_implied_key key[SMOE_IMPLIED];
+    size_t count; /* 0: the file has no patch embedding, or a model with experts */
+} smoe_implied;
+
+void smoe_implied_of(smoe_implied *implied, const smoe_safetensors *file);
+
+/* The same as a spec in YAML with comments, for data of an image folder: fresh; NULL if there is
+ * none. */
+char *smoe_implied_spec(const smoe_safetensors *file);
+
+/* SMOE_USAGE if the configuration beside a file says something else of its function than the spec;
+ * the message has the values to write. */
+int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* A line for the user where the spec has another mean or standard deviation of pixels than the
+ * configuration, or where a file of another program does not say what its tensors do not: fresh;
+ * NULL: nothing. */
+char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file);
+
+#endif
