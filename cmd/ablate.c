@@ -26,7 +26,8 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     smoe_spec spec = {0};
     smoe_axes axes = {0};
     size_t skipped, count = 0;
-    char *seeds = NULL, ** override = calloc(options->overrides + 1, sizeof *override);
+    char *seeds = NULL;
+    char **override = calloc(options->overrides + 1, sizeof *override);
     int status = override ? common(override, &count, options, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status) status = smoe_trials_seeds(&seeds, options, err);

@@ -138,7 +138,8 @@ static int compute(outputs *s, const char *arg, const smoe_options *options, smo
     if (!s->logits || !s->label)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
                          s->images);
-    return smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, s, &result, err);
+    return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
+                         &(smoe_eval_options){.sink = collect, .user = s}, &result, err);
 }
 
 static size_t top_of(const outputs *s, size_t image) {

@@ -297,8 +297,9 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status) status = collector_open(&c, l, options, err);
     if (!status) status = smoe_routing_open(&routing, l->model, err);
     if (!status)
-        status = smoe_evaluate_each(l->model, &l->spec, l->set, l->batch, options->comm, NULL,
-                                    collect, &c, &eval, err);
+        status = smoe_evaluate(
+            l->model, &l->spec, l->set, l->batch,
+            &(smoe_eval_options){.comm = options->comm, .sink = collect, .user = &c}, &eval, err);
     if (!status) smoe_routing_sum(&routing, options->comm);
     if (!status) collector_join(&c, options->comm);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);

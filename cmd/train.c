@@ -190,7 +190,7 @@ static void add_moe(smoe_result *plan, const smoe_spec *spec) {
         smoe_cell_number(layers, "experts", (double)x.E, .where = SMOE_IN_JSON);
         smoe_cell_number(layers, "slots_per_expert", (double)x.P, .where = SMOE_IN_JSON);
         smoe_cell_number(layers, "slots", (double)x.S, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "slots_per_token", (double)x.S / (double)x.T,
+        smoe_cell_number(layers, "slots_over_tokens", (double)x.S / (double)x.T,
                          .where = SMOE_IN_JSON);
         smoe_frame_end(layers);
         snprintf(label, sizeof label, "blocks.%zu", i);
@@ -407,7 +407,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .draw = smoe_inspect_events};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
-    int status = smoe_fewshot_train(job->spec, &how, &result, err);
+    int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     if (!status) return report(job, &result, options, err);
     if (err->code == SMOE_STOPPED)

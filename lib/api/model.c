@@ -243,8 +243,8 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     if (!status) status = reserve(model, smoe_dataset_images(set), err);
     if (!status) {
         size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
-        status = smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, NULL,
-                               &eval, err);
+        status =
+            smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err);
     }
     *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};
     smoe_dataset_free(set);

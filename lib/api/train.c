@@ -29,7 +29,7 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
                                   .stop = settings->stop,
                                   .observer = &observer};
     smoe_train_result result;
-    int status = smoe_fewshot_train(spec, &options, &result, err);
+    int status = smoe_train(spec, &options, &result, err);
     if (trained)
         *trained =
             (smoe_trained){result.step,

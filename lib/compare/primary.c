@@ -288,7 +288,8 @@ static double p_of(const smoe_primary_result *result) {
 static smoe_finding finding_of(const smoe_primary_result *result) {
     const smoe_paired *d = &result->paired;
     const char *expect = result->asked->expect;
-    bool significant = result->adjusted<0.05, up = d->mean> 0;
+    bool significant = result->adjusted < 0.05;
+    bool up = d->mean > 0;
     if (isfinite(result->margin))
         return significant                                ? SMOE_CONFIRMED
                : fabs(d->mean) - d->half > result->margin ? SMOE_REFUTED

@@ -75,8 +75,8 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
     }
     if (!status) {
         params->place = place;
-        status = smoe_evaluate_each(s->model, s->spec, s->set, s->batch, r->comm, NULL, NULL, NULL,
-                                    eval, err);
+        status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
+                               &(smoe_eval_options){.comm = r->comm}, eval, err);
         params->place = before;
     }
     free(place);

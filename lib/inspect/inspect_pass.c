@@ -237,8 +237,9 @@ static int pass(smoe_inspection *r, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     if (smoe_samples_open(r, err)) return -1;
     smoe_model_watch(s->model, watch, r);
-    int status = smoe_evaluate_each(s->model, s->spec, s->set, s->batch, r->comm, NULL, pass_over,
-                                    r, &r->eval, err);
+    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
+                               &(smoe_eval_options){.comm = r->comm, .sink = pass_over, .user = r},
+                               &r->eval, err);
     smoe_model_watch(s->model, NULL, NULL);
     return status;
 }

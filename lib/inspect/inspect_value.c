@@ -19,8 +19,8 @@
 static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_model_randomise(s->model, random);
-    int status = smoe_evaluate_each(s->model, s->spec, s->set, s->batch, r->comm, NULL, NULL, NULL,
-                                    eval, err);
+    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
+                               &(smoe_eval_options){.comm = r->comm}, eval, err);
     smoe_model_randomise(s->model, s->spec->model.moe.is_random);
     return status;
 }

@@ -37,8 +37,9 @@ typedef enum smoe_shape_classes {
     SMOE_CLASSES_SHAPE_BACKGROUND,
     SMOE_CLASSES_SHAPE_HUE_BACKGROUND
 } smoe_shape_classes;
-/* What is done with a sample of webdataset that cannot be used. */
+/* How the soft family makes weights of logits when it combines slots. */
 typedef enum smoe_combine { SMOE_COMBINE_SOFTMAX, SMOE_COMBINE_ENTMAX } smoe_combine;
+/* What is done with an image that cannot be used. */
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_orientation { SMOE_ORIENTATION_IGNORE, SMOE_ORIENTATION_APPLY } smoe_orientation;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
@@ -354,7 +355,7 @@ typedef struct smoe_sweep_plan {
     size_t primaries;
     char *family;      /* how many contrasts there are in all, with those of other sweeps; NULL */
     char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
-    char *seen; /* "0,1": seeds whose results were known before the others ran; NULL: none */
+    char *seen;        /* "0,1": seeds whose results were known before the others ran; NULL: none */
 } smoe_sweep_plan;
 
 void smoe_spec_sweep_plan_clear(smoe_sweep_plan *plan);

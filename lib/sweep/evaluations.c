@@ -304,8 +304,8 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
     if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
     if (!status)
-        status =
-            smoe_evaluate_each(model, &spec, s->set, batch, NULL, outcomes, NULL, NULL, &eval, err);
+        status = smoe_evaluate(model, &spec, s->set, batch,
+                               &(smoe_eval_options){.outcomes = outcomes}, &eval, err);
     smoe_routing_stop(&routing);
     if (!status) {
         double dropped =

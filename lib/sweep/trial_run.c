@@ -173,7 +173,7 @@ static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const
                               .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
-    int status = smoe_fewshot_train(spec, &how, &result, err);
+    int status = smoe_train(spec, &how, &result, err);
     free(init);
     *classes = result.classes;
     return status;

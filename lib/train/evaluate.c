@@ -18,12 +18,6 @@ void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) 
     }
 }
 
-int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                  size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
-                  smoe_err *err) {
-    return smoe_evaluate_each(model, spec, set, batch_size, NULL, NULL, sink, user, result, err);
-}
-
 typedef struct evaluation {
     smoe_model *model;
     const smoe_spec *spec;
@@ -84,22 +78,23 @@ static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smo
     return 0;
 }
 
-int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
-                       void *user, smoe_eval *result, smoe_err *err) {
+int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                  size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
+                  smoe_err *err) {
     smoe_comm alone = smoe_comm_alone;
+    smoe_eval_options how = options ? *options : (smoe_eval_options){0};
+    if (!how.comm) how.comm = &alone;
     if (smoe_task_pairs(spec->train.loss))
-        return smoe_evaluate_pairs(model, spec, set, batch_size, comm ? comm : &alone, outcomes,
-                                   sink, user, result, err);
+        return smoe_evaluate_pairs(model, spec, set, batch_size, &how, result, err);
     evaluation x = {.model = model,
                     .spec = spec,
-                    .comm = comm ? comm : &alone,
+                    .comm = how.comm,
                     .N = smoe_dataset_classes(set),
                     .batch_size = batch_size,
                     .images = smoe_dataset_images(set),
-                    .sink = sink,
-                    .user = user};
-    smoe_loader_options options = {.batch_size = batch_size,
+                    .sink = how.sink,
+                    .user = how.user};
+    smoe_loader_options loading = {.batch_size = batch_size,
                                    .multi = smoe_task_of(spec->train.loss)->multi,
                                    .seed = spec->seed,
                                    .part = (size_t)x.comm->rank,
@@ -108,10 +103,11 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
     x.losses = calloc(batch_size, sizeof *x.losses);
     x.outcomes = calloc(2 * x.images + 1, sizeof *x.outcomes);
     int status = x.losses && x.outcomes
-                     ? smoe_loader_open(&loader, set, spec, &options, err)
+                     ? smoe_loader_open(&loader, set, spec, &loading, err)
                      : smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
     status = smoe_comm_agree(x.comm, status, NULL, err);
-    if (!status && x.losses && x.outcomes) status = evaluate_all(&x, loader, outcomes, result, err);
+    if (!status && x.losses && x.outcomes)
+        status = evaluate_all(&x, loader, how.outcomes, result, err);
     smoe_loader_free(loader);
     free(x.losses);
     free(x.outcomes);

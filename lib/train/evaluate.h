@@ -28,29 +28,31 @@ void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                            smoe_err *err);
 
+/* What else an evaluation does; all may be left out. */
+typedef struct smoe_eval_options {
+    smoe_comm *comm; /* several processes: each evaluates its share of the batches, batch i of R
+                             in process i mod R, whose sink receives it, and all get the result */
+    float *outcomes; /* [images of the set, 2], in data-set order: 1 or 0, whether the top class
+                             of an image is one of its labels, and its loss */
+    smoe_eval_sink *sink;
+    void *user;
+} smoe_eval_options;
+
 /* Loss and precision@1 of a whole split, in batches of batch_size, for which `model` must be
  * reserved, including the last, short batch. If images are compared with captions, also recalls,
  * and precision@1 is zero-shot (without texts for classes, it is the text recall at 1). Images are
  * taken in the order of smoe_dataset_order; if images do not influence one another, no bit of the
- * result depends on it. sink may be NULL. The evaluation ends if the sink fails, or with a loss
+ * result depends on it. options may be NULL. The evaluation ends if the sink fails, or with a loss
  * that is not finite (SMOE_NONFINITE, naming image and tensor). */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                  size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
+                  size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
- * top class is one of its labels, and its loss, in data-set order; NULL: nothing. With several
- * processes (comm; NULL: one) each evaluates its share of the batches, batch i of R processes in
- * process i mod R, whose sink receives it, and all get the result. */
-int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
-                       void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- for the kinds of evaluation ------------------------------------------------------------- */
 
-/* smoe_evaluate_each of a task that compares images with captions; comm is not NULL. */
+/* smoe_evaluate of a task that compares images with captions; options->comm is not NULL. */
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                        size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
-                        void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+                        size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
+                        smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -175,16 +175,16 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
 /* Evaluates the batches of this process. */
 static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec,
                         const smoe_dataset *set, const smoe_tokenizer *tokenizer,
-                        smoe_loader *loader, const smoe_comm *comm, smoe_eval_sink *sink,
-                        void *user, smoe_err *err) {
-    size_t done = 0, rank = (size_t)comm->rank, size = (size_t)comm->size;
+                        smoe_loader *loader, const smoe_eval_options *how, smoe_err *err) {
+    size_t done = 0, rank = (size_t)how->comm->rank, size = (size_t)how->comm->size;
     smoe_batch batch;
     int more;
     for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
         if (take_batch(g, model, spec, set, tokenizer, &batch, (done * size + rank) * g->batch,
                        err))
             return -1;
-        if (sink && sink(user, &batch, g->classified ? g->logits : NULL, g->N, err)) return -1;
+        if (how->sink && how->sink(how->user, &batch, g->classified ? g->logits : NULL, g->N, err))
+            return -1;
     }
     return more;
 }
@@ -294,9 +294,10 @@ static int conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *re
 }
 
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                        size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
-                        void *user, smoe_eval *result, smoe_err *err) {
-    smoe_loader_options options = {.batch_size = batch_size,
+                        size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
+                        smoe_err *err) {
+    smoe_comm *comm = options->comm;
+    smoe_loader_options loading = {.batch_size = batch_size,
                                    .seed = spec->seed,
                                    .part = (size_t)comm->rank,
                                    .parts = (size_t)comm->size};
@@ -309,11 +310,11 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     if (!status) status = gathered_open(&g, model, spec, set, batch_size, err);
     if (!status && g.classified) /* every process embeds the texts of all classes */
         status = smoe_zeroshot_classes(&g.classes, model, spec, set, tokenizer, batch_size, err);
-    options.tokenizer = tokenizer;
-    if (!status) status = smoe_loader_open(&loader, set, spec, &options, err);
+    loading.tokenizer = tokenizer;
+    if (!status) status = smoe_loader_open(&loader, set, spec, &loading, err);
     if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
     if (!status) {
-        status = take_batches(&g, model, spec, set, tokenizer, loader, comm, sink, user, err);
+        status = take_batches(&g, model, spec, set, tokenizer, loader, options, err);
         smoe_model_serve(model);
         status = smoe_comm_agree(comm, status, NULL, err);
     }
@@ -321,7 +322,7 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
         join(&g, comm);
         status = g.n ? losses(&g, model, spec->train.loss, err)
                      : smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        if (!status) status = conclude(&g, comm, outcomes, result, err);
+        if (!status) status = conclude(&g, comm, options->outcomes, result, err);
         result->seconds = smoe_now() - start;
     }
     smoe_loader_free(loader);

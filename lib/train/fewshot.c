@@ -418,9 +418,8 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
     return status;
 }
 
-int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, smoe_comm *comm,
+int smoe_fewshot_record(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
                         json_t *record, smoe_err *err) {
-    const smoe_fewshot *f = fewshot;
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
     if (smoe_fewshot_measure(f, model, batch, comm, score, err)) return -1;
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
@@ -431,22 +430,4 @@ int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, smoe_com
         smoe_run_metric(record, SMOE_METRIC_FEWSHOT_L2, split, shots, score[k].l2);
     }
     return 0;
-}
-
-int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,
-                       smoe_train_result *result, smoe_err *err) {
-    smoe_fewshot *fewshot;
-    *result = (smoe_train_result){0};
-    if (smoe_fewshot_open(&fewshot, spec, err)) {
-        json_decref(options->env);
-        return -1;
-    }
-    smoe_train_options measured = *options;
-    if (fewshot) {
-        measured.measure = smoe_fewshot_record;
-        measured.measure_user = fewshot;
-    }
-    int status = smoe_train(spec, &measured, result, err);
-    smoe_fewshot_free(fewshot);
-    return status;
 }

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "data/dataset.h"
 #include "spec/spec.h"
-#include "train/trainer.h"
+#include "comm/comm.h"
 #include "vit/model.h"
 
 #include <jansson.h>
@@ -37,19 +37,13 @@ int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_err *e
 int smoe_fewshot_measure(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
                          smoe_comm *comm, smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for the trainer, whose smoe_eval_hook this is: adds the metrics FEWSHOT,
- * FEWSHOT_SD and FEWSHOT_L2 to the record. */
-int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, smoe_comm *comm,
-                        json_t *record, smoe_err *err);
-
-/* smoe_train with the few-shot evaluation of the spec, if it has one, at every evaluation. */
-int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,
-                       smoe_train_result *result, smoe_err *err) SMOE_MUST_CHECK;
+/* The same, as the metrics FEWSHOT, FEWSHOT_SD and FEWSHOT_L2 of a record. */
+int smoe_fewshot_record(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
+                        smoe_comm *comm, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_fewshot_free(smoe_fewshot *fewshot);
 
-/* ---- its two halves, for features that are there already
- * ---------------------------------------- */
+/* ---- its two halves, for features that are there already ------------------------------------- */
 
 typedef struct smoe_features {
     real *x;        /* [n,d] */

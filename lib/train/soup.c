@@ -59,7 +59,7 @@ static int load(pot *p, const char *path, smoe_err *err) {
 }
 
 static int evaluate(pot *p, smoe_eval *eval, const char *what, smoe_err *err) {
-    if (smoe_evaluate(p->model, p->spec, p->set, p->batch, NULL, NULL, eval, err))
+    if (smoe_evaluate(p->model, p->spec, p->set, p->batch, NULL, eval, err))
         return smoe_fail_prefix(err, "%s", what);
     p->evaluations++;
     const smoe_soup_options *o = p->options;

@@ -18,6 +18,7 @@
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 #include "store/implied.h"
+#include "train/fewshot.h"
 #include "store/model_file.h"
 #include "tensors/init_map.h"
 
@@ -37,6 +38,7 @@ typedef struct trainer {
     smoe_comm alone, *comm;
     bool chief; /* the process that writes the run directory and calls the observer */
     smoe_dataset *train, *test;
+    smoe_fewshot *fewshot; /* of eval.fewshot; NULL: none */
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
     smoe_safetensors *init;    /* of --init, or NULL */
     smoe_safetensors *moments; /* of --moments, or NULL */
@@ -431,8 +433,9 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
                      ? smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images)
                      : smoe_routing_open(&routing, t->model, err);
     if (!status)
-        status = smoe_evaluate_each(t->model, t->spec, t->test, B, t->comm, outcomes, NULL, NULL,
-                                    eval, err);
+        status =
+            smoe_evaluate(t->model, t->spec, t->test, B,
+                          &(smoe_eval_options){.comm = t->comm, .outcomes = outcomes}, eval, err);
     if (!status) smoe_routing_sum(&routing, t->comm);
     if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
@@ -452,8 +455,8 @@ static int evaluate_average(trainer *t, size_t B, json_t *r, smoe_err *err) {
     smoe_eval *eval = &t->result->average;
     const char *split = t->spec->eval.split;
     smoe_params_exchange_average(t->params);
-    int status =
-        smoe_evaluate_each(t->model, t->spec, t->test, B, t->comm, NULL, NULL, NULL, eval, err);
+    int status = smoe_evaluate(t->model, t->spec, t->test, B, &(smoe_eval_options){.comm = t->comm},
+                               eval, err);
     smoe_params_exchange_average(t->params);
     if (status) return smoe_fail_prefix(err, "moving average");
     smoe_run_metric(r, SMOE_METRIC_EMA_LOSS, split, 0, eval->loss);
@@ -470,8 +473,8 @@ static int evaluate(trainer *t, smoe_err *err) {
     int status = evaluate_split(t, B, r, err);
     if (!status && t->params->average) status = evaluate_average(t, B, r, err);
     if (smoe_comm_agree(t->comm, status, NULL, err)) status = -1;
-    if (!status && options->measure)
-        status = options->measure(options->measure_user, t->model, B, t->comm, r, err);
+    if (!status && t->fewshot)
+        status = smoe_fewshot_record(t->fewshot, t->model, B, t->comm, r, err);
     if (!status && t->chief && options->draw && smoe_run_events(t->run))
         status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
     smoe_model_serve(t->model); /* the others may have the experts of these images */
@@ -631,6 +634,10 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     t.comm = options->comm ? options->comm : &t.alone;
     t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
+    if (smoe_fewshot_open(&t.fewshot, spec, err)) {
+        json_decref(options->env);
+        return -1;
+    }
     int status = start(&t, err);
     if (!status) tell_begin(&t);
     if (!status) status = loop(&t, err);
@@ -643,6 +650,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_dataset_free(t.train);
     smoe_dataset_free(t.test);
     smoe_step_free(&t.step);
+    smoe_fewshot_free(t.fewshot);
     free(t.durations);
     free(t.names);
     return status;

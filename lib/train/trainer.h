@@ -41,11 +41,6 @@ typedef struct smoe_observer {
     void (*say)(void *user, const char *text);  /* an important remark: the tensors from `init` */
 } smoe_observer;
 
-/* Further measurements of an evaluation, passed in by higher rooms: adds members to its record. The
- * model is reserved for `batch` images. All processes call it, and all fail if one does. */
-typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, smoe_comm *comm,
-                           json_t *record, smoe_err *err);
-
 /* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher
  * rooms: called if the run writes events, before the record. The model is reserved for `batch`
  * images. */
@@ -67,9 +62,7 @@ typedef struct smoe_train_options {
     volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */
     bool evaluates; /* after the last step in any case, even if train.eval_every is 0 */
     const smoe_observer *observer; /* may be NULL */
-    smoe_eval_hook *measure;       /* at every evaluation; may be NULL */
-    void *measure_user;
-    smoe_picture_hook *draw; /* may be NULL */
+    smoe_picture_hook *draw;       /* may be NULL */
     void *draw_user;
 } smoe_train_options;
 
@@ -81,11 +74,11 @@ typedef struct smoe_train_result {
                                         0: none */
     double best;
     uint64_t best_step;
-    size_t classes; /* N, once the data is open */
+    size_t classes;               /* N, once the data is open */
     char remark[SMOE_WATCH_TEXT]; /* the last one on the losses (train/watch.h); empty: none */
 } smoe_train_result;
 
-/* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint
+/* Trains as the spec says, with its few-shot evaluation, if it has one, at every evaluation. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint
  * is written), SMOE_NONFINITE naming step, layer and parameter (or the tensor that was to be
  * saved), or any other failure; STATUS in the run directory says the same. err must not be NULL:
  * which word STATUS gets is read from it. */

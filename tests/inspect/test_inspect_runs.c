@@ -268,7 +268,9 @@ static void companions(void **state) {
     smoe_eval eval;
     smoe_err err;
     double squares = 0, change = 0, sum = 0;
-    assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, 10, keep, &l, &eval, &err), 0);
+    assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, 10,
+                                   &(smoe_eval_options){.sink = keep, .user = &l}, &eval, &err),
+                     0);
     for (size_t i = 0; i < 16; i++)
         for (size_t c = 0; c < x.N; c++)
             squares += pow((double)l.all[order[i * IMAGES / 16] * x.N + c], 2);
@@ -291,7 +293,7 @@ static smoe_eval evaluate_like(const inspect_fixture *x, const char *keys) {
     smoe_err err = {0};
     inspect_fixture_open(&y, keys, x->images, x->batch);
     if (smoe_model_reserve(y.model, y.batch, false, &err)) fail_msg("%s", err.text);
-    if (smoe_evaluate(y.model, &y.spec, y.set, y.batch, NULL, NULL, &eval, &err))
+    if (smoe_evaluate(y.model, &y.spec, y.set, y.batch, NULL, &eval, &err))
         fail_msg("%s", err.text);
     inspect_fixture_free(&y);
     return eval;
@@ -326,7 +328,7 @@ static void value_of_routers(void **state) {
     assert_true(loss == inspect_fixture_number(frame, 0, "loss"));
     smoe_eval after; /* the routers are unchanged */
     smoe_err err;
-    assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &after, &err), 0);
+    assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, &after, &err), 0);
     assert_true(after.loss == loss);
     inspect_fixture_free(&x);
 }
@@ -372,8 +374,7 @@ static void experts_are_exchanged(void **state) {
                 exchange(&x, tensor, own[p], rule);
                 if (rule == 2) free(own[p]);
             }
-            assert_int_equal(
-                smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &eval, &err), 0);
+            assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, &eval, &err), 0);
             size_t row = l * 5 + (rule == 2 ? 0 : 1 + 2 * (size_t)rule);
             assert_true(inspect_fixture_number(frame, row, "block") == (double)l);
             assert_string_equal(smoe_frame_text_at(frame, row, smoe_frame_find(frame, "experts")),

@@ -415,7 +415,9 @@ static void outcomes_are_those_of_the_images(void **state) {
     memset(outcome, 0xff, sizeof outcome);
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 7, false));
     assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
-    if (smoe_evaluate_each(r.model, &r.spec, set, 7, NULL, outcome, collect, &c, &eval, &err))
+    if (smoe_evaluate(r.model, &r.spec, set, 7,
+                      &(smoe_eval_options){.outcomes = outcome, .sink = collect, .user = &c}, &eval,
+                      &err))
         fail_msg("%s", err.text);
     for (size_t i = 0; i < EVALUATED; i++) {
         const real *l = c.logits + i * CLASSES;
@@ -448,7 +450,8 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         r.spec.eval.order = i % 2 ? SMOE_ORDER_FILE : SMOE_ORDER_SHUFFLED;
         collected c = {.images = 0};
-        if (smoe_evaluate(r.model, &r.spec, set, sizes[i / 2], collect, &c, &again, &err))
+        if (smoe_evaluate(r.model, &r.spec, set, sizes[i / 2],
+                          &(smoe_eval_options){.sink = collect, .user = &c}, &again, &err))
             fail_msg("%s", err.text);
         assert_int_equal(c.images, EVALUATED);
         assert_int_equal(c.batches, (EVALUATED + sizes[i / 2] - 1) / sizes[i / 2]);
@@ -470,7 +473,9 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
         assert_int_equal(smoe_dataset_image(set, i, false, pixels, target, &label, &err), 0);
         assert_int_equal(label, first.labels[i]);
     }
-    assert_int_equal(smoe_evaluate(r.model, &r.spec, set, 7, refuse, NULL, &again, &err), -1);
+    assert_int_equal(
+        smoe_evaluate(r.model, &r.spec, set, 7, &(smoe_eval_options){.sink = refuse}, &again, &err),
+        -1);
     assert_string_equal(err.text, "the sink is full");
     smoe_dataset_free(set);
     models_free(&r);
@@ -488,7 +493,9 @@ static void evaluation_knows_all_labels(void **state) {
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23 train.loss=sigmoid",
                             23, false));
     assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
-    if (smoe_evaluate(r.model, &r.spec, set, 7, collect, &c, &eval, &err)) fail_msg("%s", err.text);
+    if (smoe_evaluate(r.model, &r.spec, set, 7, &(smoe_eval_options){.sink = collect, .user = &c},
+                      &eval, &err))
+        fail_msg("%s", err.text);
     for (size_t i = 0; i < EVALUATED; i++) {
         real pixels[3 * 8 * 8], target[CLASSES];
         int64_t label;
