@@ -98,7 +98,7 @@ void smoe_texts_free(char **text, size_t count);
  * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
 
-/* One character of a text that goes on, its bytes being the result: *point is its code, -1 for a byte
+/* One character of a text; its bytes are the result: *point is its code, -1 for a byte
  * that is not UTF-8. In texts for readers U+FFFD stands for such a byte. */
 size_t smoe_text_character(const char *text, long *point);
 #define SMOE_TEXT_REPLACEMENT "\xef\xbf\xbd"

@@ -5,7 +5,7 @@
  *   model of another program (.npz, .pth)   smoe_most_inflated, twice while it is converted
  *   cifar, idx                              smoe_most_inflated of each file, 1 GiB
  *   image                                   SMOE_MOST_IMAGE_BYTES, SMOE_MOST_PIXELS (data/)
- *   archive                                 its blocks; of a member what the reader of its kind says
+ *   archive                                 blocks; of a member what its reader says
  *   safetensors, npy                        mapped, not read
  */
 #ifndef SMOE_LIMITS_H

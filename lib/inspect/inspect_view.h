@@ -32,12 +32,12 @@ typedef struct smoe_inspect_view {
     double *comb_sums;       /* [T,S] dense: of a token's */
     smoe_sample_place *place; /* [places] sparse, by token */
     size_t places;
-    const real *gate;   /* [T,E] or NULL */
-    const real *scores; /* [T / unit,E] or NULL */
-    size_t unit;        /* tokens with scores in common */
+    const real *gate;      /* [T,E] or NULL */
+    const real *scores;    /* [T / unit,E] or NULL */
+    size_t unit;           /* tokens with scores in common */
     const int32_t *choice; /* [T / unit,K] experts that tokens chose, or NULL */
     size_t K;
-    real *work;         /* [max(T,S)] */
+    real *work; /* [max(T,S)] */
 } smoe_inspect_view;
 
 /* Something that is counted over the images, separately for each layer. */

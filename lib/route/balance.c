@@ -83,8 +83,8 @@ void smoe_balance_slopes(double *slopes, const double *sums, size_t E, double si
 /*
  * Importance: through p = softmax(z), dz = p (dimportance - sum of p dimportance); of sigmoids
  * divided by their sum, that times 1 - sigmoid(z). Load: with u the score and phi its density,
- * dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the logit that is
- * its threshold.
+ * dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the logit that
+ * is its threshold.
  */
 void smoe_balance_backward(smoe_balance *b, const double *slopes, size_t first, size_t n,
                            double sigma) {

@@ -1,6 +1,7 @@
 /*
  * The loss that keeps the experts of tokens that choose in balance (V-MoE A.2). For a set of tokens
- * it is (CV^2(importance) + CV^2(load))/2, the squared variation CV^2 = variance/mean^2 over experts of
+ * it is (CV^2(importance) + CV^2(load))/2, the squared variation CV^2 = variance/mean^2 over
+ * experts of
  *   importance_e = sum_t p_te, p = softmax(W x_t), or sigmoids divided by their sum
  *   load_e = sum_t Phi((z_te - threshold_t)/sigma), threshold: the k-th largest noisy logit
  * of the token; without noise there is no load.

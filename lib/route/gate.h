@@ -52,8 +52,8 @@ smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 /* Fills z, noisy and g. At evaluation, in a block of spec->is_random, z consists of standard normal
- * numbers instead of W x, or of W x in a random order (V-MoE E.1). std: standard deviation of the noise, 0 for none. If
- * `reserve` allocated no buffer for the noise, it is added to z itself. */
+ * numbers instead of W x, or of W x in a random order (V-MoE E.1). std: standard deviation of
+ * the noise, 0 for none. If `reserve` allocated no buffer for the noise, z gets it. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* Where unit is not 1: what the plan shows of g, once the router has made it. */
 void smoe_gate_spread(smoe_gate *gate);

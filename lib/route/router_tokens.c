@@ -239,7 +239,7 @@ static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smo
     }
 }
 
-/* ---- the auxiliary loss: of each group, with the weight 1 / groups of the batch, or of the batch */
+/* ---- the auxiliary loss, of the batch or the mean over its groups ---------------------------- */
 
 static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);

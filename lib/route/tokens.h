@@ -12,13 +12,13 @@
 typedef struct smoe_tokens {
     smoe_gate gate;
     smoe_balance balance;
-    int32_t *choice;     /* [tokens,K] experts in the order of the token's preference */
-    smoe_ranked *ranked; /* [tokens] */
+    int32_t *choice;        /* [tokens,K] experts in the order of the token's preference */
+    smoe_ranked *ranked;    /* [tokens] */
     smoe_ranked *choices;   /* [tokens,K] in order; NULL: tokens are placed, not choices */
     smoe_token_score score; /* priority learnt, learnt-sigmoid */
-    uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
-    real *biased;        /* [tokens,E] g + b; NULL: no biases */
-    double *share;       /* [tokens,K] scratch of sigmoids that are renormalised */
+    uint32_t *drawn;        /* [tokens] random order of each group's tokens; NULL: not wanted */
+    real *biased;           /* [tokens,E] g + b; NULL: no biases */
+    double *share;          /* [tokens,K] scratch of sigmoids that are renormalised */
 } smoe_tokens;
 
 int smoe_tokens_init(smoe_router *r, smoe_err *err);

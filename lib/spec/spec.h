@@ -479,7 +479,8 @@ const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, cha
 /* Writes the resolved spec as YAML, every key, valid input again with the same meaning (numbers
  * with full round-trip digits). Its first line has the number of keys, so that a file which was cut
  * is refused. With `origins`, instead of this line, a comment after each key says where its value
- * came from (default, variant, file:line, override). Returns -1 when the stream reports an error. */
+ * came from (default, variant, file:line, override). Returns -1 when the stream reports an
+ * error. */
 #define SMOE_SPEC_RESOLVED "# resolved: "
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 

@@ -62,7 +62,7 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) SMOE_MU
 
 /* The same without that pass, for a look at names and metadata. */
 int smoe_safetensors_peek(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
-/* What a user says of a file of another program, which does not say it itself. All zero: nothing. */
+/* What a user says of a file of another program that it does not say itself. All zero: nothing. */
 typedef struct smoe_file_choice {
     const char *weights;  /* "raw" or "ema", where it has both; or NULL */
     size_t rows, columns; /* of the grid of its position embeddings; 0: a square */
@@ -105,7 +105,7 @@ const char *smoe_safetensors_path(const smoe_safetensors *file);
  * first. The files become its own; on failure they stay the caller's. */
 int smoe_safetensors_join(smoe_safetensors **file, const char *path, smoe_safetensors *const *part,
                           size_t parts, smoe_err *err) SMOE_MUST_CHECK;
-/* The mapped memory that the file was parsed from becomes the file's, to be unmapped with it, and so
+/* The mapped memory that the file was parsed from becomes its own, to be unmapped with it, and so
  * does the note (NULL: none). */
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size, char *note);
 void smoe_safetensors_free(smoe_safetensors *file);

@@ -35,12 +35,12 @@ typedef struct smoe_step {
     smoe_spread spread; /* what other processes have */
     real *block;        /* with several processes: what arrives */
     double *squares;    /* and the squares of the units of the gradient */
-    double *sums;   /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
+    double *sums; /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
     double *router_sums; /* [pieces, numbers of smoe_model_sums] */
-    real *dlogits;  /* [images,N], of pairs [batch,batch] */
-    double *losses; /* [images], of pairs [batch] losses of the images */
-    real *embedded[2]; /* of pairs: [batch,D] images and captions of the whole batch */
-    char bad[48];      /* the first layer of this step that was not finite; empty: none */
+    real *dlogits;       /* [images,N], of pairs [batch,batch] */
+    double *losses;      /* [images], of pairs [batch] losses of the images */
+    real *embedded[2];   /* of pairs: [batch,D] images and captions of the whole batch */
+    char bad[48];        /* the first layer of this step that was not finite; empty: none */
     /* of the last step, means over the batch: */
     double loss, precision;
     double aux;  /* the auxiliary losses of balance, not weighted */

@@ -1,4 +1,4 @@
-/* Images: patches, perhaps a norm, a tower, and a head with logits or, for captions to be compared with, an
+/* Images: patches, perhaps a norm, a tower, and a head with logits or, to compare with captions, an
  * embedding; see encoder.h. */
 #include "vit/encoder.h"
 #include "spec/tasks.h"

@@ -10,7 +10,9 @@ awk '
     /^  \$ / { if (text != "") { print text; text = "" } if (!open) print ".RS\n.nf"; open = 1; print substr($0, 5); next }
     { sub(/^  /, ""); text = text (text == "" ? "" : " ") $0 }
     END { if (open) print ".fi\n.RE" }' help >wanted
-sed -n '/^\.SH DESCRIPTION/,/^\.SH SEE ALSO/p' "$ROOT/man/smoe-papers.7" | sed '1,/^\.PP$/d; /^\.SH/d' >page
+# A long command is broken by \\e in the page.
+sed -n '/^\.SH DESCRIPTION/,/^\.SH SEE ALSO/p' "$ROOT/man/smoe-papers.7" | sed '1,/^\.PP$/d; /^\.SH/d' |
+    sed -e ':more' -e '/ \\e$/{N;s/ \\e\n */ /;b more' -e '}' >page
 diff page wanted >differ || fail "man/smoe-papers.7 is not the table of cmd/papers.def (< page, > table): $(cat differ)"
 cp "$ROOT/tests/cli/tiny.yaml" .
 status 0 smoe train tiny.yaml -q train.steps=4 -o soft >/dev/null

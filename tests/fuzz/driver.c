@@ -185,8 +185,7 @@ int main(int argc, char **argv) {
     uint64_t from = 0, most = UINT64_MAX;
     char folder[512];
     const char *name = base_name(argv[0]);
-    snprintf(folder, sizeof folder, "build/corpus/%s",
-             strncmp(name, "fuzz_", 5) ? name : name + 5);
+    snprintf(folder, sizeof folder, "build/corpus/%s", strncmp(name, "fuzz_", 5) ? name : name + 5);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
             seconds = strtod(argv[++i], NULL);

@@ -77,12 +77,18 @@ static void layers_mean_these_blocks(void **state) {
         const char *layers;
         size_t depth;
         const char *map, *written;
-    } cases[] = {{"none", 4, "----", "none"},        {"[]", 4, "----", "none"},
-                 {"last-1", 4, "---X", "last-1"},    {"last-4", 4, "XXXX", "last-4"},
-                 {"every-2", 5, "-X-X-", "every-2"}, {"every-1", 3, "XXX", "every-1"},
-                 {"every-4", 4, "---X", "every-4"},  {"every-3", 7, "--X--X-", "every-3"},
-                 {"[3, 0]", 4, "X--X", "[0, 3]"},    {"last-half", 5, "---XX", "last-2"},
-                 {"last-half", 1, "X", "last-1"},    {"all", 3, "XXX", "all"},
+    } cases[] = {{"none", 4, "----", "none"},
+                 {"[]", 4, "----", "none"},
+                 {"last-1", 4, "---X", "last-1"},
+                 {"last-4", 4, "XXXX", "last-4"},
+                 {"every-2", 5, "-X-X-", "every-2"},
+                 {"every-1", 3, "XXX", "every-1"},
+                 {"every-4", 4, "---X", "every-4"},
+                 {"every-3", 7, "--X--X-", "every-3"},
+                 {"[3, 0]", 4, "X--X", "[0, 3]"},
+                 {"last-half", 5, "---XX", "last-2"},
+                 {"last-half", 1, "X", "last-1"},
+                 {"all", 3, "XXX", "all"},
                  /* V-MoE's Last-n (section 3.1): the last n even blocks, counted from 1. */
                  {"last-even-2", 8, "-----X-X", "last-even-2"},
                  {"last-even-1", 5, "---X-", "last-even-1"},
@@ -111,8 +117,8 @@ static void random_layers_are_some_with_experts(void **state) {
     (void)state;
     static const struct {
         const char *layers, *map;
-    } cases[] = {{"none", "------"},   {"all", "-X-X-X"},     {"last-2", "---X-X"},
-                 {"[5, 1]", "-X---X"}, {"every-2", "---X--"}, {"last-half", "-----X"},
+    } cases[] = {{"none", "------"},       {"all", "-X-X-X"},     {"last-2", "---X-X"},
+                 {"[5, 1]", "-X---X"},     {"every-2", "---X--"}, {"last-half", "-----X"},
                  {"last-even-1", "---X--"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[160];
