@@ -165,17 +165,21 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
     return isatty(fileno(out));
 }
 
-int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
+int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool needed, size_t *classes,
                      smoe_err *err) {
     const smoe_source_entry *source = &smoe_sources[spec->data.source];
     *classes = given ? given : spec->data.classes ? spec->data.classes : source->classes;
     if (*classes) return 0;
-    if (!read && !source->generated)
-        return smoe_fail(err, SMOE_USAGE,
-                         "the number of classes is known only from the data: give --classes N or "
-                         "data.classes=N");
     smoe_dataset *set = NULL;
-    int status = smoe_dataset_open(&set, spec, "train", err);
+    smoe_err why = {0};
+    int status = smoe_dataset_open(&set, spec, "train", &why);
+    if (status && needed && err) *err = why;
+    if (status && !needed) {
+        smoe_fail(err, SMOE_USAGE,
+                  "the number of classes is known only from the data: give --classes N or "
+                  "data.classes=N");
+        smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
+    }
     if (!status) *classes = smoe_dataset_classes(set);
     smoe_dataset_free(set);
     return status;

@@ -70,8 +70,8 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* N: `given`, data.classes, or the number that the source always has; otherwise the data is opened
- * to find it, if `read` allows that. */
-int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
+ * to find it. Where the data is not `needed`, a failure is that the number was not given. */
+int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool needed, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */

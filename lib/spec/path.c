@@ -147,7 +147,11 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
         data->limit = spec->eval.fewshot.data.limit;
         data->train_limit = 0;
         data->classes = 0;
-        data->labels = NULL;
+        data->labels = spec->eval.fewshot.data.labels;
+        data->exclude = NULL;
+        data->holdout = spec->eval.fewshot.data.holdout;
+        if (spec->eval.fewshot.data.mean.item[0] >= 0) data->mean = spec->eval.fewshot.data.mean;
+        if (spec->eval.fewshot.data.std.item[0] > 0) data->std = spec->eval.fewshot.data.std;
     }
     if (smoe_sources[data->source].generated) return 0;
     return find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);

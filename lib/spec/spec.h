@@ -289,9 +289,11 @@ typedef struct smoe_fewshot_spec {
     size_t seeds;
     struct {
         smoe_fewshot_source source;
-        char *path;
+        char *path, *labels;
         size_t limit;
-    } data; /* another data set than the one trained on */
+        double holdout;
+        smoe_series mean, std; /* -1 and 0: those of the data of the model */
+    } data;                    /* another data set than the one trained on */
 } smoe_fewshot_spec;
 
 /* Templates of the texts that stand for a class in zero-shot classification: its name replaces each

@@ -14,6 +14,8 @@ grep -q 'found ape/, bee/' err || grep -q 'found bee/, ape/' err || fail "what w
 grep -q 'expected train/CLASS/IMAGE' err && grep -q 'data.holdout=0.1' err || fail "what is accepted: $(cat err)"
 status 0 smoe data photos data.holdout=0.25 >out
 grep -q '^remark  train: 3 files .*: 1 others, 2 .heic$' out && grep -qE '^ape +15 +5$' out || fail "of other files: $(cat out)"
+status 0 smoe cost tiny.yaml data.source=image-folder data.path=photos data.holdout=0.25 --json >cost.json
+[ "$(grep -o '"params": [0-9]*' cost.json)" = "$(smoe cost tiny.yaml data.classes=2 --json | grep -o '"params": [0-9]*')" ] || fail "classes of the folder: $(grep params cost.json)"
 status 0 smoe train tiny.yaml $own data.holdout=0.25 -o held >/dev/null 2>err
 grep -q '^3 files are no images that are read' err || fail "and of a run: $(cat err)"
 status 0 smoe eval held >out
