@@ -10,6 +10,7 @@
 #include "load.h"
 #include "progress.h"
 #include "together.h"
+#include "base/json.h"
 #include "base/file.h"
 
 #include <ctype.h>
@@ -295,7 +296,8 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
         const char *path = x[i].loaded.path, *split = x[i].loaded.spec.eval.split;
         if (!options->json)
             smoe_cmd_print(stdout, "would inspect %s on the %s split\n", path, split);
-        json_array_append_new(list, json_pack("{s:s, s:s}", "checkpoint", path, "split", split));
+        json_array_append_new(
+            list, json_pack("{s:o, s:s}", "checkpoint", smoe_json_text(path), "split", split));
     }
     if (options->json) return smoe_cmd_json(json_pack("{s:o}", "runs", list), err);
     json_decref(list);

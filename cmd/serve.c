@@ -4,6 +4,8 @@
  * that a page from elsewhere cannot read it through a name of its own.
  */
 #include "cmd.h"
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "draw/report.h"
 #include "store/curves.h"
 #include "spec/metrics.h"
@@ -19,8 +21,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { PORT = 8008, MOST_POINTS = 2000 };
+enum {
+    PORT = 8008,
+    MOST_POINTS = 2000,
+    CONNECTIONS = 128, /* at once; of each address: */
+    CONNECTIONS_EACH = 64,
+    IDLE_SECONDS = 10,
+    REQUEST_BYTES = 1 << 14
+};
 
 static volatile sig_atomic_t ended;
 
@@ -59,22 +69,49 @@ static json_t *columns_json(void) {
     return list;
 }
 
-static json_t *run_json(const char *dir, smoe_err *err) {
+/* A run as it was read: it is read again when its files have changed, and not before ten times as
+ * long has passed as reading took. */
+typedef struct served_run {
+    char *dir;
+    char status[16];
+    struct timespec changed[2]; /* metrics.jsonl, spec.yaml */
+    off_t size;
+    double read, took; /* when, how long */
+    json_t *json;
+    bool listed; /* in the answer that is being made */
+} served_run;
+
+static struct {
+    served_run *run;
+    size_t runs;
+    char *text; /* the last answer */
+    double made;
+} cache; /* of the only thread that answers */
+
+static const double answer_for = 1, share = 10; /* seconds; of time, that reading takes at most */
+
+/* A run that cannot be read, as one that was removed, is listed with the reason. */
+static json_t *lost_json(const char *dir, const smoe_err *problem) {
+    return json_pack("{s:o, s:s, s:o, s:i, s:i, s:n, s:o, s:{}}", "run", smoe_json_text(dir),
+                     "status", "lost", "problem", smoe_json_text(problem->text), "step", 0, "steps",
+                     0, smoe_metrics[SMOE_METRIC_WALL_S].name, "columns", columns_json(), "curves");
+}
+
+static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
     smoe_curves curves;
     smoe_spec spec = {0};
-    char status[16], *path = smoe_text_format("%s/spec.yaml", dir);
+    char *path = smoe_text_format("%s/spec.yaml", dir);
     json_t *object = NULL;
     bool known = path && !smoe_spec_read(&spec, path, NULL, 0, NULL);
     if (!smoe_curves_read(&curves, dir, err)) {
         json_t *all = json_object();
         for (size_t k = 0; k < curves.count; k++)
             json_object_set_new(all, curves.curve[k].name, curve_json(&curves.curve[k]));
-        object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "run", dir, "status",
-                           smoe_curves_status(dir, status), "step", (json_int_t)curves.step,
-                           "steps", (json_int_t)(known ? spec.train.steps : 0),
+        object = json_pack("{s:o, s:s, s:I, s:I, s:o, s:o, s:o}", "run", smoe_json_text(dir),
+                           "status", status, "step", (json_int_t)curves.step, "steps",
+                           (json_int_t)(known ? spec.train.steps : 0),
                            smoe_metrics[SMOE_METRIC_WALL_S].name, smoe_run_number(curves.wall_s),
                            "columns", columns_json(), "curves", all);
-        if (!object) smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", dir);
     }
     smoe_curves_free(&curves);
     smoe_spec_free(&spec);
@@ -82,22 +119,93 @@ static json_t *run_json(const char *dir, smoe_err *err) {
     return object;
 }
 
-/* All runs of all arguments; NULL and err on failure. */
-static json_t *runs_json(const smoe_options *options, smoe_err *err) {
+/* Whether the files are those that were read; notes what they are now. */
+static bool is_same(served_run *r) {
+    static const char *const names[] = {"metrics.jsonl", "spec.yaml"};
+    bool same = true;
+    for (size_t i = 0; i < 2; i++) {
+        struct stat there = {0};
+        char *path = smoe_text_format("%s/%s", r->dir, names[i]);
+        if (path) (void)stat(path, &there);
+        free(path);
+        same &= !memcmp(&r->changed[i], &there.st_mtim, sizeof there.st_mtim) &&
+                (i || r->size == there.st_size);
+        r->changed[i] = there.st_mtim;
+        if (!i) r->size = there.st_size;
+    }
+    return same;
+}
+
+static served_run *cached(const char *dir) {
+    for (size_t i = 0; i < cache.runs; i++)
+        if (!strcmp(cache.run[i].dir, dir)) return &cache.run[i];
+    cache.run = smoe_alloc_next(cache.run, cache.runs, sizeof *cache.run);
+    served_run *r = &cache.run[cache.runs++];
+    *r = (served_run){.dir = smoe_alloc_text(dir)};
+    return r;
+}
+
+/* Returns a new reference; NULL and err if the run cannot be read now. */
+static json_t *current_json(const char *dir, smoe_err *err) {
+    served_run *r = cached(dir);
+    char status[16];
+    double now = smoe_now();
+    smoe_curves_status(dir, status);
+    r->listed = true;
+    bool early = r->json && now - r->read < share * r->took;
+    if (early || (is_same(r) && r->json)) {
+        json_object_set_new(r->json, "status", json_string(status));
+        return json_incref(r->json);
+    }
+    json_decref(r->json);
+    r->json = run_json(dir, status, err);
+    r->read = smoe_now();
+    r->took = r->read - now;
+    return json_incref(r->json);
+}
+
+static void forget_unlisted(void) {
+    size_t kept = 0;
+    for (size_t i = 0; i < cache.runs; i++) {
+        served_run *r = &cache.run[i];
+        if (r->listed) {
+            r->listed = false;
+            cache.run[kept++] = *r;
+            continue;
+        }
+        json_decref(r->json);
+        free(r->dir);
+    }
+    cache.runs = kept;
+}
+
+/* All runs of all arguments. What cannot be read is listed as lost; or, if `strict`, the result is
+ * NULL and err has the first reason. */
+static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err) {
     json_t *list = json_array();
-    bool failed = !list;
-    for (size_t i = 0; i < options->args && !failed; i++) {
+    bool failed = false;
+    for (size_t i = 0; i < options->args; i++) {
         char **runs;
         size_t count;
-        failed = smoe_curves_runs(&runs, &count, options->arg[i], err) != 0;
+        smoe_err problem = {0};
+        if (smoe_curves_runs(&runs, &count, options->arg[i], &problem)) {
+            if (strict && !failed) *err = problem;
+            failed = true;
+            json_array_append_new(list, lost_json(options->arg[i], &problem));
+            continue;
+        }
         for (size_t k = 0; k < count; k++) {
-            json_t *run = failed ? NULL : run_json(runs[k], err);
-            failed = failed || json_array_append_new(list, run);
+            json_t *run = current_json(runs[k], &problem);
+            if (!run && strict && !failed) *err = problem;
+            failed |= !run;
+            json_array_append_new(list, run ? run : lost_json(runs[k], &problem));
+            problem = (smoe_err){0};
             free(runs[k]);
         }
         free(runs);
     }
-    if (!failed) return list;
+    forget_unlisted();
+    if (!failed || !strict) return list;
     json_decref(list);
     return NULL;
 }
@@ -112,7 +220,8 @@ static enum MHD_Result answer(struct MHD_Connection *to, unsigned code, const ch
     MHD_add_response_header(r, "Cache-Control", "no-store");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(r, "Content-Security-Policy",
-                            "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'");
+                            "default-src 'self'; img-src data:; base-uri 'none'; form-action "
+                            "'none'; frame-ancestors 'none'");
     enum MHD_Result result = MHD_queue_response(to, code, r);
     MHD_destroy_response(r);
     return result;
@@ -131,14 +240,16 @@ static bool is_local(const char *host) {
 }
 
 static enum MHD_Result answer_runs(struct MHD_Connection *to, const smoe_options *options) {
-    smoe_err err = {0};
-    json_t *runs = runs_json(options, &err);
-    char *text = runs ? smoe_json_dump(runs, 0) : NULL;
-    json_decref(runs);
-    if (text)
-        return answer(to, MHD_HTTP_OK, "application/json", text, strlen(text),
-                      MHD_RESPMEM_MUST_FREE);
-    return refuse(to, MHD_HTTP_INTERNAL_SERVER_ERROR, *err.text ? err.text : "out of memory");
+    if (!cache.text || smoe_now() - cache.made >= answer_for) {
+        json_t *runs = runs_json(options, false, NULL);
+        free(cache.text);
+        cache.text = smoe_json_dump(runs, 0);
+        cache.made = smoe_now();
+        json_decref(runs);
+    }
+    if (!cache.text) return refuse(to, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+    return answer(to, MHD_HTTP_OK, "application/json", cache.text, strlen(cache.text),
+                  MHD_RESPMEM_MUST_COPY);
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *url,
@@ -179,7 +290,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
 int cmd_serve(const smoe_options *options, smoe_err *err) {
     long port = options->port ? options->port : PORT;
     if (port > 65535) return smoe_fail(err, SMOE_USAGE, "--port: %ld is above 65535", port);
-    json_t *runs = runs_json(options, err); /* reports now what cannot be read */
+    json_t *runs = runs_json(options, true, err); /* reports now what cannot be read */
     if (!runs) return -1;
     json_decref(runs);
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -188,7 +299,10 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     errno = 0;
     struct MHD_Daemon *daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, on_request, (void *)options,
-        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_TIMEOUT, 30U, MHD_OPTION_END);
+        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_EACH, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+        MHD_OPTION_END);
     if (!daemon)
         return smoe_fail(err, SMOE_RUNTIME,
                          "port %ld of 127.0.0.1 cannot be used: %s; --port N takes another one",
@@ -200,5 +314,8 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     if (!options->quiet) fputs("Ctrl-C ends it\n", stderr);
     while (!ended) (void)poll(NULL, 0, 500);
     MHD_stop_daemon(daemon);
+    forget_unlisted();
+    free(cache.run);
+    free(cache.text);
     return 0;
 }

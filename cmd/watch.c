@@ -1,6 +1,7 @@
 /* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
+#include "base/json.h"
 #include "base/clock.h"
 #include "store/curves.h"
 #include "spec/metrics.h"
@@ -251,9 +252,9 @@ static json_t *result_json(const watch_job *job) {
                 json_object_set_new(last, c->name, smoe_run_number(c->value[c->points - 1]));
         }
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "run", w->dir, "status", w->status,
-                            "step", (json_int_t)w->curves.step, "steps", smoe_run_number(w->steps),
-                            smoe_metrics[SMOE_METRIC_WALL_S].name,
+            list, json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "run", smoe_json_text(w->dir),
+                            "status", w->status, "step", (json_int_t)w->curves.step, "steps",
+                            smoe_run_number(w->steps), smoe_metrics[SMOE_METRIC_WALL_S].name,
                             smoe_run_number(w->curves.wall_s), "last", last));
     }
     return list;

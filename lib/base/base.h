@@ -109,7 +109,8 @@ char *smoe_text_utf8(const char *bytes);
 /* Whether every character of the text is printable UTF-8, and so can be stored in YAML and JSON. */
 bool smoe_text_printable(const char *text);
 size_t smoe_text_letters(const char *text); /* characters, not bytes */
-/* As much of text as fits, control characters replaced, for a message. Returns buf. */
+/* As much of text as fits, for a message: control characters and those that change the direction of
+ * writing are replaced. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
 /* Between enter and leave, numbers are read and written with a decimal point, whatever the locale

@@ -252,19 +252,11 @@ const char *smoe_column_print(char *buf, size_t size, const smoe_column *column,
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* JSON is UTF-8. Text that is not valid UTF-8 is replaced and never left out, because the row would
- * then lack a cell. */
-static json_t *text_json(const char *text) {
-    char shown[256];
-    json_t *exact = json_string(text);
-    return exact ? exact : json_string(smoe_text_shown(text, shown, sizeof shown));
-}
-
 json_t *smoe_column_json(const smoe_column *column, smoe_datum datum) {
     bool none = column->text ? !datum.text : !isfinite(datum.number);
     if (none) return column->optional ? NULL : json_null();
     if (!column->text) return smoe_json_of_number(datum.number);
-    return column->typed ? smoe_json_of_text(datum.text) : text_json(datum.text);
+    return column->typed ? smoe_json_of_text(datum.text) : smoe_json_text(datum.text);
 }
 
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum) {

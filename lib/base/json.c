@@ -14,13 +14,20 @@ json_t *smoe_json_of_number(double x) {
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
 
+json_t *smoe_json_text(const char *bytes) {
+    json_t *exact = json_string(bytes);
+    if (exact) return exact;
+    char *text = smoe_text_utf8(bytes);
+    json_t *value = text ? json_string(text) : NULL;
+    free(text);
+    return value;
+}
+
 json_t *smoe_json_of_text(const char *text) {
-    char shown[256];
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(value) || json_is_boolean(value)) return value;
     json_decref(value);
-    value = json_string(text);
-    return value ? value : json_string(smoe_text_shown(text, shown, sizeof shown));
+    return smoe_json_text(text);
 }
 
 static void put_json(FILE *out, const json_t *value, int indent, int depth);

@@ -8,6 +8,10 @@
  * for NAN and infinities. NULL when out of memory. */
 json_t *smoe_json_of_number(double x);
 
+/* Bytes as a JSON string, those that are not UTF-8 replaced by U+FFFD. Names and paths may be any
+ * bytes; json_string and json_pack would return NULL. */
+json_t *smoe_json_text(const char *bytes);
+
 /* The number or boolean that the text is; else the text, with bytes that are not UTF-8 replaced. */
 json_t *smoe_json_of_text(const char *text);
 

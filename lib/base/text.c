@@ -112,6 +112,12 @@ static bool printable(long point) {
     return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
 }
 
+/* Characters that change the order of what follows on a terminal: a name could look like another. */
+static bool reorders(long point) {
+    return point == 0x61c || point == 0x200e || point == 0x200f ||
+           (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+}
+
 size_t smoe_text_letters(const char *text) {
     size_t n = 0;
     for (; *text; text++) n += (*text & 0xc0) != 0x80;
@@ -131,7 +137,7 @@ const char *smoe_text_shown(const char *text, char *buf, size_t size) {
     for (; *c && used + 8 <= size; c += length) { /* a character of four bytes and "..." */
         long point = decode(c, &length);
         if (point < 0) length = 1;
-        bool good = printable(point);
+        bool good = printable(point) && !reorders(point);
         memcpy(buf + used, good ? c : (const unsigned char *)"?", good ? length : 1);
         used += good ? length : 1;
     }

@@ -31,11 +31,11 @@ function table() {
     document.querySelector('#runs thead').replaceChildren(make('tr', {}, ...heads.map(h => make('th', {scope: 'col'}, h))));
     document.querySelector('#runs tbody').replaceChildren(...runs.map((run, i) => {
         const last = name => {
-            const c = run.curves[name];
+            const c = run.curves.get(name);
             return c ? shown(c.value[c.value.length - 1]) : '–';
         };
         const left = run.status === 'running' && run.step ? time((run.steps - run.step) / run.step * run.wall_s) : '';
-        const cells = [run.status, run.steps ? `${run.step}/${run.steps}` : run.step, ...columns.map(c => last(c[1])), left];
+        const cells = [run.problem ? `${run.status}: ${run.problem}` : run.status, run.steps ? `${run.step}/${run.steps}` : run.step, ...columns.map(c => last(c[1])), left];
         return make('tr', {}, make('td', {class: 'text'}, make('i', {style: `--colour:${colour(i)}`}), run.run),
             ...cells.map((c, k) => make('td', k ? {} : {class: 'text'}, String(c))));
     }));
@@ -47,7 +47,7 @@ function table() {
 function range(name, log) {
     let low = Infinity, high = -Infinity, steps = 0;
     for (const run of runs) {
-        const c = run.curves[name];
+        const c = run.curves.get(name);
         if (c) c.value.forEach((v, k) => {
             if (v === null || (log && v <= 0)) return;
             low = Math.min(low, v);
@@ -89,7 +89,7 @@ function draw(figure, name) {
             make('line', {class: 'grid', x1: x(s), x2: x(s), y1: top_, y2: height - bottom}),
             make('text', {x: x(s), y: height - 6, 'text-anchor': x(s) > width - 30 ? 'end' : 'middle'}, String(s))]));
     runs.forEach((run, i) => {
-        const c = run.curves[name];
+        const c = run.curves.get(name);
         if (!c) return;
         let path = '', open = false;
         c.value.forEach((v, k) => {
@@ -102,7 +102,7 @@ function draw(figure, name) {
     svg.addEventListener('mousemove', event => {
         const box = svg.getBoundingClientRect(), at = ((event.clientX - box.left) / box.width * width - left) / (width - left - right) * r.steps;
         figure.querySelector('.at').textContent = runs.flatMap(run => {
-            const c = run.curves[name];
+            const c = run.curves.get(name);
             if (!c || !c.step.length) return [];
             let k = 0;
             while (k + 1 < c.step.length && Math.abs(c.step[k + 1] - at) <= Math.abs(c.step[k] - at)) k++;
@@ -115,7 +115,7 @@ function draw(figure, name) {
 /* A figure per metric stays where it is, so that the page does not jump. */
 function charts() {
     const place = document.getElementById('charts'), wanted = document.getElementById('filter').value.trim();
-    const names = [...new Set(runs.flatMap(run => Object.keys(run.curves)))].filter(n => n.includes(wanted));
+    const names = [...new Set(runs.flatMap(run => [...run.curves.keys()]))].filter(n => n.includes(wanted));
     for (const figure of [...place.children]) if (!names.includes(figure.dataset.metric)) figure.remove();
     for (const name of names) {
         let figure = [...place.children].find(f => f.dataset.metric === name);
@@ -140,6 +140,7 @@ async function ask() {
         const answer = await fetch('runs.json', {cache: 'no-store'});
         if (!answer.ok) throw new Error(await answer.text());
         runs = await answer.json();
+        for (const run of runs) run.curves = new Map(Object.entries(run.curves)); /* a metric may have any name */
         show();
     } catch (problem) {
         document.getElementById('state').textContent = `No answer: ${problem.message}`;

@@ -17,23 +17,23 @@ function unpack(column) {
 }
 
 /* Rows of a frame on demand: {title, caption, rows, at: {column: [values]}}. */
-const frames = {};
+const frames = new Map();
 function frame(name) {
-    if (!(name in frames)) {
+    if (!frames.has(name)) {
         const packed = data.frames[name];
         if (!packed || !packed.data) return null;
         const at = {};
         packed.columns.forEach((column, i) => at[column] = unpack(packed.data[i]));
-        frames[name] = {...packed, at, rows: packed.rows};
+        frames.set(name, {...packed, at, rows: packed.rows});
     }
-    return frames[name];
+    return frames.get(name);
 }
 
 const distinct = list => [...new Set(list)];
 const blocks = distinct((frame('routing') || {at: {block: []}}).at.block).sort((a, b) => a - b);
 
 /* A name of the tables as a reader says it. */
-const say = name => data.words[name] ?? String(name).replace(/_/g, ' ');
+const say = name => Object.hasOwn(data.words, name) ? data.words[name] : String(name).replace(/_/g, ' ');
 
 function rowsWhere(table, column, value) {
     return table.at[column].flatMap((v, r) => v === value ? [r] : []);

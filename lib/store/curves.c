@@ -139,12 +139,24 @@ int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err
     return status;
 }
 
-/* STATUS of a run that goes on says which process has it, and on which machine. Its lock is not
- * tried, because trying means holding it for a moment. */
+/* Whether a process has the lock of a run, by the kernel's list of locks: another process may have
+ * its number by now. The lock is not tried, because trying means holding it for a moment. */
+static bool has_lock(long pid) {
+    FILE *in = fopen("/proc/locks", "re");
+    char line[256];
+    bool found = !in;
+    for (long owner; in && !found && fgets(line, sizeof line, in);)
+        found = sscanf(line, "%*s %*s %*s %*s %ld", &owner) == 1 && owner == pid;
+    if (in) fclose(in);
+    return found;
+}
+
+/* STATUS of a run that goes on says which process has it, and on which machine. */
 static bool is_gone(long pid, const char *host) {
     char here[256] = "";
     (void)!gethostname(here, sizeof here - 1);
-    return !strcmp(here, host) && kill((pid_t)pid, 0) && errno == ESRCH;
+    if (strcmp(here, host)) return false;
+    return (kill((pid_t)pid, 0) && errno == ESRCH) || !has_lock(pid);
 }
 
 const char *smoe_curves_status(const char *dir, char buf[16]) {

@@ -1,5 +1,6 @@
 /* The environment of a run, as far as it can change its numbers or its speed. See env.h. */
 #include "store/env.h"
+#include "base/json.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -18,17 +19,6 @@
 #ifndef SMOE_CFLAGS /* the build passes the flags it compiles with */
 #define SMOE_CFLAGS "unknown"
 #endif
-
-/* JSON is UTF-8; arguments and paths may not be. */
-static json_t *text(const char *s) {
-    json_t *exact = json_string(s);
-    if (exact) return exact;
-    char ascii[512];
-    size_t n = 0;
-    for (; s[n] && n + 1 < sizeof ascii; n++) ascii[n] = (unsigned char)s[n] < 0x80 ? s[n] : '?';
-    ascii[n] = '\0';
-    return json_string(ascii);
-}
 
 /* The first "model name" of /proc/cpuinfo. */
 static const char *cpu_model(char *buf, size_t size) {
@@ -71,24 +61,24 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
     if (!getcwd(cwd, sizeof cwd)) snprintf(cwd, sizeof cwd, "unknown");
     json_t *env = json_object(), *arguments = json_array();
     int bad = !env || !arguments;
-    for (int i = 0; i < argc; i++) bad |= json_array_append_new(arguments, text(argv[i]));
-    bad |= json_object_set_new(env, "version", text(SMOE_VERSION));
-    bad |= json_object_set_new(env, "compiler", text(COMPILER));
-    bad |= json_object_set_new(env, "flags", text(SMOE_CFLAGS));
-    bad |=
-        json_object_set_new(env, "real", text(sizeof(real) == sizeof(float) ? "float" : "double"));
-    bad |= json_object_set_new(env, "cpu", text(cpu_model(cpu, sizeof cpu)));
+    for (int i = 0; i < argc; i++) bad |= json_array_append_new(arguments, smoe_json_text(argv[i]));
+    bad |= json_object_set_new(env, "version", smoe_json_text(SMOE_VERSION));
+    bad |= json_object_set_new(env, "compiler", smoe_json_text(COMPILER));
+    bad |= json_object_set_new(env, "flags", smoe_json_text(SMOE_CFLAGS));
+    bad |= json_object_set_new(env, "real",
+                               smoe_json_text(sizeof(real) == sizeof(float) ? "float" : "double"));
+    bad |= json_object_set_new(env, "cpu", smoe_json_text(cpu_model(cpu, sizeof cpu)));
     bad |= json_object_set_new(env, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
     bad |= json_object_set_new(env, "threads", json_integer(threads));
-    bad |= json_object_set_new(env, "blas", text(blas ? blas : "unknown"));
-    bad |= json_object_set_new(env, "kernel", text(kernel ? kernel : "unknown"));
+    bad |= json_object_set_new(env, "blas", smoe_json_text(blas ? blas : "unknown"));
+    bad |= json_object_set_new(env, "kernel", smoe_json_text(kernel ? kernel : "unknown"));
     bad |= json_object_set_new(env, "argv", arguments);
-    bad |= json_object_set_new(env, "cwd", text(cwd));
-    bad |= json_object_set_new(env, "date", text(smoe_env_date(date, smoe_env_now())));
-    bad |= json_object_set_new(env, "host", text(host.nodename));
+    bad |= json_object_set_new(env, "cwd", smoe_json_text(cwd));
+    bad |= json_object_set_new(env, "date", smoe_json_text(smoe_env_date(date, smoe_env_now())));
+    bad |= json_object_set_new(env, "host", smoe_json_text(host.nodename));
     char system[sizeof host.sysname + sizeof host.release + sizeof host.machine + 2];
     snprintf(system, sizeof system, "%s %s %s", host.sysname, host.release, host.machine);
-    bad |= json_object_set_new(env, "system", text(system));
+    bad |= json_object_set_new(env, "system", smoe_json_text(system));
     if (!bad) return env;
     json_decref(env);
     return NULL;

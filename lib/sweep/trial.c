@@ -98,7 +98,8 @@ int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_e
 }
 
 json_t *smoe_trial_failure(int code, const char *error) {
-    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+    return json_pack("{s:s, s:i, s:o}", "status", "failed", "code", code, "error",
+                     smoe_json_text(error));
 }
 
 /* ---- hashes ---------------------------------------------------------------------------------- */

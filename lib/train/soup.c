@@ -152,7 +152,7 @@ static void order(smoe_soup_member *member, size_t count) {
 static char *members_text(const smoe_soup_member *member, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        if (member[i].in) json_array_append_new(list, json_string(member[i].path));
+        if (member[i].in) json_array_append_new(list, smoe_json_text(member[i].path));
     char *text = smoe_json_whole(list, JSON_COMPACT);
     json_decref(list);
     return text;

@@ -39,6 +39,11 @@ mkdir some && cp -r run dated some
 [ "$(smoe watch some | wc -l)" -eq 3 ] || fail "the runs of a folder: $(smoe watch some)"
 sed -i 's/^done.*/running 999999999 '"$(uname -n)"'/' some/run/STATUS
 smoe watch some | grep -q '^some/run  *killed' || fail "a process that is gone: $(smoe watch some)"
+sed -i "s/^running.*/running $$ $(uname -n)/" some/run/STATUS
+[ ! -r /proc/locks ] || smoe watch some | grep -q '^some/run  *killed' || fail "another process has its number: $(smoe watch some)"
+turned=$(printf 'turned\342\200\256gpj') # U+202E: what follows is written from right to left
+mkdir bidi && cp -r dated "bidi/$turned"
+! smoe watch bidi | grep -q "$(printf '\342\200\256')" || fail "a control character of writing direction reaches the terminal"
 mkdir nothing
 status 3 smoe watch nothing 2>err
 grep -q '^smoe watch: nothing: neither a run nor a sweep' err || fail "$(cat err)"
