@@ -222,7 +222,8 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
     size_t width = header.width, height = header.height;
     smoe_image_turned_size(turn, &width, &height);
     /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
-    smoe_box box = crop ? smoe_box_inception(crop, width, height) : smoe_box_centre(width, height);
+    smoe_box box = crop ? smoe_box_inception(crop, width, height)
+                        : smoe_box_share(width, height, side, data->crop_pct);
     box = smoe_box_stored(box, turn, header.width, header.height);
     double least = box.width < box.height ? box.width : box.height;
     size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
@@ -232,7 +233,7 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;
     box = (smoe_box){box.x * scale, box.y * scale, box.width * scale, box.height * scale};
-    if (smoe_image_resize(out, side, work, box, err)) return -1;
+    if (smoe_image_resize(out, side, work, box, data->resize, err)) return -1;
     smoe_image_turn(out, turn);
     return 0;
 }

@@ -90,6 +90,17 @@ smoe_box smoe_box_centre(size_t width, size_t height) {
                       (double)side};
 }
 
+smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share) {
+    if (share >= 1) return smoe_box_centre(width, height);
+    bool wide = width > height;
+    size_t least = wide ? height : width, most = wide ? width : height;
+    double small = floor((double)side / share), large = floor(small * (double)most / (double)least);
+    double w = (double)width / (wide ? large : small), h = (double)height / (wide ? small : large);
+    double x = nearbyint(((wide ? large : small) - (double)side) / 2);
+    double y = nearbyint(((wide ? small : large) - (double)side) / 2);
+    return (smoe_box){x * w, y * h, (double)side * w, (double)side * h};
+}
+
 smoe_box smoe_box_inception(smoe_rng *rng, size_t width, size_t height) {
     const double least = 0.05, log_ratio = log(4.0 / 3.0);
     for (int attempt = 0; attempt < 10; attempt++) {
@@ -109,8 +120,18 @@ typedef struct axis {
     float *weight;
 } axis;
 
-static int axis_make(axis *a, size_t out, size_t in, double start, double length) {
-    double scale = length / (double)out, support = scale > 1 ? scale : 1;
+/* The filter at distance x: 1 at 0, and 0 from 1 on, or from 2 on. */
+static double filter_at(smoe_resize filter, double x) {
+    x = fabs(x);
+    if (filter == SMOE_RESIZE_BILINEAR) return x < 1 ? 1 - x : 0;
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+static int axis_make(axis *a, size_t out, size_t in, double start, double length,
+                     smoe_resize filter) {
+    double scale = length / (double)out, wide = scale > 1 ? scale : 1;
+    double support = filter == SMOE_RESIZE_BILINEAR ? wide : 2 * wide;
     a->taps = (size_t)ceil(2 * support) + 1;
     if (a->taps > in) a->taps = in;
     a->first = malloc(out * sizeof *a->first);
@@ -122,12 +143,11 @@ static int axis_make(axis *a, size_t out, size_t in, double start, double length
         double sum = 0;
         a->first[o] = (size_t)first;
         for (size_t k = 0; k < a->taps; k++) {
-            double w = 1 - fabs(first + (double)k - centre) / support;
-            sum += w > 0 ? w : 0;
+            sum += filter_at(filter, (first + (double)k - centre) / wide);
         }
         for (size_t k = 0; k < a->taps; k++) {
-            double w = 1 - fabs(first + (double)k - centre) / support;
-            a->weight[o * a->taps + k] = (float)(w > 0 ? w / sum : 0);
+            double w = filter_at(filter, (first + (double)k - centre) / wide);
+            a->weight[o * a->taps + k] = (float)(w / sum);
         }
     }
     return 0;
@@ -139,9 +159,9 @@ static void axis_free(axis *a) {
 }
 
 /* Rows of `in` that the vertical filter needs, each resized to `size` pixels: line [rows, size*c].
- */
+ * `bytes`: rounded to what bytes hold, as Pillow does, which matters where a filter overshoots. */
 static void resize_across(float *line, const smoe_image *in, size_t first_row, size_t rows,
-                          size_t size, const axis *x) {
+                          size_t size, const axis *x, bool bytes) {
     size_t c = in->channels;
     for (size_t r = 0; r < rows; r++) {
         const uint8_t *row = in->pixel + (first_row + r) * in->width * c;
@@ -152,7 +172,7 @@ static void resize_across(float *line, const smoe_image *in, size_t first_row, s
             for (size_t ch = 0; ch < c; ch++) {
                 float sum = 0;
                 for (size_t k = 0; k < x->taps; k++) sum += w[k] * from[k * c + ch];
-                to[o * c + ch] = sum;
+                to[o * c + ch] = bytes ? rintf(fminf(fmaxf(sum, 0), 255)) : sum;
             }
         }
     }
@@ -168,7 +188,7 @@ static void resize_down(uint8_t *pixel, const float *line, size_t first_row, siz
             for (size_t i = 0; i < width; i++) sum[i] += w * from[k * width + i];
         }
         for (size_t i = 0; i < width; i++)
-            pixel[o * width + i] = sum[i] >= 255 ? 255 : (uint8_t)sum[i];
+            pixel[o * width + i] = sum[i] >= 255 ? 255 : sum[i] > 0 ? (uint8_t)sum[i] : 0;
     }
 }
 
@@ -177,7 +197,7 @@ static bool whole(double a) {
 }
 
 int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,
-                      smoe_err *err) {
+                      smoe_resize filter, smoe_err *err) {
     size_t c = in->channels, width = size * c;
     int status = -1;
     axis x = {0}, y = {0};
@@ -189,13 +209,13 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
                    in->pixel + (((size_t)box.y + r) * in->width + (size_t)box.x) * c, width);
         return 0;
     }
-    if (axis_make(&x, size, in->width, box.x, box.width) ||
-        axis_make(&y, size, in->height, box.y, box.height))
+    if (axis_make(&x, size, in->width, box.x, box.width, filter) ||
+        axis_make(&y, size, in->height, box.y, box.height, filter))
         goto memory;
     size_t first = y.first[0], rows = y.first[size - 1] + y.taps - first;
     line = malloc((rows + 1) * width * sizeof *line);
     if (!line) goto memory;
-    resize_across(line, in, first, rows, size, &x);
+    resize_across(line, in, first, rows, size, &x, filter == SMOE_RESIZE_BICUBIC);
     resize_down(out->pixel, line, first, size, width, &y, line + rows * width);
     status = 0;
     goto out;
@@ -213,7 +233,7 @@ int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng 
                    smoe_err *err) {
     smoe_box box = crop ? smoe_box_inception(crop, in->width, in->height)
                         : smoe_box_centre(in->width, in->height);
-    return smoe_image_resize(out, size, in, box, err);
+    return smoe_image_resize(out, size, in, box, SMOE_RESIZE_BILINEAR, err);
 }
 
 static double of_channel(const smoe_series *series, size_t channel) {

@@ -57,18 +57,22 @@ typedef struct smoe_box {
 /* The central square, which gives the result of "resize the shorter side, crop the centre". */
 smoe_box smoe_box_centre(size_t width, size_t height);
 
+/* The same of "resize the shorter side to side/share, crop the centre to side", as timm and
+ * torchvision compute it: sizes rounded down, the corner half to even. */
+smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share);
+
 /* The random resized crop of Inception with the limits of vmoe: area uniform in 5% .. 100% of the
  * image, aspect ratio log-uniform in 3/4 .. 4/3; after ten misses the central square. */
 smoe_box smoe_box_inception(smoe_rng *rng, size_t width, size_t height);
 
 /*
- * out [size, size, channels of in] = the box of `in`, resized with a triangle filter that is
- * widened when shrinking (bilinear with antialiasing). Samples beyond the box but inside the image
+ * out [size, size, channels of in] = the box of `in`, resized with a triangle filter, or with the
+ * cubic one of Keys (a = -0.5), that is widened when shrinking (antialiasing, as in Pillow). Samples beyond the box but inside the image
  * take part; beyond the image the filter is cut and renormalised. A box of size x size on whole
  * pixels is copied.
  */
 int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,
-                      smoe_err *err) SMOE_MUST_CHECK;
+                      smoe_resize filter, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The box that `crop` draws (NULL: the central square), resized. */
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,

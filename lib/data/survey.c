@@ -49,7 +49,8 @@ static int look(void *context, size_t k, smoe_image *image, smoe_image *work, sm
     to->seconds[k] = smoe_now() - start;
     measure(image, to->sum + k * C, to->squares + k * C);
     smoe_box box = {0, 0, (double)image->width, (double)image->height};
-    if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, err)) return -1;
+    if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, SMOE_RESIZE_BILINEAR, err))
+        return -1;
     memcpy(s->thumb + k * bytes, work->pixel, bytes);
     return s->files ? set->type->header(set, smoe_dataset_place(set, i), &to->header[k], err) : 0;
 }

@@ -117,6 +117,16 @@ static void put_pixels(smoe_implied *x, const char *from, const char *key, const
             json_number_value(json_array_get(list, 1)), json_number_value(json_array_get(list, 2)));
 }
 
+/* The names of filters that are read here. */
+static void put_filter(smoe_implied *x, const char *from, const char *name) {
+    if (name && (!strcmp(name, "bicubic") || !strcmp(name, "bilinear")))
+        put(x, from, "data.resize", "%s", name);
+}
+
+static void put_share(smoe_implied *x, const char *from, double share) {
+    if (share >= 0.1 && share < 1) put(x, from, "data.crop_pct", "%.9g", share);
+}
+
 static bool width_agrees(const smoe_implied *x, const json_t *config) {
     const smoe_implied_key *width = find(x, "model.width");
     json_int_t size = json_integer_value(json_object_get(config, "hidden_size"));
@@ -152,6 +162,8 @@ static void put_timm(smoe_implied *x, const json_t *config, const char *from) {
     }
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
+    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+    put_share(x, from, json_number_value(json_object_get(data, "crop_pct")));
 }
 
 static void put_open_clip(smoe_implied *x, const json_t *config, const char *from) {
@@ -170,9 +182,16 @@ static void put_open_clip(smoe_implied *x, const json_t *config, const char *fro
     }
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
+    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
 }
 
 static void put_processor(smoe_implied *x, const json_t *config, const char *from) {
+    const json_t *edge = json_object_get(json_object_get(config, "size"), "shortest_edge");
+    const json_t *side = json_object_get(json_object_get(config, "crop_size"), "height");
+    json_int_t filter = json_integer_value(json_object_get(config, "resample"));
+    put_filter(x, from, filter == 3 ? "bicubic" : filter == 2 ? "bilinear" : NULL);
+    if (json_is_integer(edge) && json_integer_value(edge) > 0)
+        put_share(x, from, json_number_value(side) / json_number_value(edge));
     put_pixels(x, from, "data.mean", json_object_get(config, "image_mean"));
     put_pixels(x, from, "data.std", json_object_get(config, "image_std"));
 }

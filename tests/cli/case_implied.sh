@@ -27,9 +27,11 @@ status 2 smoe train tiny.yaml -n --init saved $keys 2>err
 grep -q 'config.json beside it says model.norm_eps=1e-12' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -n --init saved --partial $keys >/dev/null
 # One of timm.
-printf '{"architecture": "vit_base_patch16_clip_quickgelu_224", "global_pool": "avg"}' >saved/config.json
+printf '{"architecture": "vit_base_patch16_clip_quickgelu_224", "global_pool": "avg", "pretrained_cfg": {"crop_pct": 0.9, "interpolation": "bicubic"}}' >saved/config.json
+mv saved/preprocessor_config.json .
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  gelu: quick  # config.json' out && grep -qx '  registers: 3  # config.json' out && grep -qx '  norm_eps: 1e-05  # config.json' out || fail "$(cat out)"
+grep -qx '  resize: bicubic  # config.json' out && grep -qx '  crop_pct: 0.9  # config.json' out || fail "$(cat out)"
 # One of open_clip; and one that is not JSON is as none.
 printf '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"width": 16, "head_width": 8}}}' >saved/open_clip_config.json
 printf '{' >saved/config.json

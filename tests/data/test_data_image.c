@@ -53,6 +53,47 @@ static void test_doubled(void **state) {
     smoe_image_free(&out);
 }
 
+/* Against numbers of Pillow: the shorter side resized to side / share, and the centre cut out.
+ * Pillow rounds to bytes between columns and rows: up to 1 off. */
+static void test_as_pillow(void **state) {
+    static const struct {
+        size_t width, height, side;
+        double share;
+        smoe_resize filter;
+        uint8_t want[49];
+    } rows[] = {
+        {23, 17, 6, 0.8, SMOE_RESIZE_BICUBIC, {138, 109, 139, 121, 112, 138, 129, 136, 121,
+                                               150, 145, 100, 147, 151, 127, 178, 148, 141,
+                                               134, 132, 152, 110, 141, 138, 118, 110, 125,
+                                               92,  139, 142, 117, 133, 116, 126, 131, 120}},
+        {9, 14, 5, 0.9, SMOE_RESIZE_BILINEAR, {130, 143, 144, 136, 127, 119, 125, 152, 125,
+                                               148, 135, 140, 165, 153, 157, 145, 145, 99,
+                                               130, 102, 134, 116, 106, 117, 128}},
+        {5, 4, 7, 0.95, SMOE_RESIZE_BICUBIC, {0,   5,   31,  53,  76,  98,  136, 23,  38,  67,
+                                              99,  131, 155, 129, 80,  100, 136, 172, 214, 243,
+                                              119, 148, 179, 207, 143, 133, 178, 138, 172, 212,
+                                              237, 102, 55,  113, 156, 65,  100, 145, 129, 150,
+                                              201, 146, 0,   29,  87,  148, 213, 255, 139}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t pixel[23 * 17];
+        size_t w = rows[i].width, h = rows[i].height, side = rows[i].side;
+        for (size_t k = 0; k < w * h; k++)
+            pixel[k] = (uint8_t)(37 * (k % w) + 91 * (k / w) + 13 * (k % w) * (k / w));
+        smoe_image in = image_of(pixel, w, h, 1), out = {0};
+        smoe_box box = smoe_box_share(w, h, side, rows[i].share);
+        assert_int_equal(smoe_image_resize(&out, side, &in, box, rows[i].filter, NULL), 0);
+        for (size_t k = 0; k < side * side; k++)
+            if (abs(out.pixel[k] - rows[i].want[k]) > 1)
+                fail_msg("row %zu: pixel %zu is %d, not %d", i, k, out.pixel[k], rows[i].want[k]);
+        smoe_image_free(&in);
+        smoe_image_free(&out);
+    }
+    const smoe_box all = smoe_box_share(7, 4, 2, 1), centre = smoe_box_centre(7, 4);
+    assert_memory_equal(&all, &centre, sizeof all);
+}
+
 /* 6 x 2 to 2: the central square is columns 2 and 3, copied; both orders of channels are kept. */
 static void test_centre_is_copied(void **state) {
     (void)state;
@@ -389,7 +430,7 @@ static void test_orientation_is_applied(void **state) {
     datafiles_picture(pixel, W, H, 3, 5);
     uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
     smoe_data_spec data = {
-        .image_size = SIDE, .channels = 3, .orientation = SMOE_ORIENTATION_APPLY};
+        .crop_pct = 1, .image_size = SIDE, .channels = 3, .orientation = SMOE_ORIENTATION_APPLY};
     smoe_image stored = {0}, work = {0}, got = {0}, want = {0};
     decode(&stored, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
     for (unsigned k = 1; k <= 8; k++)
@@ -520,9 +561,11 @@ static void test_shrinking_is_close(void **state) {
     smoe_image whole = {0}, work = {0}, shrunk = {0}, full = {0};
     decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(smoe_decode_fit(&shrunk, &(smoe_data_spec){.image_size = SIDE, .channels = 3},
-                                     jpeg, size, NULL, &work, NULL),
-                     0);
+    assert_int_equal(
+        smoe_decode_fit(&shrunk,
+                        &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, jpeg,
+                        size, NULL, &work, NULL),
+        0);
     assert_int_equal(work.height, 33);           /* 130 / 4: the smallest that is not below 24 */
     for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
         assert_in_range(shrunk.pixel[i] + 3 - full.pixel[i], 0, 6);
@@ -554,10 +597,11 @@ static void test_shrinking_keeps_places(void **state) {
         uint8_t *jpeg = datafiles_jpeg(pixel, n, n, 1, &size);
         decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 1, 1);
         assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-        assert_int_equal(smoe_decode_fit(&shrunk,
-                                         &(smoe_data_spec){.image_size = SIDE, .channels = 1}, jpeg,
-                                         size, NULL, &work, NULL),
-                         0);
+        assert_int_equal(
+            smoe_decode_fit(&shrunk,
+                            &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 1},
+                            jpeg, size, NULL, &work, NULL),
+            0);
         assert_true(work.width < n / 2);
         for (size_t i = 0; i < SIDE * SIDE; i++) /* measured: 6, from two filters */
             assert_in_range(shrunk.pixel[i] + 8 - full.pixel[i], 0, 16);
@@ -580,9 +624,11 @@ static void test_png_is_not_shrunk(void **state) {
     uint8_t *png = datafiles_png(pixel, W, H, 3, &size);
     smoe_image whole = image_of(pixel, W, H, 3), work = {0}, fitted = {0}, full = {0};
     assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
-    assert_int_equal(smoe_decode_fit(&fitted, &(smoe_data_spec){.image_size = SIDE, .channels = 3},
-                                     png, size, NULL, &work, NULL),
-                     0);
+    assert_int_equal(
+        smoe_decode_fit(&fitted,
+                        &(smoe_data_spec){.crop_pct = 1, .image_size = SIDE, .channels = 3}, png,
+                        size, NULL, &work, NULL),
+        0);
     assert_memory_equal(fitted.pixel, full.pixel, SIDE * SIDE * 3);
     smoe_image_free(&whole);
     smoe_image_free(&work);
@@ -668,6 +714,7 @@ static void pixels_are_scaled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halved),
+        cmocka_unit_test(test_as_pillow),
         cmocka_unit_test(test_doubled),
         cmocka_unit_test(test_centre_is_copied),
         cmocka_unit_test(test_neighbours_take_part),

@@ -10,7 +10,8 @@ enum { ENOUGH = 1 << 20 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     smoe_image image = {0}, work = {0};
     size_t side = 1 + size % 37, channels = size % 2 ? 1 : 3;
-    smoe_data_spec spec = {.image_size = side,
+    smoe_data_spec spec = {.crop_pct = 1,
+                           .image_size = side,
                            .channels = channels,
                            .orientation =
                                size % 5 ? SMOE_ORIENTATION_APPLY : SMOE_ORIENTATION_IGNORE};
