@@ -1,5 +1,6 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
+#include "bench/budget.h"
 #include "data/dataset.h"
 #include "draw/gnuplot.h"
 #include "spec/metrics.h"
@@ -95,7 +96,7 @@ int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options
                   char *const *override, size_t count, smoe_err *err) {
     smoe_spec_text text;
     int status = smoe_cmd_text(&text, file, options, err);
-    if (!status) status = smoe_spec_parse_text(spec, &text, override, count, err);
+    if (!status) status = smoe_budget_parse(spec, &text, override, count, err);
     smoe_spec_text_free(&text);
     return status;
 }

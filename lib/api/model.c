@@ -4,6 +4,7 @@
  * because it implements the public header. It only calls the other rooms, which do the work.
  */
 #include "data/dataset.h"
+#include "bench/budget.h"
 #include "data/decode.h"
 #include "data/decode_foreign.h"
 #include "base/file.h"
@@ -34,7 +35,11 @@ int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overri
     if (!err) err = &own;
     *spec = calloc(1, sizeof **spec);
     if (!*spec) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
-    if (!smoe_spec_read(*spec, file, (char *const *)overrides, count, err)) return 0;
+    smoe_spec_text text = {0};
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status) status = smoe_budget_parse(*spec, &text, (char *const *)overrides, count, err);
+    smoe_spec_text_free(&text);
+    if (!status) return 0;
     smoe_spec_close(*spec);
     *spec = NULL;
     return -1;

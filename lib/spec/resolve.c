@@ -569,10 +569,25 @@ static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span
     origin->kind = trial ? SMOE_FROM_SHORTENED : SMOE_FROM_FITTED;
 }
 
+/* Of train.steps and train.flops one is given. An override of one takes the place of the other one
+ * in the file. Steps that follow from FLOPs come from a second reading (bench/budget.h). */
+static void resolve_steps(smoe_reading *reading) {
+    smoe_train_spec *train = &reading->spec->train;
+    smoe_provenance *steps = origin_of(reading, "train.steps");
+    smoe_provenance *flops = origin_of(reading, "train.flops");
+    if (!(train->flops > 0)) return;
+    if (given(reading, "train.steps") && steps->kind == flops->kind)
+        clash(reading, KEYS("train.steps", "train.flops"),
+              "both say how long to train; give one of them");
+    if (reading->steps) train->steps = reading->steps;
+    if (reading->steps || steps->kind > flops->kind) train->flops = 0;
+}
+
 static void resolve_schedule(smoe_reading *reading) {
     static const char warmup_key[] = "train.schedule.warmup";
     static const char cooldown_key[] = "train.schedule.cooldown";
     size_t steps = reading->spec->train.steps;
+    if (reading->spec->train.flops > 0) return; /* the steps are not known yet */
     smoe_span *warmup = &reading->spec->train.schedule.warmup;
     smoe_span *cooldown = &reading->spec->train.schedule.cooldown;
     bool used = reading->spec->train.schedule.name != SMOE_SCHEDULE_CONSTANT && !reading->trained;
@@ -613,6 +628,7 @@ void smoe_reading_resolve(smoe_reading *reading) {
     resolve_sizes(reading);
     resolve_layers(reading);
     resolve_random(reading);
+    resolve_steps(reading);
     resolve_schedule(reading);
     check_pieces(reading);
     check_experts_over(reading);

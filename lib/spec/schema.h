@@ -100,6 +100,7 @@ typedef struct smoe_reading {
     smoe_err *err;
     const char *label;
     char *const *overrides;
+    size_t steps; /* instead of train.flops; 0: they are not known */
     bool trained; /* the model is there: what only training asks of the keys is not checked */
     /* Entries with an error of their own: excluded from checks between keys. */
     bool bad[SMOE_SCHEMA_COUNT];

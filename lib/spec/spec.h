@@ -264,6 +264,7 @@ typedef struct smoe_span {
 
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
+    double flops;  /* of the training, instead of steps; 0: steps are given */
     size_t pieces; /* G: of batch_size/G images each; the gradient is their sum in a fixed tree */
     double experts_over; /* processes that divide the experts; SMOE_WORD: all of them */
     smoe_loss loss;
@@ -425,6 +426,8 @@ typedef struct smoe_spec_text {
                      NULL of standard input */
     const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
                             the caller's */
+    size_t
+        steps; /* instead of train.flops, once they are known (bench/budget.h); 0: they are not */
     bool of_cells; /* of several specs: overrides without effect are the caller's to judge, and no
                       mistakes of this one */
 } smoe_spec_text;

@@ -40,8 +40,12 @@ static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
 static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
                  size_t count, smoe_err *err) {
     const char *label = from->label;
-    smoe_reading reading = {
-        .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
+    smoe_reading reading = {.spec = spec,
+                            .err = err,
+                            .label = label,
+                            .overrides = overrides,
+                            .steps = from->steps,
+                            .trained = trained};
     *spec = (smoe_spec){.trained = trained};
     if (err) *err = (smoe_err){0};
     spec->origin = calloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);

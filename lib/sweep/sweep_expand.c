@@ -1,4 +1,5 @@
 /* The trials that the axes of a sweep span; see sweep.h. Their folder is in sweep_folder.c. */
+#include "bench/budget.h"
 #include "sweep/sweep.h"
 #include "sweep/trial.h"
 
@@ -183,7 +184,7 @@ static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *f
     char what[400], shown[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
-    if (smoe_spec_parse_text(&spec, from, override, overrides, &own)) {
+    if (smoe_budget_parse(&spec, from, override, overrides, &own)) {
         describe(what, sizeof what, sweep, trial);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;

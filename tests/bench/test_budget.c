@@ -1,0 +1,69 @@
+/* Steps that follow from a budget of FLOPs. */
+#include "bench/budget.h"
+#include "bench/cost.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Reads a spec of dense blocks of width 16 and batches of 8, with the given section `train` and
+ * overrides. */
+static int read_spec(smoe_spec *spec, const char *train, char *const *overrides, size_t count,
+                     smoe_err *err) {
+    char *text = smoe_text_format("model: {width: 16, depth: 2, mlp: 32, heads: 2, patch_size: 8, "
+                                  "moe: {layers: none}}\ntrain: {batch_size: 8, %s}\n",
+                                  train);
+    assert_non_null(text);
+    const smoe_spec_text from = {.text = text, .length = strlen(text), .label = (char *)"t"};
+    int status = smoe_budget_parse(spec, &from, overrides, count, err);
+    free(text);
+    return status;
+}
+
+static void as_many_steps_as_fit(void **state) {
+    (void)state;
+    smoe_spec spec;
+    smoe_cost cost;
+    assert_int_equal(read_spec(&spec, "flops: 3e9, schedule: {warmup: 0.1}", NULL, 0, NULL), 0);
+    assert_int_equal(smoe_cost_estimate(&cost, &spec, 10, NULL, NULL), 0);
+    double step = 8 * cost.flops_train_per_image, steps = (double)spec.train.steps;
+    assert_true(steps * step <= 3e9 && 3e9 < (steps + 1) * step && steps > 10);
+    assert_true(spec.train.flops == 0 && cost.train_exaflop <= 3e-9);
+    assert_int_equal(spec.train.schedule.warmup.steps, (spec.train.steps + 5) / 10);
+    smoe_cost_free(&cost);
+    smoe_spec_free(&spec);
+}
+
+static void steps_or_flops(void **state) {
+    (void)state;
+    char *const steps[] = {(char *)"train.steps=7"}, *const flops[] = {(char *)"train.flops=3e9"};
+    char *const both[] = {steps[0], flops[0]};
+    smoe_spec spec;
+    smoe_err err;
+    assert_int_equal(read_spec(&spec, "flops: 3e9", steps, 1, NULL), 0);
+    assert_true(spec.train.steps == 7 && spec.train.flops == 0);
+    smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "steps: 7", flops, 1, NULL), 0);
+    assert_true(spec.train.steps > 10 && spec.train.flops == 0);
+    smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "steps: 7, flops: 3e9", NULL, 0, &err), -1);
+    assert_non_null(strstr(err.text, "both say how long to train; give one of them"));
+    smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "log_every: 1", both, 2, &err), -1);
+    smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "flops: 10", NULL, 0, &err), -1);
+    assert_non_null(strstr(err.text, "t: train.flops: 10 is less than one step, "));
+    smoe_spec_free(&spec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_many_steps_as_fit),
+        cmocka_unit_test(steps_or_flops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
