@@ -6,6 +6,7 @@
 #include "slurm.h"
 #include "base/file.h"
 #include "base/stop.h"
+#include "spec/metrics.h"
 #include "sweep/choose.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/sweep_pack.h"
@@ -136,6 +137,27 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return check_place(options, arg, folder, err);
 }
 
+/* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
+static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err) {
+    size_t length = strcspn(front, ":");
+    free(figure->x);
+    free(figure->y);
+    figure->x = strndup(front, length);
+    figure->y = strdup(front + length + (front[length] == ':'));
+    figure->front = true;
+    if (!figure->x || !figure->y) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    const char *const axis[] = {figure->x, figure->y};
+    for (size_t i = 0; i < 2; i++) {
+        smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
+        if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
+            return smoe_fail(err, SMOE_USAGE,
+                             "--front %s: '%s' is not a measured column of which lower or higher "
+                             "is better; as in flops_infer_per_image:precision_at_1",
+                             front, axis[i]);
+    }
+    return 0;
+}
+
 /* The cells, figure and reference of the command line take precedence over the spec and the
  * manifest; `standard`, which may be NULL, is the reference where nobody names one. */
 static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
@@ -149,6 +171,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
         *text[i] = strdup(wish[i]);
         if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
+    if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
     if (options->cells && smoe_choose_trials(sweep, options->cells, "--cells", err)) return -1;
@@ -217,7 +240,8 @@ static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *
     smoe_results results = {0};
     smoe_result result = {0};
     int status = smoe_trials_status(&result, sweep, err);
-    bool figure = options->x || options->y || options->line || options->figure_width;
+    bool figure =
+        options->x || options->y || options->line || options->front || options->figure_width;
     bool contrasts = options->reference || options->equivalence || options->all_seeds;
     if (!status && (figure || contrasts)) status = smoe_results_make(&results, sweep, err);
     if (!status && contrasts) smoe_results_add(&result, &results, false);

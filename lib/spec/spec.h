@@ -340,7 +340,9 @@ typedef struct smoe_sweep_keys {
 /* The figure of a sweep: columns of its results, and its title; NULL: the default. */
 typedef struct smoe_sweep_figure {
     char *x, *y, *line, *title; /* a point's place; what tells lines apart */
-    double width; /* inches, for a paper; 0: for a screen. No key, set by the program */
+    /* No keys, set by the program: */
+    double width; /* inches, for a paper; 0: for a screen */
+    bool front;   /* x and y are metrics; groups that others dominate in both are told apart */
 } smoe_sweep_figure;
 
 void smoe_spec_figure_clear(smoe_sweep_figure *figure);

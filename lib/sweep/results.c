@@ -168,6 +168,24 @@ size_t smoe_results_done(const smoe_results *r, size_t group) {
     return n;
 }
 
+/* How much better group a is than b in a metric, in its own unit; 0: not at all, or unknown. */
+static double gain(const smoe_measures *m, size_t a, size_t b, size_t metric) {
+    smoe_metric_better better = smoe_metrics[smoe_metric_of_column(m->metric[metric], NULL)].better;
+    double more = smoe_measures_stats(m, a, metric).mean - smoe_measures_stats(m, b, metric).mean;
+    return better == SMOE_HIGHER ? more : better == SMOE_LOWER ? -more : 0;
+}
+
+bool smoe_results_on_front(const smoe_results *r, size_t group, size_t x, size_t y) {
+    if (!isfinite(smoe_measures_stats(r->measured, group, x).mean) ||
+        !isfinite(smoe_measures_stats(r->measured, group, y).mean))
+        return false;
+    for (size_t g = 0; g < r->measured->groups; g++) {
+        double in_x = gain(r->measured, g, group, x), in_y = gain(r->measured, g, group, y);
+        if (in_x >= 0 && in_y >= 0 && in_x + in_y > 0) return false;
+    }
+    return true;
+}
+
 /* results.csv: one row per trial. */
 static void add_trials(smoe_result *result, const smoe_results *r, const char *name) {
     const smoe_sweep *sweep = r->sweep;
@@ -216,6 +234,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
                        const char *name) {
     const smoe_sweep *sweep = r->sweep;
     smoe_frame *frame = smoe_result_table(result, key, name);
+    size_t x = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.x : "");
+    size_t y = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.y : "");
     frame->caption = "Mean and standard deviation over n seeds.";
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
@@ -225,6 +245,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
         for (size_t m = 0; m < r->measured->metrics; m++)
             add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m));
         smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
+        if (x != SIZE_MAX && y != SIZE_MAX)
+            smoe_cell_truth(frame, "front", smoe_results_on_front(r, g, x, y));
         smoe_frame_end(frame);
     }
 }

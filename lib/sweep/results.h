@@ -27,6 +27,9 @@ void smoe_results_free(smoe_results *results);
 
 /* The main metric: `wish` if it exists (may be NULL), else precision_at_1, else a loss. */
 size_t smoe_results_first(const smoe_results *results, const char *wish);
+/* Whether a group has means of both metrics, and no other has means that are as good in both and
+ * better in one. */
+bool smoe_results_on_front(const smoe_results *results, size_t group, size_t x, size_t y);
 /* The number of finished trials of a group. */
 size_t smoe_results_done(const smoe_results *results, size_t group);
 

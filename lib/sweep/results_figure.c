@@ -271,6 +271,24 @@ static int mark_reference(plan *p) {
     return 0;
 }
 
+/* The points that no other dominates, as a line of their own. */
+static int add_front(plan *p, smoe_err *err) {
+    const smoe_measures *m = p->r->measured;
+    smoe_chart_line *line = &p->figure.line[p->figure.lines];
+    line->title = p->title[p->figure.lines] = strdup("front");
+    line->point = calloc(m->groups + 1, sizeof *line->point);
+    if (!line->title || !line->point)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
+    for (size_t g = 0; g < m->groups; g++) {
+        smoe_chart_point point = {.x = place_of(p, g),
+                                  .y = smoe_measures_stats(m, g, p->metric).mean};
+        if (smoe_results_on_front(p->r, g, p->x_metric, p->metric))
+            line->point[line->points++] = point;
+    }
+    p->figure.lines++;
+    return 0;
+}
+
 /* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
  * stand beside each other, so that their bars can be told apart. */
 static void finish(plan *p, double *x) {
@@ -309,7 +327,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
     p.line = column_of(r->sweep, wish->line);
     find_split(&p);
-    double *x = calloc(n + 1, sizeof *x);
+    double *x = calloc(2 * n + 1, sizeof *x); /* of all lines, and of the front */
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
@@ -321,6 +339,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g, err);
     if (!status && (!(p.y_label = y_label_of(&p)) || mark_reference(&p)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
+    if (!status && wish->front && p.x == SIZE_MAX) status = add_front(&p, err);
     if (!status) {
         finish(&p, x);
         status = smoe_chart_write(&p.figure, r->sweep->dir, name, drawn, err);

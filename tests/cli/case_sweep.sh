@@ -126,6 +126,20 @@ for folder in more fresh; do grep -v 'a time' $folder/differences.csv >$folder.d
 cmp more.differences fresh.differences || fail "the same seeds, seen, have other differences"
 status 0 smoe sweep --resume more --all-seeds -q --json >out
 grep -q '"n": 3' out || fail "$(cat out)"
+# the rows that no other row beats, against a search through all pairs
+status 0 smoe sweep tiny.yaml train.steps=4,8 model.moe.experts=2,4 --seeds 0 -q -o front >/dev/null
+status 0 smoe sweep --resume front --front train_exaflop:test_loss -q >/dev/null
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { x[NR] = $at["train_exaflop_mean"] + 0; y[NR] = $at["test_loss_mean"] + 0; front[NR] = $at["front"] }
+    END { for (a = 2; a <= NR; a++) { best = "true"
+              for (b = 2; b <= NR; b++) if (x[b] <= x[a] && y[b] <= y[a] && (x[b] < x[a] || y[b] < y[a])) best = "false"
+              if (front[a] != best) wrong = 1; rows++ }
+          exit wrong || rows != 4 }' front/summary.csv || fail "$(cat front/summary.csv)"
+grep -q "title 'front'" front/sweep.gp || fail "no front in the figure"
+status 0 smoe sweep --resume front -q >/dev/null
+! grep -q front front/summary.csv || fail "a front without --front"
+status 2 smoe sweep --resume front --front params:test_loss 2>err
+grep -q -- "--front params:test_loss: 'params' is not a measured column of which lower or higher is better" err || fail "$(cat err)"
 status 2 smoe sweep $small --seeds 0,1 --all-seeds -q -o never 2>err
 grep -q -- '--all-seeds needs --status, --resume or --power: a new sweep has none that were seen before$' err || fail "$(cat err)"
 status 0 smoe sweep --resume more -q >/dev/null
