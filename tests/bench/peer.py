@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times other programs on smoe's benchmark models, alternating with smoe, and prints how they compare.
 
-    tests/bench/peer.py                              all four cases, every peer that can be imported
+    tests/bench/peer.py                              all cases, every peer that can be imported
     tests/bench/peer.py tiny-dense tiny-soft64       some cases
     tests/bench/peer.py --peers torch --turns 5 --rounds 10 --threads 2
     tests/bench/peer.py --precision bf16             smoe in BF16, every peer in BF16 and in single precision
@@ -35,6 +35,10 @@ CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, number of M
     "s16-soft128": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=6, E=128),
     "tiny-dense": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=0, E=0),
     "tiny-soft64": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=3, E=64),
+    "small-32": dict(image=32, patch=8, d=32, L=4, h=128, H=2, N=10, B=64, moe=2, E=16),
+    "small-32-experts128": dict(image=32, patch=8, d=32, L=4, h=128, H=2, N=10, B=64, moe=2, E=128),
+    "small-64": dict(image=32, patch=4, d=64, L=4, h=256, H=2, N=10, B=64, moe=2, E=16),
+    "small-96": dict(image=32, patch=8, d=96, L=4, h=384, H=3, N=10, B=64, moe=2, E=16),
 }
 
 
