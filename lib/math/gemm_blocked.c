@@ -37,26 +37,23 @@ static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels
                          : prefetch_block(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
-/* Prefetches the m rows of A from i on, spread over at most *tiles tiles; sets *tiles to the number
- * used. */
+/* Prefetches the m rows of A from i on, during at most *panels panels of `tiles` tiles; sets *panels
+ * to the number used. */
 static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, size_t m,
-                                size_t *tiles) {
+                                size_t tiles, size_t *panels) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
-    smoe_prefetch next = x->a_col == 1
-                             ? prefetch_block(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
-                             : prefetch_block(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
-    *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
+    size_t steps = *panels * tiles * s->k;
+    smoe_prefetch next = x->a_col == 1 ? prefetch_block(a, sizeof(real), m, s->k, x->a_row, steps)
+                                       : prefetch_block(a, sizeof(real), s->k, m, x->a_col, steps);
+    *panels = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, tiles * s->k);
     return next;
 }
 
-/* The height of panels for m rows: two low panels are better than a high one with few rows. */
-static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
-    return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
-}
-
-/* Elements from one step of k to the next in panels of this height. */
-static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
-    return height == kern->mr ? kern->pitch : height;
+/* Whether m rows of A are used where they lie: few columns of B do not repay packing them. */
+static bool in_place(const smoe_product *x, const smoe_gemm_kernels *kern, size_t m) {
+    if (x->a_row != 1 && x->a_col != 1) return false;
+    if (m <= 2 * kern->half) return true;
+    return x->a_col == 1 ? kern->as_is || x->n <= PLACED_COLUMNS : x->n <= PLACED_ROWS;
 }
 
 /* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows are computed, or used
@@ -64,54 +61,50 @@ static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)];
-    size_t mr = height_for(kern, m), pitch = pitch_of(kern, mr);
-    bool once = x->m <= SKINNY && x->b_col == 1 && !x->b_bf16;
-    bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
+    size_t mr = kern->mr, nr = kern->nr;
+    bool beside = x->b_col == 1 && !x->b_bf16 && (x->m <= SKINNY || s->k <= PLACED_STEPS);
+    bool stream = x->stream && s->k == x->k && !x->add && !x->bias, placed = in_place(x, kern, m);
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
-    size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
     /* While B is packed, tiles prefetch more of B; later they prefetch the next rows of A, where
      * that helps. */
     size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), prefetching = SIZE_MAX;
     smoe_prefetch prefetch = {0};
     if (kern->prefetch_rows && i0 && below && s->k) {
-        prefetching = tiles * blocks(s->n, kern->nr);
-        prefetch = next_block(x, s, i0 + m, below, &prefetching);
+        prefetching = blocks(s->n, nr);
+        prefetch = next_block(x, s, i0 + m, below, tiles, &prefetching);
     }
-    if (whole < m)
-        kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
-    for (size_t j = 0; j < s->n; j += kern->nr) {
-        size_t n = min(s->n - j, kern->nr);
-        bool direct = once && n == kern->nr;
+    if (!placed) kern->pack_a(packed_a, a, x->a_row, x->a_col, m, s->k, mr);
+    for (size_t j = 0; j < s->n; j += nr) {
+        size_t n = min(s->n - j, nr);
+        bool direct = beside && (n == nr || 2 * n == nr);
         smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
+        t.a = placed ? a : packed_a;
+        t.a_row = placed ? x->a_row : 1;
+        t.a_col = placed ? x->a_col : kern->pitch;
+        t.a_next = placed ? mr * x->a_row : kern->pitch * s->k;
         t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : s->packed_b + j * s->k;
-        t.ldb = direct ? x->b_row : kern->nr;
+        t.ldb = direct ? x->b_row : nr;
+        t.m = m;
         t.n = n;
         t.stream = stream && !collect;
         if (i0 == 0) {
             if (!direct) pack_columns(x, kern, s, j, n);
             if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
         }
-        t.prefetch = prefetch;
+        if (!prefetching--) prefetch.every = 0;
+        if (prefetch.every) t.prefetch = prefetch;
         size_t column = j % STREAMED_RUN;
         if (collect) {
             t.c = rows + column;
             t.ldc = STREAMED_RUN + SMOE_PANEL_SPILL;
         }
-        for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
-            t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) / mr * pitch * s->k;
-            t.a_row = i < whole ? x->a_row : 1;
-            t.a_col = i < whole ? 1 : pitch;
-            t.m = min(m - i, mr);
-            if (!prefetching--) t.prefetch.every = 0;
-            kern->tile(&t);
-            if (t.add) t.add += mr * t.ldadd;
-        }
+        kern->tiles(&t);
         if (collect && (column + n >= STREAMED_RUN || j + n == s->n))
             for (size_t i = 0; i < m; i++)
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
                              rows + i * (STREAMED_RUN + SMOE_PANEL_SPILL), column + n);
-        prefetch = t.prefetch;
+        if (prefetch.every) prefetch = t.prefetch;
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
@@ -146,8 +139,8 @@ static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern
 static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     ALIGNED real packed_a[PACKED_A], packed_b[BLOCK];
-    size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
-           nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
+    size_t mc = PANELS * kern->mr, kc = x->k <= KC ? x->k : even(x->k, KC, 1);
+    size_t nc = kc * (x->n + kern->nr) <= BLOCK ? x->n : even(x->n, BLOCK / kc, kern->nr);
     if (smoe_gemm_skinny(x, packed_a, packed_b)) return;
     if (is_shallow(x, kern)) {
         shallow_product(x, kern);
@@ -228,11 +221,15 @@ static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, 
 /* The number of threads that the products are worth. */
 static int team_for(size_t count, smoe_product_maker *make, const void *context) {
     size_t multiply_adds = 0;
-    for (size_t i = 0; i < count && multiply_adds < 2 * SMALL; i++) {
+    int threads = smoe_threads();
+    for (size_t i = 0; i < count && threads > 1; i++) {
         smoe_product x = make(i, context);
         multiply_adds += x.m * x.n * x.k;
+        /* most often all are alike */
+        if (multiply_adds >= 2 * SMALL || (!i && count * multiply_adds >= 2 * SMALL))
+            return threads;
     }
-    return multiply_adds < 2 * SMALL ? 1 : smoe_threads();
+    return 1;
 }
 
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
@@ -248,9 +245,9 @@ void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context)
     SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
     for (size_t first = 0; first < all; first += hand)
         for (size_t i = first; i < min(first + hand, all); i++) {
-            smoe_product whole = make(i / pieces, context);
-            smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);
-            if (part.n) smoe_gemm_serial(&part);
+            smoe_product x = make(i / pieces, context);
+            if (pieces > 1) x = piece(&x, kern, c, i % pieces / c.columns, i % c.columns);
+            smoe_gemm_serial(&x);
         }
 }
 

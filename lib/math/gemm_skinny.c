@@ -116,8 +116,9 @@ static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *s
 
 bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b) {
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
-    size_t kc = even(x->k, KC, 1);
     if (x->m > SKINNY || x->k < DEEP_K) return false;
+    if (x->k * x->n <= (x->b_row == 1 ? SCANT_COLUMNS : SCANT_ROWS)) return false;
+    size_t kc = even(x->k, KC, 1);
     if (x->b_row == 1) {
         size_t span =
             blocks(x->m, 2 * skinny->lanes) * 2 * skinny->lanes * x->k <= BLOCK ? x->k : kc;

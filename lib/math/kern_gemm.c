@@ -10,8 +10,7 @@
 
 enum {
     ROW = 12, /* vectors of a row of C: its sums, and one for a term of A */
-    SHALLOW = 128,
-    FAR = 3 /* rows of unpacked A that are addressed from one base */
+    SHALLOW = 128
 };
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
@@ -60,16 +59,19 @@ static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
     if (nv > 1) row[1] = vrounded(vload(b + VL));
 }
 
-/* Rows of A, of a panel or `ra` apart, times a row of B. The row of B keeps its registers to the
- * end, so that sums need no moves. Rows that are `ra` apart have two addresses, that of row 0 and,
- * in `far`, that of row FAR: with one address per row there would be too few registers. */
+/* Rows of A in place that are addressed from one base: with an address per row there would be too
+ * few registers. */
+enum { FAR = 3, BASES = (MR + FAR - 1) / FAR };
+
+/* Rows of A times a row of B: rows side by side (of a panel, or the columns of a matrix) from base[0]
+ * on, or `ra` apart. The row of B keeps its registers to the end, so that sums need no moves. */
 static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
-                                                       bool panel, const real *a, const real *far,
+                                                       bool beside, const real *const base[BASES],
                                                        size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
-        const real *from = panel || i < FAR ? a : far;
-        size_t at = panel ? i : i % FAR * ra;
+        const real *from = base[beside ? 0 : i / FAR];
+        size_t at = beside ? i : i % FAR * ra;
         sum[i][0] += vset(from[at]) * row[0];
         if (nv == 1) continue;
         /* Two of three elements of A are memory operands of both multiply-adds instead of being
@@ -90,21 +92,32 @@ static inline void prefetch_row(const smoe_tile *t, size_t i) {
     }
 }
 
-/* The sums of a tile with `rows` >= m rows and nv vectors of columns. These two are constants, as
- * small as possible, to avoid useless multiply-adds. ca and ldb are constants too if possible: when
- * the other hyperthread of the core is busy, every instruction of the loop counts. A row of B is
- * loaded one step ahead, but not after the last row, where the array may end. */
+/* All bases, one step of k farther. */
+static inline __attribute__((always_inline)) void advance(size_t rows, bool beside,
+                                                          const real *base[BASES], size_t ca) {
+#pragma GCC unroll 5
+    for (size_t q = 0; q < BASES; q++)
+        if (!q || (!beside && q * FAR < rows)) base[q] += ca;
+}
+
+/* The sums of a tile with `rows` rows and nv vectors of columns, both constants. ca and ldb are
+ * constants too if possible: when the other hyperthread of the core is busy, every instruction of
+ * the loop counts. A row of B is loaded one step ahead, but not after the last row, where the array
+ * may end. */
 static inline __attribute__((always_inline)) void multiply(size_t rows, size_t nv,
                                                            vreal sum[MR][NV], smoe_tile *t,
-                                                           bool panel, size_t ca, size_t ldb) {
+                                                           bool beside, size_t ca, size_t ldb) {
     if (!t->k) return;
-    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream || t->k <= SHALLOW ? t->m : 0;
+    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream || t->k <= SHALLOW ? rows : 0;
     smoe_prefetch next = t->prefetch;
     size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next), due = 0;
-    const real *a = t->a, *b = t->b, *far = panel ? a : vagain(a + FAR * t->a_row);
+    const real *b = t->b, *base[BASES] = {t->a};
+#pragma GCC unroll 5
+    for (size_t q = 1; q < BASES; q++)
+        if (!beside && q * FAR < rows) base[q] = vagain(t->a + q * FAR * ra);
     vreal row[NV];
     if (!PREFETCH_ROWS)
-        for (; prefetched < t->m; prefetched++) prefetch_row(t, prefetched);
+        for (; prefetched < rows; prefetched++) prefetch_row(t, prefetched);
     load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds;) {
         if (!due) {
@@ -112,39 +125,39 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
             due = pause;
         }
         size_t now = due < rounds ? due : rounds;
-        if (prefetched < t->m) {
+        if (prefetched < rows) {
             prefetch_row(t, prefetched++);
             now = 1;
         }
-        const real *stop = a + now * STEPS * ca;
+        const real *stop = base[0] + now * STEPS * ca;
         due -= now;
         rounds -= now;
         do {
 #pragma GCC unroll 4
-            for (size_t s = 0; s < STEPS; s++, a += ca, far += ca) {
-                step(rows, nv, sum, panel, a, far, ra, row);
+            for (size_t s = 0; s < STEPS; s++) {
+                step(rows, nv, sum, beside, base, ra, row);
+                advance(rows, beside, base, ca);
                 load_row(nv, b += ldb, row);
             }
-        } while (a != stop);
+        } while (base[0] != stop);
     }
-    for (size_t left = before % STEPS; left; left--, a += ca, far += ca) {
-        step(rows, nv, sum, panel, a, far, ra, row);
+    for (size_t left = before % STEPS; left; left--) {
+        step(rows, nv, sum, beside, base, ra, row);
+        advance(rows, beside, base, ca);
         load_row(nv, b += ldb, row);
     }
-    step(rows, nv, sum, panel, a, far, ra, row);
-    t->prefetch = next;
+    step(rows, nv, sum, beside, base, ra, row);
+    if (prefetches) t->prefetch = next;
 }
 
-/* Writes m x n sums. Callers pass constants where they can, so that rows need no branches. */
+/* Writes sums of n columns. Callers pass constants where they can, so that rows need no branches. */
 static inline __attribute__((always_inline)) void put(size_t rows, const smoe_tile *t,
-                                                      vreal sum[MR][NV], size_t m, size_t n,
-                                                      const real *add, const real *bias,
-                                                      bool stream) {
+                                                      vreal sum[MR][NV], size_t n, const real *add,
+                                                      const real *bias, bool stream) {
     size_t n0 = n < VL ? n : VL, n1 = n - n0, ldc = t->ldc, ldadd = t->ldadd;
     real *c = t->c, alpha = t->alpha;
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
-        if (i == m) break;
         finish(c + i * ldc, sum[i][0], alpha, add ? add + i * ldadd : NULL, bias, n0, stream);
         if (n1)
             finish(c + i * ldc + VL, sum[i][1], alpha, add ? add + i * ldadd + VL : NULL,
@@ -152,49 +165,81 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
     }
 }
 
-static inline __attribute__((always_inline)) void tile_of(size_t rows, size_t nv, smoe_tile *t,
-                                                          bool stream) {
+/* A tile with the most rows. */
+static inline __attribute__((always_inline)) void high_tile(size_t nv, smoe_tile *t, bool stream) {
     vreal sum[MR][NV] = {{{0}}};
-    if (AS_IS && rows == MR && t->a_col == 1 && t->ldb == NR)
-        multiply(rows, nv, sum, t, false, 1, NR);
-    else if (AS_IS && rows == MR && t->a_col == 1)
-        multiply(rows, nv, sum, t, false, 1, t->ldb);
-    else if (AS_IS && rows == MR && t->ldb == NR)
-        multiply(rows, nv, sum, t, true, PITCH, NR);
+    if (nv == NV && t->a_col == 1 && t->ldb == NR)
+        multiply(MR, nv, sum, t, false, 1, NR);
+    else if (t->a_col == 1)
+        multiply(MR, nv, sum, t, false, 1, t->ldb);
+    else if (nv == NV && t->a_col == PITCH && t->ldb == NR)
+        multiply(MR, nv, sum, t, true, PITCH, NR);
     else
-        multiply(rows, nv, sum, t, true, t->a_col, t->ldb);
-    if (t->m < rows || t->n < NR)
-        put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
+        multiply(MR, nv, sum, t, true, t->a_col, t->ldb);
+    if (t->n != nv * VL)
+        put(MR, t, sum, t->n, t->add, t->bias, false);
     else if (t->add && t->bias)
-        put(rows, t, sum, rows, NR, t->add, t->bias, stream);
+        put(MR, t, sum, nv * VL, t->add, t->bias, false);
     else if (t->add)
-        put(rows, t, sum, rows, NR, t->add, NULL, stream);
+        put(MR, t, sum, nv * VL, t->add, NULL, false);
     else if (t->bias)
-        put(rows, t, sum, rows, NR, NULL, t->bias, stream);
+        put(MR, t, sum, nv * VL, NULL, t->bias, false);
     else if (stream)
-        put(rows, t, sum, rows, NR, NULL, NULL, true);
+        put(MR, t, sum, nv * VL, NULL, NULL, true);
     else
-        put(rows, t, sum, rows, NR, NULL, NULL, false);
+        put(MR, t, sum, nv * VL, NULL, NULL, false);
 }
 
-static void tile(smoe_tile *t) {
-    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
-    if (t->k <= SHALLOW && t->add == t->c) {
-        /* Few terms added to C: reading and writing C takes most of the time, so the next tile is
-         * prefetched. */
-        for (size_t i = 0; i < t->m; i++)
-            for (size_t j = NR; j < 2 * NR; j += VL)
-                __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
-    }
-    /* The smallest kernel with room for m rows and n columns. */
-    if (t->m <= LEAST)
-        tile_of(LEAST, NV, t, stream);
-    else if (t->m <= HALF)
-        tile_of(HALF, NV, t, stream);
-    else if (t->n <= VL)
-        tile_of(MR, 1, t, stream);
+/* A tile with fewer rows: the last ones of a matrix. */
+static inline __attribute__((always_inline)) void low_tile(size_t rows, size_t nv, smoe_tile *t,
+                                                           bool stream) {
+    vreal sum[MR][NV] = {{{0}}};
+    if (t->a_col == 1)
+        multiply(rows, nv, sum, t, false, 1, t->ldb);
     else
-        tile_of(MR, NV, t, stream);
+        multiply(rows, nv, sum, t, true, t->a_col, t->ldb);
+    put(rows, t, sum, t->n, t->add, t->bias, stream && !t->add && !t->bias && t->n == nv * VL);
+}
+
+/* The next rows of C, as many as a tile has; returns how many. Two low tiles are better than a high
+ * one and one with very few rows. */
+static inline __attribute__((always_inline)) size_t next_rows(size_t nv, smoe_tile *t, size_t left,
+                                                              bool stream) {
+    if (left >= MR && !(left == 2 * HALF && t->a_next == MR * t->a_row)) {
+        high_tile(nv, t, stream);
+        return MR;
+    }
+    if (left >= HALF) {
+        low_tile(HALF, nv, t, stream);
+        return HALF;
+    }
+    if (HALF > 4 && left >= 4) {
+        low_tile(4, nv, t, stream);
+        return 4;
+    }
+    if (left >= 2) {
+        low_tile(2, nv, t, stream);
+        return 2;
+    }
+    low_tile(1, nv, t, stream);
+    return 1;
+}
+
+static void tiles(smoe_tile *t) {
+    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
+    for (size_t left = t->m, rows; left; left -= rows) {
+        if (t->k <= SHALLOW && t->add == t->c) {
+            /* Few terms added to C: reading and writing C takes most of the time, so the next tile
+             * is prefetched. */
+            for (size_t i = 0; i < left && i < MR; i++)
+                for (size_t j = NR; j < 2 * NR; j += VL)
+                    __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
+        }
+        rows = t->n <= VL ? next_rows(1, t, left, stream) : next_rows(NV, t, left, stream);
+        t->a += rows == MR ? t->a_next : rows * t->a_row;
+        t->c += rows * t->ldc;
+        if (t->add) t->add += rows * t->ldadd;
+    }
 }
 
 /* nv vectors of a row of C, from unpacked A and B. */
@@ -267,7 +312,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_b_bf16 = pack_b_bf16,
     .as_is = AS_IS,
     .prefetch_rows = PREFETCH_ROWS,
-    .tile = tile,
+    .tiles = tiles,
     .row = ROW * VL,
     .tile_rows = tile_rows,
     .stream = stream,

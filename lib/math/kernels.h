@@ -37,7 +37,7 @@ typedef struct smoe_tile {
     size_t ldc;
     const real *a, *b; /* layout: see each kernel */
     const smoe_bf16 *b_bf16;
-    size_t a_row, a_col, ldb;
+    size_t a_row, a_col, a_next, ldb;
     const real *add;
     size_t ldadd;
     const real *bias;
@@ -61,12 +61,13 @@ typedef struct smoe_gemm_kernels {
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same from BF16, widened, which is exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its pitch, or
-     * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
-     * nr, B itself: [k][ldb]. */
-    bool as_is;
+    /* Tiles of m rows, mr at a time, and n <= nr columns. A is in place, one of a_row and a_col
+     * being 1 and a_next = mr a_row, or in panels of mr rows, a_row = 1, a_col their pitch and
+     * a_next the size of one; B is a panel or, where n is nr or nr/2, B itself: [k][ldb]. Advances
+     * a, c and add. */
+    bool as_is;         /* rows of A are as fast in place as in panels, in large products too */
     bool prefetch_rows; /* the next rows of A are worth prefetching */
-    void (*tile)(smoe_tile *t);
+    void (*tiles)(smoe_tile *t);
     /* The same numbers, one row of C after another, for few terms: n is a multiple of nr/2, best of
      * `row`; without add and bias; A and B are not packed and have strides a_row, a_col and ldb. */
     size_t row;

@@ -10,11 +10,17 @@
 
 enum {
     /* blocks of a product (gemm*.c, fused_mlp.c) */
-    KC = 384,         /* rows of a block of B at most: a panel of nr columns fills the L1 */
-    BLOCK = KC * 512, /* elements of a block of B: it stays in the L2 */
-    PANELS = 8,       /* panels of A in a block */
-    SKINNY = 128,     /* rows of A up to which packing B costs more than it gains */
-    THIN = 32,        /* rows up to which weights stored by rows are read in their order */
+    KC = 384,             /* rows of a block of B at most: a panel of nr columns fills the L1 */
+    BLOCK = KC * 512,     /* elements of a block of B: it stays in the L2 */
+    PANELS = 8,           /* panels of A in a block */
+    SKINNY = 128,         /* rows of A up to which packing B costs more than it gains */
+    PLACED_COLUMNS = 256, /* columns of B up to which rows of A, */
+    PLACED_ROWS = 64,     /* or columns of A, are not packed */
+    PLACED_STEPS = 128,   /* rows of B up to which they are not packed */
+    SCANT_COLUMNS =
+        1 << 16,          /* elements of B up to which they are packed all the same, if columns */
+    SCANT_ROWS = 1 << 18, /* are consecutive in memory, or if rows are */
+    THIN = 32,            /* rows up to which weights stored by rows are read in their order */
     /* k from which weights stored by columns are not packed: results are transposed */
     DEEP_K = 128,
     SHALLOW_K = 16,     /* k up to which C is best written row by row, with neither side packed */
