@@ -63,6 +63,15 @@ static void gelu_backward(real *dx, real *a, const real *da, const real *x, size
     }
 }
 
+static void gelu_slopes(real *y, real *slopes, const real *x, size_t n, smoe_gelu kind) {
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+        vreal slope;
+        give(y + i, gelu_parts(take(x + i, w, 0), kind, &slope), w);
+        give(slopes + i, slope, w);
+    }
+}
+
 /* ---- BF16 ------------------------------------------------------------------------------------ */
 
 static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
@@ -303,6 +312,10 @@ static void scale(real *y, real a, const real *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
+static void multiply(real *y, const real *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] *= x[i];
+}
+
 static void axpy(real *y, real a, const real *x, size_t n) {
     for (size_t i = 0; i < n; i += VL) {
         size_t w = width(i, n);
@@ -518,6 +531,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern);
 const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .gelu = gelu,
     .gelu_backward = gelu_backward,
+    .gelu_slopes = gelu_slopes,
     .norm = norm,
     .norm_narrow = norm_narrow,
     .norm_backward = norm_backward,
@@ -527,6 +541,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .column_softmax_backward = column_softmax_backward,
     .add = add,
     .scale = scale,
+    .multiply = multiply,
     .axpy = axpy,
     .dot = dot,
     .column_sum = column_sum,

@@ -136,6 +136,8 @@ typedef struct smoe_row_kernels {
     /* a = gelu(x) and dx = da * gelu'(x): the activation need not have been kept. dx may be da. */
     void (*gelu_backward)(real *dx, real *a, const real *da, const real *x, size_t n,
                           smoe_gelu kind);
+    /* y = gelu(x) and slopes = gelu'(x); slopes may be x. */
+    void (*gelu_slopes)(real *y, real *slopes, const real *x, size_t n, smoe_gelu kind);
     /* y = (x - mean)/sqrt(var + eps) * w + b by rows; stats [R,2]: mean, 1/sqrt(var + eps). */
     void (*norm)(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                  size_t n, real eps);
@@ -153,8 +155,9 @@ typedef struct smoe_row_kernels {
      * dx += y * (dy - sum over rows of y * dy). */
     void (*column_softmax)(real *y, const real *x, size_t R, size_t n);
     void (*column_softmax_backward)(real *dx, const real *y, const real *dy, size_t R, size_t n);
-    /* y += x; y = a * x; sum of x * y; out [n] += sum over rows of x [R,n]. */
+    /* y += x; y *= x; y = a * x; y += a * x; sum of x * y; out [n] += sum over rows of x [R,n]. */
     void (*add)(real *y, const real *x, size_t n);
+    void (*multiply)(real *y, const real *x, size_t n);
     void (*scale)(real *y, real a, const real *x, size_t n);
     void (*axpy)(real *y, real a, const real *x, size_t n);
     real (*dot)(const real *x, const real *y, size_t n);

@@ -16,14 +16,6 @@ size_t smoe_rows_parts(size_t n) {
     return 2 * SMOE_ROW_PARTS * n;
 }
 
-void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
-                             smoe_gelu kind) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    SMOE_SHARED(elementwise, size)
-    for (size_t i = 0; i < size; i += CHUNK)
-        kern->gelu_backward(dx + i, a + i, da + i, x + i, min(CHUNK, size - i), kind);
-}
-
 void smoe_rows_add(real *y, const real *x, size_t size) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(elementwise, size)

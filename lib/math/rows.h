@@ -7,16 +7,12 @@
 
 #include "base/base.h"
 #include "base/bf16.h"
-#include "math/gelu.h"
 
 enum { SMOE_ROW_PARTS = 16 };
 
 /* Elements of the `parts` scratch that sums over rows of n columns need (two sums at a time). */
 size_t smoe_rows_parts(size_t n);
 
-/* a = gelu(x) and dx = da * gelu'(x), `size` elements; dx may be da. */
-void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
-                             smoe_gelu kind);
 /* LayerNorm of R rows of n: y = (x - mean)/sqrt(var + eps) * w + b, w and b [n]; stats [R,2], mean
  * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n] (each may be
  * NULL), are added to; parts is scratch of smoe_rows_parts(n). */

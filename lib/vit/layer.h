@@ -233,6 +233,7 @@ typedef struct smoe_mlp {
     size_t first_expert;    /* number in the plan of the first of the E experts */
     const uint64_t *places; /* of the rows, for dropout (smoe_dropout_places); or NULL */
     size_t all;             /* experts of the layer; this process has E of them (vit/share.h) */
+    bool slopes;            /* `hidden` becomes the slopes of GELU, and `active` is kept */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     size_t origins;         /* number of processes that send rows (vit/share.h) */

@@ -1,7 +1,8 @@
 /*
  * Two-layer fused MLPs, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T +
- * b2. The dense MLP of a block is the case E = 1. GELU's output is not kept: backward computes it
- * again together with its slope, which costs less than the memory it would occupy.
+ * b2. The dense MLP of a block is the case E = 1. Of a small layer, GELU's output and its slope are
+ * kept, the slope in the place of its input; of a large one the input, from which backward computes
+ * both again, which costs less than the memory would.
  */
 #include "base/team.h"
 #include "math/outer.h"
@@ -95,6 +96,9 @@ static void reserve_passes(const smoe_mlp *l, smoe_param *p, size_t rows, const 
     kept->first = smoe_arena_take(space->keep, n * (l->E + 1), sizeof *kept->first);
 }
 
+/* Bytes of a hidden layer of which both GELU's output and its slope are kept. */
+enum { SLOPES_MOST = 8 << 20 };
+
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *param = l->params->param, *kernel[] = {&param[l->fc1], &param[l->fc2]};
     bool outer = leaves_outer(l, rows, space);
@@ -109,7 +113,8 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     l->narrow = space->bf16 && l->dropout == 0;
     if (l->narrow) reserve_narrow(l, rows, space, factors);
     if (l->narrow && !space->wide) return;
-    l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
+    l->slopes = space->train && rows * l->h * sizeof(real) <= SLOPES_MOST;
+    l->active = smoe_arena_take(l->slopes ? space->keep : factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
     /* inference on fewer images still uses `active` */
@@ -293,22 +298,31 @@ static void bias_backward(const smoe_mlp *l, real *db, rows dy, const size_t *fi
     }
 }
 
-/* gelu of a part of `hidden`. */
+/* gelu of a part of `hidden`, which its slopes replace if they are kept. */
 static void activate(real *hidden, size_t m, size_t n, const void *context) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_mlp *l = context;
     real *active = l->active + (hidden - l->hidden);
     for (size_t i = 0; i < m * l->h; i += l->h)
-        smoe_kernels_get()->row->gelu(active + i, hidden + i, n, l->gelu);
+        if (l->slopes)
+            kern->gelu_slopes(active + i, hidden + i, hidden + i, n, l->gelu);
+        else
+            kern->gelu(active + i, hidden + i, n, l->gelu);
 }
 
-/* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; `active` is
- * computed again. */
+/* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; where slopes
+ * are not kept, `active` is computed again. */
 static void activate_backward(real *dactive, size_t m, size_t n, const void *context) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_mlp *l = context;
     ptrdiff_t at = dactive - l->dactive;
-    for (size_t i = 0; i < m * l->h; i += l->h)
-        smoe_kernels_get()->row->gelu_backward(dactive + i, l->active + at + i, dactive + i,
-                                               l->hidden + at + i, n, l->gelu);
+    for (size_t i = 0; i < m * l->h; i += l->h) {
+        real *d = dactive + i;
+        if (l->slopes)
+            kern->multiply(d, l->hidden + at + i, n);
+        else
+            kern->gelu_backward(d, l->active + at + i, d, l->hidden + at + i, n, l->gelu);
+    }
 }
 
 /* Both layers of all experts; `layer` describes the first. */
@@ -437,11 +451,11 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const size_t *fir
                  .in = l->h};
     smoe_gemm_each(l->E, expert_dx, &fc2);
     if (!dropout) return;
-    size_t at = first[l->from] * l->h, size = first[l->from + l->E] * l->h - at;
+    size_t row = first[l->from], n = first[l->from + l->E] - row;
     drop(l, l->dactive, first, pass);
-    smoe_rows_gelu_backward(l->dactive + at, l->active + at, l->dactive + at, l->hidden + at, size,
-                            l->gelu);
-    drop(l, l->active, first, pass);
+    SMOE_SHARED(elementwise, n * l->h)
+    for (size_t i = row; i < row + n; i++) activate_backward(l->dactive + i * l->h, 1, l->h, l);
+    if (!l->slopes) drop(l, l->active, first, pass);
 }
 
 static void input_backward(const smoe_mlp *l, smoe_outputs dx, const size_t *first) {
