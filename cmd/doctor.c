@@ -167,7 +167,7 @@ static void look_at_limits(findings *f) {
         rlim_t least;
         const char *advice;
     } limits[] = {
-        {"stack", RLIMIT_STACK, "B", 5 << 18, "too small for products: `ulimit -s 4096`"},
+        {"stack", RLIMIT_STACK, "B", 1 << 18, "small: `ulimit -s 4096`"},
         {"open files", RLIMIT_NOFILE, "", 256, "few for large sweeps: `ulimit -n 1024`"},
         {"locked memory", RLIMIT_MEMLOCK, "B", 0, ""},
         {"file size", RLIMIT_FSIZE, "B", (rlim_t)1 << 30, "checkpoints may not fit: `ulimit -f`"},

@@ -11,13 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* "train.steps 500" for "train.steps=500", unless it is a file that has the name. */
@@ -191,47 +189,6 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     return status;
 }
 
-/* The bytes of a setting of OpenMP such as 64M: the unit is B, K, M or G, and K if there is
- * none. */
-static double stack_size(const char *text) {
-    static const char units[] = "bkmg";
-    char *rest;
-    double size = strtod(text, &rest);
-    rest += strspn(rest, " ");
-    const char *unit = *rest ? strchr(units, tolower((unsigned char)*rest)) : units + 1;
-    return ldexp(size, unit ? 10 * (int)(unit - units) : 0);
-}
-
-enum { STACK_NEEDED = 5 << 18, STACK_TAKEN = 1 << 17 };
-
-/*
- * Products pack their sides on the stack, a megabyte of it and a little more, so a low limit that
- * was set for other programs would lead to a crash. Returns whether the limit was changed, which
- * takes effect when the program is started again. If the limit cannot be raised that far, the
- * program ends with a message.
- */
-static bool widen_stack(void) {
-    enum { ENOUGH = 4 << 20 };
-    struct rlimit limit;
-    bool changed = false;
-    if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH) {
-        if (limit.rlim_max < STACK_NEEDED) {
-            fprintf(stderr,
-                    "smoe: the stack is limited to %ju KiB (ulimit -s), but %d KiB are needed\n",
-                    (uintmax_t)limit.rlim_max >> 10, STACK_NEEDED >> 10);
-            exit(SMOE_RUNTIME);
-        }
-        rlim_t most = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
-        changed = limit.rlim_cur < most;
-        limit.rlim_cur = most;
-        changed = changed && !setrlimit(RLIMIT_STACK, &limit);
-    }
-    const char *own = getenv("OMP_STACKSIZE");
-    if (!own) own = getenv("GOMP_STACKSIZE");
-    if (own && stack_size(own) < ENOUGH) changed = !setenv("OMP_STACKSIZE", "4M", 1) || changed;
-    return changed;
-}
-
 /*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
  * programs use the same processors, a spinning thread keeps the thread that it waits for from
@@ -245,8 +202,7 @@ static bool wait_briefly(void) {
 
 /* OpenMP's runtime reads its settings while it is loaded, before main, so they need a new start. */
 static void settle_threads(char **argv) {
-    bool wider = widen_stack(), briefer = wait_briefly();
-    if (wider || briefer) execv("/proc/self/exe", argv);
+    if (wait_briefly()) execv("/proc/self/exe", argv);
 }
 
 /* A caller may close standard output or error. The next file opened would get its number, and what
@@ -273,43 +229,6 @@ static void on_abort(int number) {
     (void)number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(SMOE_RUNTIME);
-}
-
-/* Where the stack of the first thread begins, and how far it may grow. */
-static const char *stack_top;
-static size_t stack_most;
-
-/* Growing the stack needs memory, and where there is none (ulimit -v) the system has no other way
- * to say so. Any other fault is one of the program, and ends it as ever. */
-static void on_fault(int number, siginfo_t *info, void *context) {
-    static const char text[] = "smoe: not enough memory for the stack (ulimit -v)\n";
-    const char *at = info->si_addr;
-    (void)context;
-    if (at < stack_top && (size_t)(stack_top - at) <= stack_most) {
-        (void)!write(STDERR_FILENO, text, sizeof text - 1);
-        _exit(SMOE_RUNTIME);
-    }
-    signal(number, SIG_DFL); /* the same instruction faults once more */
-}
-
-/* A frame of nearly the size that is needed, written to from the top down: with a limit of just
- * that size, the environment and the arguments have taken a part. */
-__attribute__((noinline)) static void use_stack(void) {
-    volatile char room[STACK_NEEDED - STACK_TAKEN];
-    for (size_t i = sizeof room; i >= 1024; i -= 1024) room[i - 1] = 0;
-}
-
-/* Takes the stack that is needed now: before any work, and with a message where it is not there. */
-static void grow_stack(void) {
-    static char other[1 << 14]; /* the handler has to run somewhere */
-    struct rlimit limit;
-    const stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    stack_top = __builtin_frame_address(0);
-    stack_most = getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > (rlim_t)1 << 30
-                     ? (size_t)1 << 30
-                     : (size_t)limit.rlim_cur;
-    if (!sigaltstack(&stack, NULL) && !sigaction(SIGSEGV, &action, NULL)) use_stack();
 }
 
 static void settle_signals(void) {
@@ -349,7 +268,6 @@ int main(int argc, char **argv) {
     hold_standard_files();
     settle_threads(argv);
     settle_signals();
-    grow_stack();
     smoe_err err = {0};
     const smoe_command *command = NULL;
     int status;

@@ -2,6 +2,8 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 void smoe_threads_set(int n) {
     omp_set_dynamic(0); /* the number asked for is the number used: scratch is laid out by it */
@@ -10,6 +12,35 @@ void smoe_threads_set(int n) {
 
 int smoe_threads(void) {
     return omp_get_max_threads();
+}
+
+typedef struct rooms {
+    void *at[SMOE_ROOMS];
+    size_t bytes[SMOE_ROOMS];
+} rooms;
+
+static _Thread_local rooms own;
+static pthread_key_t ends; /* its destructor runs at the end of a thread */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_rooms(void *of) {
+    rooms *r = of;
+    for (size_t i = 0; i < SMOE_ROOMS; i++) free(r->at[i]);
+}
+
+static void make_key(void) {
+    if (pthread_key_create(&ends, free_rooms)) abort();
+}
+
+void *smoe_thread_room(smoe_room use, size_t bytes) {
+    enum { LINE = 64 };
+    if (own.bytes[use] >= bytes) return own.at[use];
+    pthread_once(&once, make_key);
+    free(own.at[use]);
+    own.bytes[use] = (bytes + LINE - 1) / LINE * LINE;
+    own.at[use] = aligned_alloc(LINE, own.bytes[use]);
+    if (!own.at[use] || pthread_setspecific(ends, &own)) abort();
+    return own.at[use];
 }
 
 size_t smoe_thread(void) {

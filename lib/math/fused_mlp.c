@@ -56,7 +56,7 @@ typedef struct layer {
 
 /* Columns j .. j+n of a layer, for k in steps of kc. */
 static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
-    ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
+    real *wide = packed_sides()->wide;
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     const weights *w = &l->w;

@@ -14,14 +14,13 @@
 /* One step (p0, j0) of the loops over k and n. */
 typedef struct step {
     size_t p0, k, j0, n;
-    real *packed_b;
 } step;
 
 /* Packs columns j .. j+n of a step's part of B. */
 static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                         size_t j, size_t n) {
+                         size_t j, size_t n, real *packed_b) {
     size_t at = s->p0 * x->b_row + (s->j0 + j) * x->b_col;
-    real *to = s->packed_b + j * s->k;
+    real *to = packed_b + j * s->k;
     if (x->b_bf16)
         kern->pack_b_bf16(to, x->b_bf16 + at, x->b_row, x->b_col, s->k, n);
     else
@@ -59,8 +58,8 @@ static bool in_place(const smoe_product *x, const smoe_gemm_kernels *kern, size_
 /* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows are computed, or used
  * unpacked. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                      size_t i0, size_t m, real *packed_a) {
-    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)];
+                      size_t i0, size_t m, smoe_packed *packed) {
+    real *rows = packed->rows;
     size_t mr = kern->mr, nr = kern->nr;
     bool beside = x->b_col == 1 && !x->b_bf16 && (x->m <= SKINNY || s->k <= PLACED_STEPS);
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias, placed = in_place(x, kern, m);
@@ -74,22 +73,22 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         prefetching = blocks(s->n, nr);
         prefetch = next_block(x, s, i0 + m, below, tiles, &prefetching);
     }
-    if (!placed) kern->pack_a(packed_a, a, x->a_row, x->a_col, m, s->k, mr);
+    if (!placed) kern->pack_a(packed->a, a, x->a_row, x->a_col, m, s->k, mr);
     for (size_t j = 0; j < s->n; j += nr) {
         size_t n = min(s->n - j, nr);
         bool direct = beside && (n == nr || 2 * n == nr);
         smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
-        t.a = placed ? a : packed_a;
+        t.a = placed ? a : packed->a;
         t.a_row = placed ? x->a_row : 1;
         t.a_col = placed ? x->a_col : kern->pitch;
         t.a_next = placed ? mr * x->a_row : kern->pitch * s->k;
-        t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : s->packed_b + j * s->k;
+        t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : packed->b + j * s->k;
         t.ldb = direct ? x->b_row : nr;
         t.m = m;
         t.n = n;
         t.stream = stream && !collect;
         if (i0 == 0) {
-            if (!direct) pack_columns(x, kern, s, j, n);
+            if (!direct) pack_columns(x, kern, s, j, n, packed->b);
             if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
         }
         if (!prefetching--) prefetch.every = 0;
@@ -136,12 +135,12 @@ static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern
 }
 
 /* With operands in `real`. */
-static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
+static void by_multiply_adds(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[PACKED_A], packed_b[BLOCK];
+    smoe_packed *packed = packed_sides();
     size_t mc = PANELS * kern->mr, kc = x->k <= KC ? x->k : even(x->k, KC, 1);
     size_t nc = kc * (x->n + kern->nr) <= BLOCK ? x->n : even(x->n, BLOCK / kc, kern->nr);
-    if (smoe_gemm_skinny(x, packed_a, packed_b)) return;
+    if (smoe_gemm_skinny(x, packed)) return;
     if (is_shallow(x, kern)) {
         shallow_product(x, kern);
         return;
@@ -149,9 +148,9 @@ static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */
-            step s = {p0, min(x->k - p0, kc), j0, min(x->n - j0, nc), packed_b};
+            step s = {p0, min(x->k - p0, kc), j0, min(x->n - j0, nc)};
             for (size_t i = 0; i < x->m; i += mc)
-                row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
+                row_block(x, kern, &s, i, min(x->m - i, mc), packed);
             p0 += kc;
         } while (p0 < x->k);
     }

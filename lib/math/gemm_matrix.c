@@ -231,12 +231,21 @@ static void by_blocks(const work *w) {
             }
 }
 
-/* As panels, for the matrix unit: in blocks of kc terms. */
-static __attribute__((noinline)) void by_unit(const smoe_product *x, size_t kc, size_t parts) {
+/* What a thread packs. */
+typedef struct panels {
     ALIGNED smoe_bf16 a[ROUNDED_A], b[ROUNDED_B];
     ALIGNED real sums[2 * SUMS];
-    work w = {
-        .x = x, .kern = smoe_kernels_get()->matrix, .parts = parts, .a = a, .b = b, .sums = sums};
+} panels;
+
+/* As panels, for the matrix unit: in blocks of kc terms. */
+static void by_unit(const smoe_product *x, size_t kc, size_t parts) {
+    panels *room = smoe_thread_room(SMOE_ROOM_PRODUCTS, sizeof *room);
+    work w = {.x = x,
+              .kern = smoe_kernels_get()->matrix,
+              .parts = parts,
+              .a = room->a,
+              .b = room->b,
+              .sums = room->sums};
     w.kern->begin();
     if (kc < x->k && is_narrow(x))
         by_blocks(&w);
@@ -297,8 +306,9 @@ static void finish_few(const few *f, size_t p0, size_t k, size_t j, size_t n) {
 
 /* Weights are read in the order of memory: where the terms of a column are consecutive, SIDE
  * columns at a time; else STEP rows at a time, with sums of all columns. */
-static __attribute__((noinline)) void by_few(const smoe_product *x, size_t kc) {
-    ALIGNED real a[FEW_TERMS], sums[FEW_SUMS];
+static void by_few(const smoe_product *x, size_t kc) {
+    real *a = smoe_thread_room(SMOE_ROOM_PRODUCTS, (FEW_TERMS + FEW_SUMS) * sizeof *a);
+    real *sums = a + FEW_TERMS;
     few f = {.x = x,
              .kern = smoe_kernels_get(),
              .rows = blocks(x->m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT,

@@ -22,8 +22,8 @@ static smoe_prefetch next_rows(const smoe_product *x, size_t across, size_t p0, 
  * memory: all rows are packed, and the weights are read once, unpacked; BF16 weights are widened
  * one block of columns at a time. */
 static void skinny_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
-                        size_t from, size_t to, real *packed) {
-    ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
+                        size_t from, size_t to, smoe_packed *sides) {
+    real *wide = sides->wide, *packed = sides->b;
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     /* What was widened should still be in the L1. */
     size_t across = x->b_bf16 && x->m <= skinny->lanes ? SMOE_TILE_ACROSS : skinny->across;
@@ -114,7 +114,7 @@ static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *s
     finished(x, 0, x->m, 0, x->n);
 }
 
-bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b) {
+bool smoe_gemm_skinny(const smoe_product *x, smoe_packed *packed) {
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
     if (x->m > SKINNY || x->k < DEEP_K) return false;
     if (x->k * x->n <= (x->b_row == 1 ? SCANT_COLUMNS : SCANT_ROWS)) return false;
@@ -123,15 +123,15 @@ bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b) {
         size_t span =
             blocks(x->m, 2 * skinny->lanes) * 2 * skinny->lanes * x->k <= BLOCK ? x->k : kc;
         if (x->m <= skinny->transposed && span == x->k)
-            thin_rows(x, skinny, kc, packed_b);
+            thin_rows(x, skinny, kc, packed->b);
         else
             for (size_t p = 0; p < x->k; p += span)
-                skinny_rows(x, skinny, kc, p, min(x->k, p + span), packed_b);
+                skinny_rows(x, skinny, kc, p, min(x->k, p + span), packed);
         return true;
     }
     if (x->m <= THIN && x->b_col == 1 && x->b_row == x->n && !x->b_bf16 && !x->stream &&
         x->n % skinny->lanes == 0 && x->m * x->n <= BLOCK) {
-        skinny_rows_down(x, skinny, kc, packed_a, packed_b);
+        skinny_rows_down(x, skinny, kc, packed->a, packed->b);
         return true;
     }
     return false;

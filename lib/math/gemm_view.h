@@ -4,6 +4,7 @@
 #ifndef SMOE_GEMM_VIEW_H
 #define SMOE_GEMM_VIEW_H
 
+#include "base/threads.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/tuning_kernels.h"
@@ -14,6 +15,16 @@ enum {
 };
 _Static_assert(BLOCK >= SKINNY * KC, "a step of few rows fits");
 #define ALIGNED __attribute__((aligned(64)))
+
+/* What a thread packs of a product in `real`. */
+typedef struct smoe_packed {
+    ALIGNED real a[PACKED_A], b[BLOCK];
+    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)]; /* of C */
+    ALIGNED real wide[SMOE_BLOCK_ACROSS * KC]; /* columns of B that were in BF16 */
+} smoe_packed;
+static inline smoe_packed *packed_sides(void) {
+    return smoe_thread_room(SMOE_ROOM_PRODUCTS, sizeof(smoe_packed));
+}
 
 static inline size_t min(size_t a, size_t b) {
     return a < b ? a : b;
@@ -107,9 +118,8 @@ static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j,
     if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
 }
 
-/* A product of few rows, with room for PACKED_A and BLOCK elements of packed sides; false if the
- * general product is faster than those of gemm_skinny.c. */
-bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b);
+/* A product of few rows; false if the general product is faster than those of gemm_skinny.c. */
+bool smoe_gemm_skinny(const smoe_product *x, smoe_packed *packed);
 
 /* A product whose precision is not F32. */
 void smoe_gemm_matrix(const smoe_product *x);

@@ -90,7 +90,6 @@ static void *work(void *user) {
 }
 
 static void child(runner *r, size_t trial, pid_t parent) {
-    enum { STACK = 8 << 20 }; /* products pack their sides there */
     /* Its own group: a Ctrl-C reaches the parent alone, which passes it on once. */
     setpgid(0, 0);
     task t = {.r = r, .trial = trial, .code = SMOE_RUNTIME, .stop = smoe_stop_catch()};
@@ -100,10 +99,7 @@ static void child(runner *r, size_t trial, pid_t parent) {
     t.threads = smoe_threads() / (int)r->jobs;
     if (!t.threads) t.threads = 1;
     pthread_t thread;
-    pthread_attr_t wide;
-    pthread_attr_init(&wide);
-    pthread_attr_setstacksize(&wide, STACK);
-    if (!pthread_create(&thread, &wide, work, &t)) pthread_join(thread, NULL);
+    if (!pthread_create(&thread, NULL, work, &t)) pthread_join(thread, NULL);
     _exit(t.code);
 }
 

@@ -105,7 +105,7 @@ double smoe_optim_unit_square(const real *g, size_t n) {
 
 static double chunk_square(size_t i, const void *context) {
     const stretch *s = context;
-    real room[CHUNK];
+    real *room = smoe_thread_room(SMOE_ROOM_GRADIENTS, CHUNK * sizeof *room);
     size_t left = s->size - i * CHUNK, n = left < CHUNK ? left : CHUNK;
     return smoe_optim_unit_square(smoe_optim_gradients(s->params, s->first + i * CHUNK, n, room),
                                   n);

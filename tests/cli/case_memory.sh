@@ -1,8 +1,8 @@
 #!/bin/sh
-# Too little memory for the whole program (ulimit -v), in steps that are smaller than the stack: the program never ends by a
-# signal, and a failure has a message. Below the smallest limit the system itself cannot load the program (127), or a
-# library that initialises itself before the program begins (libgfortran) is terminated: then `smoe version` is terminated
-# too.
+# Too little memory for the whole program (ulimit -v), in steps that are smaller than what products pack: the program never
+# ends by a signal, and a failure has a message. Below the smallest limit the system itself cannot load the program (127),
+# or a library that initialises itself before the program begins (libgfortran) is terminated: then `smoe version` is
+# terminated too.
 . "$ROOT/tests/cli/lib.sh"
 
 status 0 smoe train tiny.yaml -q train.steps=4 -o run >/dev/null

@@ -4,7 +4,7 @@ status 0 smoe train tiny.yaml -q -j1 -o one
 status 0 smoe train tiny.yaml -q -j2 -o two
 same_run one two
 
-# Stacks that are too small for the threads are enlarged.
+# Threads with small stacks.
 (
     ulimit -S -s 256
     status 0 env OMP_STACKSIZE=64k smoe train tiny.yaml -q -j2 -o stacks

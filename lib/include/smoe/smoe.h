@@ -13,9 +13,8 @@
  * cannot fail. The library never prints and never ends the process. Paths are relative to the
  * current folder, those inside a spec to the folder of the spec's file.
  *
- * What the program `smoe` sees to, and a program of yours has to: a stack of 2 MB for every thread
- * (the usual 8 MB will do; OMP_STACKSIZE and ulimit -s may have made it less); smoe_threads_set
- * where OpenMP's own choice is not right.
+ * What the program `smoe` sees to, and a program of yours has to: smoe_threads_set where OpenMP's
+ * own choice is not right.
  *
  * Inside the library this header is the floor: it includes nothing of the library, and what it
  * declares is declared nowhere else.
