@@ -445,6 +445,29 @@ static void clocks_and_threads(void **state) {
     assert_int_equal(smoe_thread(), 0);
 }
 
+/* The same memory for the same thread and use, until more is needed; other memory for others. */
+static void rooms_of_threads(void **state) {
+    (void)state;
+    char *at[2] = {0};
+    int again = 0;
+    smoe_threads_set(2);
+#pragma omp parallel num_threads(2) reduction(+ : again)
+    {
+        char *room = smoe_thread_room(SMOE_ROOM_PRODUCTS, 1000);
+        memset(room, 1, 1000);
+        again += smoe_thread_room(SMOE_ROOM_PRODUCTS, 10) == room && room[999] == 1;
+        again += smoe_thread_room(SMOE_ROOM_GRADIENTS, 1000) != room;
+        at[smoe_thread()] = room;
+#pragma omp barrier
+        room = smoe_thread_room(SMOE_ROOM_PRODUCTS, 100000);
+        memset(room, 2, 100000);
+        again += (uintptr_t)room % 64 == 0;
+    }
+    assert_int_equal(again, 6);
+    assert_ptr_not_equal(at[0], at[1]);
+    smoe_threads_set(0);
+}
+
 static void spin(double seconds) {
     double start = smoe_now();
     while (smoe_now() - start < seconds) {
@@ -500,6 +523,7 @@ int main(void) {
         cmocka_unit_test(text),
         cmocka_unit_test(exact_sums),
         cmocka_unit_test(clocks_and_threads),
+        cmocka_unit_test(rooms_of_threads),
         cmocka_unit_test(time_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
