@@ -2,6 +2,7 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "opt.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/threads.h"
 #include "math/blas.h"
@@ -256,11 +257,9 @@ static void end_unread(void) {
 /* jansson can crash where an allocation fails, and a value that was not added to an object would be
  * missing in a file: the program ends at once, as if it had been killed. */
 static void *json_memory(size_t size) {
-    static const char text[] = "smoe: out of memory\n";
     void *memory = malloc(size);
-    if (memory || !size) return memory;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(SMOE_RUNTIME);
+    if (!memory && size) smoe_alloc_end();
+    return memory;
 }
 
 int main(int argc, char **argv) {

@@ -8,7 +8,8 @@
  *   h MLP width   L blocks       N classes                 R = rows of a matrix
  *
  * Status rule: a function that can fail returns 0 or -1 and fills an smoe_err; a function that only
- * computes returns void and cannot fail. The library never prints and never exits. The choice of
+ * computes returns void and cannot fail. The library never prints, and exits only where there is no
+ * memory for a small piece (base/alloc.h). The choice of
  * kernels (math/isa.c), the watcher of the threads (base/team.h) and the flag that signals set
  * (base/stop.h) belong to the process, like OpenMP's number of threads; there is no other mutable
  * global state.

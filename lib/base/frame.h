@@ -16,6 +16,7 @@
 #include "base/base.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 typedef union smoe_datum {
     double number;    /* NAN: none */
@@ -118,6 +119,18 @@ const smoe_frame *smoe_frames_find(const smoe_frame *frames, size_t count, const
 size_t smoe_frame_find(const smoe_frame *frame, const char *name);
 double smoe_frame_number_at(const smoe_frame *frame, size_t row, size_t column);
 const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t column);
+
+/* What a table is printed on. */
+typedef struct smoe_paper {
+    size_t columns; /* of a terminal, in which text is broken; 0: any */
+    bool bold;      /* headings */
+    size_t labels;  /* least width of the column of labels */
+} smoe_paper;
+
+/* A table as text: the first column to the left, the others to the right, two spaces between. Where
+ * columns have no room they follow below, after the keys once more, or after the first column where
+ * the keys take most of the room. Columns without a value are left out. */
+void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper);
 
 /* Writes comma-separated values to a file that is complete or absent: a heading, then the rows.
  * Numbers give the same double when read again; NAN and infinities are empty; text is quoted where

@@ -2,7 +2,6 @@
 #include "base/result.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/result_item.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 typedef struct smoe_result {
-    struct smoe_item *item; /* [items] */
+    struct smoe_item *item; /* [items], for the writers alone: below */
     size_t items;
     const char *title; /* of a part: its heading where it is printed, or NULL; borrowed */
 } smoe_result;
@@ -57,12 +57,6 @@ smoe_result *smoe_result_part(smoe_result *result, const char *key);
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-typedef struct smoe_paper {
-    size_t columns; /* of a terminal, in which text is broken; 0: any */
-    bool bold;      /* headings */
-    size_t labels;  /* least width of the column of labels */
-} smoe_paper;
-
 /* SMOE_RUNTIME where a row of a table is wrong, before anything is written. */
 int smoe_result_check(const smoe_result *result, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -73,13 +67,33 @@ void smoe_result_markdown(const smoe_result *result, FILE *out, int level);
 /* DIR/NAME.csv of each table that belongs to the result; without rows, the file is removed. */
 int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A table as text: the first column to the left, the others to the right, two spaces between. Where
- * columns have no room they follow below, after the keys once more, or after the first column where
- * the keys take most of the room. Columns without a value are left out. */
-void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper);
-
 /* Text that begins at column `at` and goes on there, broken between words where the paper ends; and
  * the end of the line. */
 void smoe_paper_wrap(FILE *out, const char *text, size_t at, const smoe_paper *paper);
+
+/* ---- for writers ----------------------------------------------------------------------------- */
+
+typedef enum smoe_item_kind {
+    SMOE_ITEM_FACT,
+    SMOE_ITEM_VALUE,
+    SMOE_ITEM_LINE,
+    SMOE_ITEM_TABLE,
+    SMOE_ITEM_FRAME,
+    SMOE_ITEM_PART
+} smoe_item_kind;
+
+typedef struct smoe_item {
+    smoe_item_kind kind;
+    char *key; /* in JSON; of a LINE its label */
+    smoe_column fact;
+    smoe_datum datum;
+    char *heading; /* of a FACT, or NULL */
+    char *text;    /* of a FACT, of a LINE */
+    json_t *value; /* VALUE */
+    smoe_frame *table;
+    const smoe_frame *frame;
+    bool printed; /* FRAME */
+    smoe_result *part;
+} smoe_item;
 
 #endif

@@ -1,7 +1,6 @@
 /* Results for people: as text and in Markdown; see result.h. */
 #include "base/result.h"
 #include "base/alloc.h"
-#include "base/result_item.h"
 
 #include <math.h>
 #include <stdlib.h>

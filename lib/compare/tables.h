@@ -13,7 +13,7 @@ typedef struct smoe_contrasts {
     smoe_trends trends;
     smoe_primary_result *primary; /* [primaries] owned */
     size_t primaries;
-    bool planned; /* there are primary contrasts: all others are exploratory */
+    bool planned;     /* there are primary contrasts: all others are exploratory */
     const char *seen; /* "0,1": seeds that are left out (measures.h); NULL: none. Borrowed */
 } smoe_contrasts;
 

@@ -1,7 +1,6 @@
 /* The page of the report; see report.h. report.html has {{name}} in place of each inserted part. */
 #include "draw/report.h"
 #include "base/alloc.h"
-#include "base/result_item.h"
 #include "draw/figures.h"
 #include "draw/words.h"
 

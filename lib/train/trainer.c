@@ -38,7 +38,7 @@ typedef struct trainer {
     smoe_comm alone, *comm;
     bool chief; /* the process that writes the run directory and calls the observer */
     smoe_dataset *train, *test;
-    smoe_fewshot *fewshot; /* of eval.fewshot; NULL: none */
+    smoe_fewshot *fewshot;     /* of eval.fewshot; NULL: none */
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
     smoe_safetensors *init;    /* of --init, or NULL */
     smoe_safetensors *moments; /* of --moments, or NULL */
