@@ -195,11 +195,13 @@ deps:
 
 # ---- the two commands of the README. What needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
-## make quickstart           install what is missing, build, train and evaluate a small model: minutes
+## make quickstart           install what is missing, build, train a small Soft MoE and its dense twin, compare them: minutes
 quickstart: deps
 	@$(MAKE) $(SUB) all
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
-	build/smoe eval $(QUICK)
+	build/smoe train experiments/quickstart.yaml model.moe.layers=none -o $(QUICK)-dense --force
+	@echo
+	@for run in $(QUICK) $(QUICK)-dense; do printf '%-24s precision@1 ' $$run; build/smoe eval $$run | sed -n 's/^precision_at_1 *//p'; done
 	@echo
 	@echo "The run is in $(QUICK); 'make quickstart' replaces it. What to type next:"
 	@printf '    %-52s %s\n' \

@@ -1,28 +1,51 @@
-# Draws figures/headline.svg: quality against cost of Soft MoE, sparse routers and dense, on the task facts, from the summaries of
-# facts-experts and facts-ablation. Intervals: 95%, Student's t over 8 seeds. From the top of the tree: gnuplot experiments/headline.gnuplot
-set terminal svg size 760,430 font "sans-serif,13" background "white"
+# Draws figures/headline.svg from the summaries of finished sweeps: on facts the front of each method over widths, experts, slots and
+# capacities, against the FLOPs of inference and of training; on CIFAR-10 the rows of photographs. Intervals: 95%, Student's t over seeds.
+# From the top of the tree: gnuplot experiments/headline.gnuplot
+set terminal svg size 1080,520 font "sans-serif,12" background "white"
 set output "experiments/figures/headline.svg"
-# rows(FILE, KEY, VALUE, ...): lines "MFLOP precision half-width experts" of the rows with these values
-rows(file, where) = sprintf("< awk -F, -v where='%s' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; n = split(where, w, \" \"); next } \
-    { for (k = 1; k <= n; k++) { split(w[k], kv, \"=\"); if ($at[kv[1]] != kv[2]) next } \
-      print $at[\"flops_infer_per_image_mean\"] / 1e6, $at[\"precision_at_1_mean\"], \
-            2.365 * $at[\"precision_at_1_sd\"] / sqrt(8), $at[\"model.moe.experts\"] }' experiments/results/%s/summary.csv", where, file)
-set logscale x 2
-set xlabel "MFLOP per image, inference"
-set ylabel "test precision\\@1"
-set grid lc rgb "#dddddd"
+sweeps = "pareto pareto-configurations pareto-vmoe facts-experts facts-slots reduced-compute"
+front(method, cost, unit, sweeps) = sprintf("< awk -v method=%s -v cost=%s -v unit=%s \"$(cat experiments/csv.awk experiments/headline.awk)\" \
+    $(for s in %s; do echo experiments/results/$s/summary.csv; done)", method, cost, unit, sweeps)
+infer(method) = front(method, "flops_infer_per_image", "1e6", sweeps)
+train(method) = front(method, "train_exaflop", "1e-6", sweeps . " experts-matched-time cooldown")
+photographs = "< experiments/tables.sh photographs | awk -F' *[|] *' '/^[|] setting|^[|]---/ { tables += /setting/; next } \
+    tables == 1 && NF > 5 { print ++n \"\\t\" $2 \"\\t\" $4 \"\\t\" 4.303 * $5 / sqrt($3) }'"
+set multiplot
 set border 3
 set tics nomirror
-set key right bottom Left reverse
+set grid lc rgb "#dddddd"
 set bars small
-soft = rows("facts-experts", "model.moe.router=soft model.moe.group_images=1")
-tokens = rows("facts-experts", "model.moe.router=tokens-choice model.moe.group_images=8")
-experts = rows("facts-experts", "model.moe.router=experts-choice model.moe.group_images=8")
-alone = rows("facts-experts", "model.moe.router=experts-choice model.moe.group_images=1")
-dense = rows("facts-ablation", "model.moe.layers=none")
-plot soft using 1:2:3 with yerrorlines lw 2 pt 7 ps 0.8 lc rgb "#0072b2" title "Soft MoE, 2 to 128 experts", \
-     soft using 1:2:4 with labels right offset -0.9,0.7 font ",10" tc rgb "#0072b2" notitle, \
-     experts using 1:2:3 with yerrorbars lw 2 pt 5 ps 0.8 lc rgb "#d55e00" title "Experts Choice, groups of 8 images", \
-     alone using 1:2:3 with yerrorbars lw 2 pt 4 ps 0.8 lc rgb "#d55e00" title "Experts Choice, groups of 1", \
-     tokens using 1:2:3 with yerrorbars lw 2 pt 9 ps 0.9 lc rgb "#009e73" title "Tokens Choice, groups of 8", \
-     dense using 1:2:3 with yerrorbars lw 2 pt 13 ps 1.2 lc rgb "#000000" title "dense"
+set logscale x 2
+set key at screen 0.02,0.02 left bottom vertical Left reverse samplen 2
+set yrange [0.6:1]
+set tmargin at screen 0.92; set bmargin at screen 0.34
+set lmargin at screen 0.06; set rmargin at screen 0.36
+set label "numbers: width:experts" at screen 0.16,0.05 font ",10"
+set title "facts (synthetic), one pass"
+set xlabel "MFLOP per image, inference"
+set ylabel "test precision\\@1"
+plot infer("dense") using 1:2:3 with yerrorlines lw 2 pt 13 ps 0.9 lc rgb "#000000" title "dense", \
+     infer("soft") using 1:2:3 with yerrorlines lw 2 pt 7 ps 0.7 lc rgb "#0072b2" title "Soft MoE", \
+     infer("tokens-choice") using 1:2:3 with yerrorlines lw 2 pt 9 ps 0.8 lc rgb "#009e73" title "Tokens Choice", \
+     infer("experts-choice") using 1:2:3 with yerrorlines lw 2 pt 5 ps 0.7 lc rgb "#d55e00" title "Experts Choice", \
+     infer("dense") using 1:2:4 with labels left offset 0.5,-0.7 font ",9" tc rgb "#000000" notitle, \
+     infer("soft") using 1:2:4 with labels right offset -0.6,0.6 font ",9" tc rgb "#0072b2" notitle
+unset key; unset label
+unset ylabel
+set lmargin at screen 0.41; set rmargin at screen 0.71
+set title "facts (synthetic), one pass and more"
+set xlabel "TFLOP, training"
+plot train("dense") using 1:2:3 with yerrorlines lw 2 pt 13 ps 0.9 lc rgb "#000000", \
+     train("soft") using 1:2:3 with yerrorlines lw 2 pt 7 ps 0.7 lc rgb "#0072b2", \
+     train("tokens-choice") using 1:2:3 with yerrorlines lw 2 pt 9 ps 0.8 lc rgb "#009e73", \
+     train("experts-choice") using 1:2:3 with yerrorlines lw 2 pt 5 ps 0.7 lc rgb "#d55e00"
+unset logscale x
+set lmargin at screen 0.76; set rmargin at screen 0.95
+set title "CIFAR-10, 20 passes"
+unset xlabel
+set yrange [0.6:0.68]
+set xrange [0.5:6.5]
+set xtics rotate by -35 font ",10"
+set datafile separator "\t"
+plot photographs using 1:3:4:xtic(2) with yerrorbars lw 2 pt 7 ps 0.8 lc rgb "#555555"
+unset multiplot

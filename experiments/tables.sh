@@ -22,12 +22,12 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         layers = "model.moe.layers" in value; router = "model.moe.router" in value
         if (layers && value["model.moe.layers"] == "none" || router && value["model.moe.router"] == "dense") name = "dense"
         else if (router || layers) {
-            name = router ? value["model.moe.router"] : the_router
+            name = router ? value["model.moe.router"] : ("model.moe.router" in at) ? "" : the_router
             if (name ~ /choice/) unused = " scale_init slots_per_expert "
             else if (name ~ /^(identity|uniform|hash)$/) unused = " scale_init group_images k capacity "
             else if (name ~ /soft/) unused = " group_images k capacity "
             name = name == "" ? "all routers" : name == "soft" ? "Soft MoE" : name == "tokens-choice" ? "Tokens Choice" : name == "experts-choice" ? "Experts Choice" : name
-            if (layers && value["model.moe.layers"] == "" && places < 2) name = "dense and " name # of one place, pooled with none
+            if (layers && value["model.moe.layers"] == "" && places < 2) name = name == "all routers" ? "all models" : "dense and " name # pooled with none
         }
         for (i = 1; i <= n; i++) {
             key = keys[i]

@@ -20,7 +20,7 @@ for page in "$ROOT"/experiments/*.md; do
 done
 [ $found -gt 10 ] || fail "only $found pages with such a command"
 
-# The primary contrasts in evidence.md and README.md are those of the CSV files.
+# The primary contrasts in evidence.md and README.md are those of the CSV files; README.md names a difference by what is better.
 for primary in "$ROOT"/experiments/results/*/primary.csv; do
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         { gsub(/"[^"]*"/, "contrast"); value = $at["value"]; low = $at["low"]; high = $at["high"] # names of contrasts have commas
@@ -28,7 +28,7 @@ for primary in "$ROOT"/experiments/results/*/primary.csv; do
           printf form, value, low, high >"in_evidence"
           printf "%+.4f ± %.4f\n", value, (high - low) / 2 >"in_readme" }' "$primary" || fail "$primary cannot be read"
     while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/evidence.md" || fail "evidence.md does not have $effect, of $primary"; done <in_evidence
-    while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/README.md" || fail "README.md does not have $effect, of $primary"; done <in_readme
+    while read -r effect; do grep -qF -- "${effect#[-+]}" "$ROOT/experiments/README.md" || fail "README.md does not have $effect, of $primary"; done <in_readme
 done
 
 # The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval. Those of soups, whose

@@ -1,0 +1,24 @@
+# The front of each method: rows of summary.csv files that no cheaper row of the same method beats, from cheap to dear, as lines of
+# cost, precision, half of the interval over seeds, width:experts. With -v cost=COLUMN -v method=dense|soft|tokens-choice|experts-choice.
+# Model and router are those of the specs where no column has them.
+FNR == 1 { split("", at); n = split_csv($0, head); for (i = 1; i <= n; i++) at[head[i]] = i; next }
+{
+    split_csv($0, f)
+    router = "model.moe.router" in at ? f[at["model.moe.router"]] : FILENAME ~ /pareto-vmoe|reduced-compute/ ? "tokens-choice" : "soft"
+    if ("model.moe.layers" in at && f[at["model.moe.layers"]] == "none") router = "dense"
+    seeds = f[at["precision_at_1_n"]]
+    if (router != method || seeds < 3) next
+    width = "model.width" in at ? f[at["model.width"]] : 32
+    experts = router == "dense" ? "" : ":" ("model.moe.experts" in at ? f[at["model.moe.experts"]] : 16)
+    rows++; x[rows] = f[at[cost "_mean"]] / unit; y[rows] = f[at["precision_at_1_mean"]]; name[rows] = width experts
+    t = seeds == 3 ? 4.303 : seeds == 4 ? 3.182 : seeds == 5 ? 2.776 : 2.365
+    half[rows] = t * f[at["precision_at_1_sd"]] / sqrt(seeds)
+}
+END {
+    for (;;) {
+        best = 0
+        for (i = 1; i <= rows; i++) if (y[i] > top && (!best || x[i] < x[best] || x[i] == x[best] && y[i] > y[best])) best = i
+        if (!best) exit
+        print x[best], y[best], half[best], name[best]; top = y[best]
+    }
+}
