@@ -205,14 +205,15 @@ static bool is_override(const smoe_command *command, const char *text) {
     return strstr(command->arguments, "key=") ? key || !there : key && !there;
 }
 
-/* The last `files` arguments stand behind "--". */
+/* The last `files` arguments stand behind "--": they are files, if there are such. */
 static int sort_arguments(smoe_options *options, int argc, char **argv, int files, smoe_err *err) {
     options->override = calloc((size_t)argc + 1, sizeof(char *));
     options->arg = calloc((size_t)argc + 1, sizeof(char *));
     if (!options->override || !options->arg) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (int i = 0; i < argc; i++) {
         if (!*argv[i]) return smoe_fail(err, SMOE_USAGE, "argument %d is empty", i + 1);
-        if (i < argc - files && is_override(options->command, argv[i]))
+        bool file = i >= argc - files && !access(argv[i], F_OK);
+        if (!file && is_override(options->command, argv[i]))
             options->override[options->overrides++] = argv[i];
         else
             options->arg[options->args++] = argv[i];
