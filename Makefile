@@ -218,7 +218,7 @@ mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
 # The files that the README refers to, for users without a clone, but for the packed cells of published sweeps, which only repeat and
 # test them.
-SHARE   := README.md NEWS.md LICENSE examples experiments
+SHARE   := README.md NEWS.md HISTORY.md LICENSE examples experiments
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
 ## make install              program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)

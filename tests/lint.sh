@@ -9,7 +9,7 @@ trap 'rm -f "$out"' EXIT
 
 public=$(ls lib/include/*/*.h)
 sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null)
-pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md tests/LOG.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
+pages=$(ls README.md NEWS.md HISTORY.md CONTRIBUTING.md */README.md */*/README.md tests/LOG.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
 texts="$sources $pages $(ls Makefile tests/Makefile experiments/Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cluster/*.sh experiments/*/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
