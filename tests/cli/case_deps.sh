@@ -41,4 +41,9 @@ rm calls
 stand dpkg-query 'echo "install ok installed"'
 deps || fail "$(cat err)"
 [ -f calls ] && fail "nothing is missing, yet: $(cat calls)"
+
+# The Debian source package builds with the same libraries.
+for package in $(sed -n 's/^\(lib[^ ]*\).*/\1/p' "$ROOT/packages.txt"); do
+    grep -q "^  *$package,$" "$ROOT/debian/control" || fail "debian/control: Build-Depends lacks $package, which packages.txt has"
+done
 exit 0
