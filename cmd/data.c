@@ -169,7 +169,7 @@ static void add_pixels(smoe_result *result, const data_job *job) {
         smoe_result_line(result, "turned", "%zu images of %s %s", v->turned, job->split[0].name,
                          job->spec.data.orientation == SMOE_ORIENTATION_APPLY
                              ? "are turned as their EXIF data say"
-                             : "lie as they are stored; data.orientation=apply turns them as their "
+                             : "are not turned upright; data.orientation=apply turns them as their "
                                "EXIF data say");
     smoe_result_line(result, "pixels", "of %s at %zu x %zu:", job->split[0].name,
                      job->spec.data.image_size, job->spec.data.image_size);

@@ -177,7 +177,7 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
     else if ((here = smoe_spec_elsewhere(word)))
         printf("%s\n  %s\n", word, here);
     else {
-        smoe_fail(err, SMOE_USAGE, "'%s' is no command, key or router", word);
+        smoe_fail(err, SMOE_USAGE, "'%s' is not a command, a key or a router", word);
         return smoe_fail_more(err, SMOE_USAGE,
                               "`smoe --help` lists the commands, `smoe help model` the keys of a "
                               "section, `smoe help router` the routers");

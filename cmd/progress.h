@@ -11,7 +11,7 @@
 typedef struct smoe_progress {
     FILE *out;
     bool quiet, verbose, lines, terminal, color, json;
-    bool init;   /* the weights come from elsewhere: the optimiser is said too */
+    bool init;   /* weights come from elsewhere: name the optimiser too */
     bool shown;  /* a line without its end is on the terminal */
     double last; /* when the last line was written, in seconds of the monotonic clock */
     const volatile sig_atomic_t *stop; /* a requested stop is acknowledged in the line */

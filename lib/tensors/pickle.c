@@ -288,7 +288,7 @@ static int call(machine *m) {
     const value *function = top(m, 1), *arguments = top(m, 0);
     if (!function || arguments->kind != TUPLE ||
         (function->kind != CALL && function->kind != OBJECT && function->kind != TYPE))
-        return fail(m, "a call of what is not a function");
+        return fail(m, "calls something that is not a function");
     int64_t which = function->kind == CALL ? function->number : CALLS;
     const value *a = item(m, arguments, 0), *b = item(m, arguments, 1);
     const value *shape = item(m, arguments, 2), *stride = item(m, arguments, 3);
@@ -314,7 +314,7 @@ static int call(machine *m) {
 static int remember(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (!m->depth || place >= m->size) return fail(m, "a note beyond the size of the pickle");
+    if (!m->depth || place >= m->size) return fail(m, "a memo number beyond the size of the pickle");
     m->memo[place] = m->stack[m->depth - 1] + 1;
     return 0;
 }
@@ -322,13 +322,13 @@ static int remember(machine *m, size_t bytes) {
 static int recall(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (place >= m->size || !m->memo[place]) return fail(m, "nothing was noted there");
+    if (place >= m->size || !m->memo[place]) return fail(m, "the memo has nothing there");
     m->stack[m->depth++] = m->memo[place] - 1;
     return 0;
 }
 
 static int recall_next(machine *m) {
-    if (!m->depth) return fail(m, "nothing to note");
+    if (!m->depth) return fail(m, "nothing to put into the memo");
     m->memo[m->notes++] = m->stack[m->depth - 1] + 1;
     return 0;
 }
@@ -339,7 +339,7 @@ static int build(machine *m) {
     value *object = top(m, 1);
     const value *state = top(m, 0);
     if (!object || (object->kind != DICT && object->kind != OBJECT && object->kind != TENSOR))
-        return fail(m, "the state of what is not an object");
+        return fail(m, "sets the state of something that is not an object");
     if (object->kind == OBJECT && object->first == DEAD && state->kind == DICT) {
         object->first = state->first;
         object->last = state->last;
@@ -396,7 +396,7 @@ static int step(machine *m) {
     case 0x85:
     case 0x86:
     case 0x87:
-        if (m->depth < *code - 0x84u) return fail(m, "a tuple of more than there is");
+        if (m->depth < *code - 0x84u) return fail(m, "a tuple of more values than there are");
         return pack(m, m->depth - (*code - 0x84u), false);
     case 'u': return extend(m, mark, true, DICT);
     case 'e':

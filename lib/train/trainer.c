@@ -324,7 +324,7 @@ static void say_turned(const trainer *t) {
     char text[160];
     if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
     snprintf(text, sizeof text,
-             "%zu images of train lie as they are stored; data.orientation=apply turns them as "
+             "%zu images of train are not turned upright; data.orientation=apply turns them as "
              "their EXIF data say",
              count);
     say((void *)t, text);

@@ -127,13 +127,13 @@ SMOE_API int smoe_model_predict(smoe_model *model, float *logits, const float *p
 SMOE_API void smoe_model_probabilities(const smoe_model *model, float *probabilities,
                                        const float *logits, size_t images);
 
-/* What a model comes to on a split of its data. */
+/* The loss and precision of a model on a split of its data. */
 typedef struct smoe_score {
     size_t images; /* 0: not measured */
     double loss, precision_at_1;
 } smoe_score;
 
-/* Of the split `split` ("test", "train", "val") of the data that the model's spec names. */
+/* On the split `split` ("test", "train", "val") of the data that the model's spec names. */
 SMOE_API int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
                                  smoe_err *err) SMOE_MUST_CHECK;
 
@@ -142,11 +142,11 @@ SMOE_API int smoe_model_evaluate(smoe_model *model, smoe_score *score, const cha
 /* What may be in the directory of a run or of a sweep. */
 typedef enum smoe_run_mode {
     SMOE_RUN_NEW,    /* the directory must not be there */
-    SMOE_RUN_RESUME, /* what is there goes on, as if it had never stopped; else it is new */
+    SMOE_RUN_RESUME, /* continue it with the same bits; start a new one if there is none */
     SMOE_RUN_FORCE   /* what is there is replaced */
 } smoe_run_mode;
 
-/* All zero is a new run from initial weights of its own, of which nothing is told. */
+/* All zero: a new run from random initial weights, without calls of `step`. */
 typedef struct smoe_train_settings {
     smoe_run_mode mode;
     const char *init; /* a model to start from, as smoe_model_load takes it; NULL: none */
