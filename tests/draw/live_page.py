@@ -27,7 +27,7 @@ def main():
     def use(browser, check):
         browser.call('Emulation.setDeviceMetricsOverride', width=1000, height=900, deviceScaleFactor=1, mobile=False)
         browser.call('Page.navigate', url=address)
-        check(wait(browser, 'document.documentElement.dataset.ready', 60), 'the page never got ready')
+        check(wait(browser, 'document.documentElement?.dataset.ready', 60), 'the page never got ready')
         check(wait(browser, 'document.querySelector("#runs tbody tr")?.children.length > 2', 60), 'no run on the page')
         cell = 'document.querySelector("#runs tbody tr").children'
         check(browser.value(cell + '[0].textContent') == run, 'the run is not the one that is followed')
