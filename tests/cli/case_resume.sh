@@ -30,7 +30,7 @@ wait_for older/metrics.jsonl 30
 kill -TERM $!
 wait $!
 grep -q 'groups: .*phi' older/spec.yaml || fail "no groups in spec.yaml"
-sed -i '/groups:/d' older/spec.yaml
+sed -i '/^# resolved: /d; /groups:/d' older/spec.yaml
 text=',\\"groups\\":\[{\\"match\\":\\"\*.router.phi\\",\\"decay\\":0.03}\]'
 for file in older/ckpt/step_*/model.safetensors; do
     size=$(wc -c <"$file")

@@ -57,7 +57,8 @@ static void test_new_run(void **state) {
     assert_string_equal(json_string_value(json_object_get(read, "host")), host);
     assert_string_equal(json_string_value(json_array_get(json_object_get(read, "argv"), 1)),
                         "train");
-    assert_string_equal(json_string_value(json_array_get(json_object_get(read, "argv"), 2)), "?");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(read, "argv"), 2)),
+                        "\xEF\xBF\xBD");
     assert_int_equal(json_integer_value(json_object_get(read, "threads")), 2);
     assert_true(json_integer_value(json_object_get(read, "cores")) >= 1);
     static const char *const words[] = {"compiler", "flags",  "cpu", "cwd",

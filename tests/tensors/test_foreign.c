@@ -964,7 +964,7 @@ static void hostile_pickles(void **state) {
         ROW("\x80\x02(u", "items without a dictionary"),
         ROW("\x80\x02}(Nu", "a key without a value"),
         ROW("\x80\x02h\7", "the memo has nothing there"),
-        ROW("\x80\x02Nr\xff\xff\xff\xff", "a note beyond the size"),
+        ROW("\x80\x02Nr\xff\xff\xff\xff", "a memo number beyond the size"),
         ROW("\x80\x02X\xff\xff\xff\xff", "the pickle ends in the middle"),
         ROW("\x80\x02\x8a\x09", "the pickle ends in the middle"),
         ROW("\x80\x02\x87", "a tuple of more values than there are"),
