@@ -28,7 +28,13 @@ int smoe_safetensors_rename(smoe_safetensors **result, const char *weights, smoe
     int renamed = smoe_foreign_rename(&made, file, weights, err);
     if (!renamed) return 0;
     *result = NULL;
-    int status = renamed < 0 ? -1 : own(result, &made, smoe_safetensors_path(file), err);
+    /* A changed byte in a name must not make a file of another program of it. */
+    int status = smoe_safetensors_verify(file, err);
+    if (status && renamed > 0) {
+        smoe_foreign_free(made.bytes, made.size);
+        free(made.note);
+    }
+    if (!status) status = renamed < 0 ? -1 : own(result, &made, smoe_safetensors_path(file), err);
     smoe_safetensors_free(file);
     return status;
 }
