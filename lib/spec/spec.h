@@ -138,8 +138,8 @@ typedef struct smoe_data_spec {
     smoe_orientation orientation; /* of JPEGs with EXIF data */
     smoe_resize resize;
     double crop_pct;
-    char *caption;                /* of webdataset: txt, or json.FIELD */
-    char *label;                  /* of webdataset: cls, json or json.FIELD */
+    char *caption; /* of webdataset: txt, or json.FIELD */
+    char *label;   /* of webdataset: cls, json or json.FIELD */
     size_t shuffle_buffer;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {

@@ -314,7 +314,8 @@ static int call(machine *m) {
 static int remember(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (!m->depth || place >= m->size) return fail(m, "a memo number beyond the size of the pickle");
+    if (!m->depth || place >= m->size)
+        return fail(m, "a memo number beyond the size of the pickle");
     m->memo[place] = m->stack[m->depth - 1] + 1;
     return 0;
 }

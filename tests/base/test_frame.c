@@ -89,8 +89,7 @@ static void json_of_other_bytes(void **state) {
     json_t *object = smoe_frame_json(&frame);
     json_t *row = json_array_get(json_object_get(object, "rows"), 0);
     assert_int_equal(json_array_size(row), 3);
-    assert_string_equal(json_string_value(json_array_get(row, 0)),
-                        "b\xEF\xBF\xBD\xEF\xBF\xBD");
+    assert_string_equal(json_string_value(json_array_get(row, 0)), "b\xEF\xBF\xBD\xEF\xBF\xBD");
     json_decref(object);
     smoe_frame_free(&frame);
 }
