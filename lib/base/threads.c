@@ -1,6 +1,8 @@
 /* Threads through OpenMP; see threads.h. */
 #include "base/threads.h"
 
+#include "base/alloc.h"
+
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@ static void free_rooms(void *of) {
 }
 
 static void make_key(void) {
-    if (pthread_key_create(&ends, free_rooms)) abort();
+    if (pthread_key_create(&ends, free_rooms)) smoe_alloc_end();
 }
 
 void *smoe_thread_room(smoe_room use, size_t bytes) {
@@ -39,7 +41,7 @@ void *smoe_thread_room(smoe_room use, size_t bytes) {
     free(own.at[use]);
     own.bytes[use] = (bytes + LINE - 1) / LINE * LINE;
     own.at[use] = aligned_alloc(LINE, own.bytes[use]);
-    if (!own.at[use] || pthread_setspecific(ends, &own)) abort();
+    if (!own.at[use] || pthread_setspecific(ends, &own)) smoe_alloc_end();
     return own.at[use];
 }
 

@@ -10,8 +10,15 @@ size_t smoe_thread(void);
 
 /* Memory of the calling thread for one kind of work, at least `bytes`, from the beginning of a cache
  * line on: what one use writes, the next one overwrites. It is taken from the heap at the first use
- * and freed when the thread ends; if there is none, the process is aborted. */
-typedef enum smoe_room { SMOE_ROOM_PRODUCTS, SMOE_ROOM_GRADIENTS, SMOE_ROOMS } smoe_room;
+ * and freed when the thread ends; if there is none, smoe_alloc_end is
+ * called. What is too large for a small stack is here. */
+typedef enum smoe_room {
+    SMOE_ROOM_PRODUCTS,
+    SMOE_ROOM_GRADIENTS, /* of a range of parameters, made of */
+    SMOE_ROOM_STEP,      /* steps of outer products (math/outer.h), made of */
+    SMOE_ROOM_SUMS,      /* sums of passes */
+    SMOE_ROOMS
+} smoe_room;
 void *smoe_thread_room(smoe_room use, size_t bytes);
 
 #endif

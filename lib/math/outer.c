@@ -1,6 +1,8 @@
 /* Gradients of few rows, from their factors; see outer.h. */
 #include "math/outer.h"
 
+#include "base/threads.h"
+
 #include <string.h>
 
 bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
@@ -69,7 +71,7 @@ static void write_sum(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
     static const smoe_prefetch_ranges none;
     size_t n = smoe_outer_step(param), passes = param->kept.passes;
-    real waiting[SMOE_FACTORS_SUMS];
+    real *waiting = smoe_thread_room(SMOE_ROOM_SUMS, SMOE_FACTORS_SUMS * sizeof *waiting);
     for (size_t i = 0; i < passes; i++) {
         size_t level = 0;
         smoe_outer f = pass_of(param, i);
@@ -90,7 +92,7 @@ void smoe_outer_write(real *g, const smoe_param *param, size_t first,
 
 void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n) {
     static const smoe_prefetch_ranges none;
-    real step[SMOE_FACTORS_STEP];
+    real *step = smoe_thread_room(SMOE_ROOM_STEP, SMOE_FACTORS_STEP * sizeof *step);
     size_t size = smoe_outer_step(param), end = first + n;
     for (size_t at = first / size * size; at < end; at += size) {
         if (at >= first && at + size <= end) {

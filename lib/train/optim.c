@@ -248,10 +248,12 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
         for (size_t step_at = from / size * size; step_at < to; step_at += size) {
             size_t j = step_at < from ? from : step_at, at = p->offset + j;
             size_t n = (to - step_at < size ? to : step_at + size) - j;
-            real made[SMOE_FACTORS_STEP], *g = params->g + at;
+            real *g = params->g + at;
             if (p->outer) { /* computed whole, even if the range has only a part of it */
                 size_t terms = smoe_outer_terms(p, step_at);
                 smoe_prefetch_ranges next = prefetch_ranges_of(params, at, n, terms, &k.early);
+                real *made =
+                    smoe_thread_room(SMOE_ROOM_GRADIENTS, SMOE_FACTORS_STEP * sizeof *made);
                 smoe_outer_write(made, p, step_at, &next);
                 g = made + (j - step_at);
             }

@@ -6,6 +6,7 @@
 #include "train/task.h"
 #include "vit/share.h"
 #include "data/loader.h"
+#include "base/threads.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -134,7 +135,6 @@ static const char *suspect(const smoe_params *params, const char *layer) {
 static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
     enum { UNIT = SMOE_OPTIM_UNIT };
     size_t first, end;
-    real room[UNIT];
     smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
@@ -146,6 +146,7 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
         if (to > end) to = end;
         for (size_t n; !whole && at < to; at += n) {
             n = to - at < UNIT ? to - at : UNIT;
+            real *room = smoe_thread_room(SMOE_ROOM_GRADIENTS, UNIT * sizeof *room);
             const real *g = smoe_optim_gradients(params, at, n, room);
             if (!isfinite(smoe_optim_unit_square(g, n))) return p->name;
         }

@@ -14,6 +14,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* ---- random streams -------------------------------------------------------------------------- */
@@ -468,6 +470,20 @@ static void rooms_of_threads(void **state) {
     smoe_threads_set(0);
 }
 
+/* A lack of memory ends the process by the rule of base/alloc.h, not by a signal. */
+static void rooms_without_memory(void **state) {
+    (void)state;
+    int status = 0;
+    pid_t child = fork();
+    if (!child) {
+        smoe_thread_room(SMOE_ROOM_SUMS, SIZE_MAX / 2);
+        _exit(77);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void spin(double seconds) {
     double start = smoe_now();
     while (smoe_now() - start < seconds) {
@@ -524,6 +540,7 @@ int main(void) {
         cmocka_unit_test(exact_sums),
         cmocka_unit_test(clocks_and_threads),
         cmocka_unit_test(rooms_of_threads),
+        cmocka_unit_test(rooms_without_memory),
         cmocka_unit_test(time_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

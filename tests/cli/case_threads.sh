@@ -6,7 +6,7 @@ same_run one two
 
 # Threads with small stacks.
 (
-    ulimit -S -s 256
+    ulimit -S -s 128
     status 0 env OMP_STACKSIZE=64k smoe train tiny.yaml -q -j2 -o stacks
     status 0 smoe train tiny.yaml -q -j2 -o stack
 )
