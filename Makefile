@@ -118,7 +118,7 @@ $(OBJ)/cmd/doctor.o: FILE_CFLAGS = $(if $(HTTP),-DSMOE_HTTP)
 $(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The HTML of the report is embedded in the library, unchanged.
-$(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/*.html lib/draw/*.css lib/draw/*.js)
+$(OBJ)/lib/draw/page_part.o: $(wildcard lib/draw/*.html lib/draw/*.css lib/draw/*.js)
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)

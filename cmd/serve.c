@@ -278,7 +278,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     if (!strcmp(url, "/runs.json")) return answer_runs(to, user);
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         size_t length;
-        const char *part = smoe_report_part(pages[i].part, &length);
+        const char *part = smoe_page_part(pages[i].part, &length);
         if (!strcmp(url, pages[i].url))
             return answer(to, MHD_HTTP_OK, pages[i].type, part, length, MHD_RESPMEM_PERSISTENT);
     }

@@ -152,8 +152,9 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
         if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
             return smoe_fail(err, SMOE_USAGE,
                              "--front %s: '%s' is not a measured column of which lower or higher "
-                             "is better; as in flops_infer_per_image:precision_at_1",
-                             front, axis[i]);
+                             "is better; as in %s:%s",
+                             front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
+                             smoe_metrics[SMOE_METRIC_PRECISION].column);
     }
     return 0;
 }

@@ -112,7 +112,7 @@ static bool printable(long point) {
     return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
 }
 
-/* Characters that change the order of what follows on a terminal: a name could look like another. */
+/* Characters that change the order of the text behind them: one name could look like another. */
 static bool reorders(long point) {
     return point == 0x61c || point == 0x200e || point == 0x200f ||
            (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);

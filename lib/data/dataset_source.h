@@ -56,8 +56,9 @@ struct smoe_dataset {
      * the label is the only one; owned. */
     uint32_t *more;
     size_t *more_at;
-    /* These tables are by the numbers of the source, as its functions are. The images of part p, which are read fastest one after another (a shard), are part_at[p] ..
-     * part_at[p + 1]; parts is 0 where all are alike; owned. */
+    /* These tables are by the numbers of the source, as its functions are. The images of part p,
+     * which are read fastest one after another (a shard), are part_at[p] .. part_at[p + 1]; parts
+     * is 0 where all are alike; owned. */
     size_t *part_at, parts;
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used; owned */
     char **remark;  /* owned */

@@ -1,7 +1,6 @@
 /* Writing a page of HTML; see page.h. */
 #include "draw/page.h"
 #include "base/file.h"
-#include "draw/report.h"
 
 #include <assert.h>
 #include <math.h>
@@ -193,7 +192,7 @@ static int put_named(smoe_page *page, const char *name, const job *j, smoe_err *
     static const char digest[] = "sha256 ";
     bool sum = !strncmp(name, digest, sizeof digest - 1);
     size_t size;
-    const char *part = smoe_report_part(sum ? name + sizeof digest - 1 : name, &size);
+    const char *part = smoe_page_part(sum ? name + sizeof digest - 1 : name, &size);
     if (!part) return j->fill(page, name, j->context, err);
     if (sum)
         put_sha256(page->out, part, size);
@@ -206,7 +205,7 @@ static int put_page(FILE *out, const void *context, smoe_err *err) {
     const job *j = context;
     smoe_page page = {.out = out};
     size_t size;
-    const char *at = smoe_report_part(j->name, &size), *end = at + size;
+    const char *at = smoe_page_part(j->name, &size), *end = at + size;
     while (at < end) {
         const char *open = memmem(at, (size_t)(end - at), "{{", 2);
         const char *close = open ? memmem(open, (size_t)(end - open), "}}", 2) : NULL;

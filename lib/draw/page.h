@@ -33,11 +33,15 @@ void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size);
 void smoe_page_hold(smoe_page *page);
 size_t smoe_page_release(smoe_page *page, size_t most);
 
-/* Writes the file at path: the part `name` of the library (report.h), with {{PART}} replaced by
+/* Writes the file at path: the part `name` of the library, with {{PART}} replaced by
  * that part, {{sha256 PART}} by its digest in base64, as a content security policy names it, and
  * any other {{NAME}} by what `fill` writes. */
 typedef int smoe_page_fill(smoe_page *page, const char *name, const void *context, smoe_err *err);
 int smoe_page_write(const char *path, const char *name, smoe_page_fill *fill, const void *context,
                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL
+ * for an unknown name. */
+const char *smoe_page_part(const char *name, size_t *size);
 
 #endif

@@ -39,8 +39,4 @@ int smoe_report_result(const smoe_report *report, const smoe_result *result, con
 /* For report.c: the JSON object that report.js reads. Fails only when out of memory. */
 int smoe_report_data(const smoe_report *report, smoe_page *page, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL
- * for an unknown name. */
-const char *smoe_report_part(const char *name, size_t *size);
-
 #endif

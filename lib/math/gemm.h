@@ -61,8 +61,8 @@ smoe_product smoe_product_of(real *c, size_t ldc, size_t m, size_t n, size_t k, 
 
 /* Shared by all threads; not to be called from inside a parallel region. */
 void smoe_gemm(const smoe_product *product);
-/* By the calling thread only: for use inside parallel regions. The packed sides are in memory of the
- * thread (base/threads.h), 1 MB, or 2 MB where `real` is double. */
+/* By the calling thread only: for use inside parallel regions. The packed sides are in memory of
+ * the thread (base/threads.h), 1 MB, or 2 MB where `real` is double. */
 void smoe_gemm_serial(const smoe_product *product);
 /* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not
  * overlap. */

@@ -36,8 +36,8 @@ static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels
                          : prefetch_block(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
-/* Prefetches the m rows of A from i on, during at most *panels panels of `tiles` tiles; sets *panels
- * to the number used. */
+/* Prefetches the m rows of A from i on, during at most *panels panels of `tiles` tiles; sets
+ * *panels to the number used. */
 static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, size_t m,
                                 size_t tiles, size_t *panels) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;

@@ -63,8 +63,8 @@ static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
  * few registers. */
 enum { FAR = 3, BASES = (MR + FAR - 1) / FAR };
 
-/* Rows of A times a row of B: rows side by side (of a panel, or the columns of a matrix) from base[0]
- * on, or `ra` apart. The row of B keeps its registers to the end, so that sums need no moves. */
+/* Rows of A times a row of B: rows side by side (of a panel, or the columns of a matrix) from
+ * base[0] on, or `ra` apart. The row of B keeps its registers to the end, so that sums need no moves. */
 static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
                                                        bool beside, const real *const base[BASES],
                                                        size_t ra, const vreal row[NV]) {
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
     if (prefetches) t->prefetch = next;
 }
 
-/* Writes sums of n columns. Callers pass constants where they can, so that rows need no branches. */
+/* Writes sums of n columns. Callers pass constants where they can: rows then need no branches. */
 static inline __attribute__((always_inline)) void put(size_t rows, const smoe_tile *t,
                                                       vreal sum[MR][NV], size_t n, const real *add,
                                                       const real *bias, bool stream) {

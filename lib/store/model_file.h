@@ -15,7 +15,7 @@
 /* The key of the metadata with the names of the classes: a list in JSON. */
 #define SMOE_CLASS_NAMES "smoe.class_names"
 
-/* Gives a data set the classes of the model in a file, where that has their names and classifies. */
+/* Gives a data set the classes of the model in a file, if it has their names and classifies. */
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) SMOE_MUST_CHECK;
 

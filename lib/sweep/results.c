@@ -175,6 +175,16 @@ static double gain(const smoe_measures *m, size_t a, size_t b, size_t metric) {
     return better == SMOE_HIGHER ? more : better == SMOE_LOWER ? -more : 0;
 }
 
+size_t smoe_results_first(const smoe_results *r, const char *wish) {
+    const char *const names[] = {wish, smoe_metrics[SMOE_METRIC_PRECISION].column,
+                                 smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column,
+                                 smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column};
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
+        if (names[i]) found = smoe_measures_metric(r->measured, names[i]);
+    return found;
+}
+
 bool smoe_results_on_front(const smoe_results *r, size_t group, size_t x, size_t y) {
     if (!isfinite(smoe_measures_stats(r->measured, group, x).mean) ||
         !isfinite(smoe_measures_stats(r->measured, group, y).mean))

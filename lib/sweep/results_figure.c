@@ -203,16 +203,6 @@ static bool choose_x(plan *p, const char *wish) {
     return p->x != SIZE_MAX;
 }
 
-size_t smoe_results_first(const smoe_results *r, const char *wish) {
-    const char *const names[] = {wish, smoe_metrics[SMOE_METRIC_PRECISION].column,
-                                 smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column,
-                                 smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column};
-    size_t found = SIZE_MAX;
-    for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
-        if (names[i]) found = smoe_measures_metric(r->measured, names[i]);
-    return found;
-}
-
 /* The split that all trials are evaluated on. */
 static void find_split(plan *p) {
     const smoe_sweep *sweep = p->r->sweep;

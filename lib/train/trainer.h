@@ -79,9 +79,10 @@ typedef struct smoe_train_result {
 } smoe_train_result;
 
 /* Trains as the spec says, with its few-shot evaluation, if it has one, at every evaluation.
- * Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint is written), SMOE_NONFINITE naming step, layer and parameter (or the tensor that was to be
- * saved), or any other failure; STATUS in the run directory says the same. err must not be NULL:
- * which word STATUS gets is read from it. */
+ * Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint is written),
+ * SMOE_NONFINITE naming step, layer and parameter (or the tensor that was to be saved), or any
+ * other failure; STATUS in the run directory says the same. err must not be NULL: which word STATUS
+ * gets is read from it. */
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 

@@ -439,7 +439,7 @@ static void test_refused(void **state) {
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "/nowhere/report.html"));
     size_t size;
-    assert_null(smoe_report_part("report", &size));
+    assert_null(smoe_page_part("report", &size));
 }
 
 int main(void) {

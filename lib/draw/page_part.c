@@ -1,6 +1,6 @@
 /* The files of the report's page as bytes of the library. The assembler reads them; make knows that
  * this file depends on them. */
-#include "draw/report.h"
+#include "draw/page.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ PART(live_html, "live.html");
 PART(live_css, "live.css");
 PART(live_js, "live.js");
 
-const char *smoe_report_part(const char *name, size_t *size) {
+const char *smoe_page_part(const char *name, size_t *size) {
     const struct {
         const char *name, *start, *end;
     } parts[] = {
