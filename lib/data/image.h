@@ -67,8 +67,8 @@ smoe_box smoe_box_inception(smoe_rng *rng, size_t width, size_t height);
 
 /*
  * out [size, size, channels of in] = the box of `in`, resized with a triangle filter, or with the
- * cubic one of Keys (a = -0.5), that is widened when shrinking (antialiasing, as in Pillow). Samples
- * beyond the box but inside the image take part; beyond the image the filter is cut and
+ * cubic one of Keys (a = -0.5), that is widened when shrinking (antialiasing, as in Pillow).
+ * Samples beyond the box but inside the image take part; beyond the image the filter is cut and
  * renormalised. A box of size x size on whole pixels is copied.
  */
 int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,

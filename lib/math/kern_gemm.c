@@ -64,7 +64,7 @@ static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
 enum { FAR = 3, BASES = (MR + FAR - 1) / FAR };
 
 /* Rows of A times a row of B: rows side by side (of a panel, or the columns of a matrix) from
- * base[0] on, or `ra` apart. The row of B keeps its registers to the end, so that sums need no moves. */
+ * base[0] on, or `ra` apart. The row of B keeps its registers to the end: sums need no moves. */
 static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
                                                        bool beside, const real *const base[BASES],
                                                        size_t ra, const vreal row[NV]) {
