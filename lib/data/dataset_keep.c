@@ -197,7 +197,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
                                       "classes are matched by their numbers, for %s has no names",
                                       here ? "the model" : "the data");
     if (there != here) return 0;
-    char *const **sorted = malloc(count * sizeof *sorted); /* places in `name`, by name */
+    char *const **sorted = malloc((count + 1) * sizeof *sorted); /* places in `name`, by name */
     uint32_t *number = malloc((set->named + 1) * sizeof *number);
     int status = sorted && number ? 0 : no_memory(err);
     for (size_t k = 0; !status && k < count; k++) sorted[k] = &name[k];

@@ -135,7 +135,7 @@ static const uint8_t *record_at(const smoe_binaries *files, size_t record, uint6
 static int take_records(smoe_dataset *set, const smoe_binaries *files, const layout *a, size_t n,
                         size_t limit, smoe_err *err) {
     size_t record = a->header + PIXELS;
-    uint32_t *label = malloc(n * sizeof *label);
+    uint32_t *label = malloc((n + 1) * sizeof *label);
     if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
     for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->counts];
     int status = smoe_binary_grid_make(set, label, n, SIDE, SIDE, 3, limit, err);

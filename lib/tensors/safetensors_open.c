@@ -98,13 +98,13 @@ out:
 
 int smoe_safetensors_peek_file(smoe_safetensors **result, const char *path, const char *weights,
                                smoe_err *err) {
-    bool foreign;
+    bool foreign = false;
     if (open_file(result, &foreign, path, weights, err)) return -1;
     return foreign ? 0 : smoe_safetensors_rename(result, weights, err);
 }
 
 int smoe_safetensors_peek_part(smoe_safetensors **result, const char *path, smoe_err *err) {
-    bool foreign;
+    bool foreign = false;
     if (open_file(result, &foreign, path, NULL, err)) return -1;
     if (!foreign) return 0;
     smoe_safetensors_free(*result);
