@@ -1,6 +1,7 @@
 /* smoe bench: how fast a spec trains and predicts on this machine, compared with the limits of the
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
+#include "base/alloc.h"
 #include "heading.h"
 #include "load.h"
 #include "progress.h"
@@ -359,7 +360,7 @@ static int append(const char *path, const char *name, const smoe_bench *b, smoe_
     char *before, *text = NULL;
     size_t length, size;
     if (read_table(path, &before, &length, err)) return -1;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = smoe_alloc_stream(&text, &size);
     int status = -1;
     if (!out) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);

@@ -2,7 +2,6 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "opt.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/threads.h"
 #include "math/blas.h"
@@ -11,7 +10,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -254,16 +252,7 @@ static void end_unread(void) {
     raise(SIGPIPE);
 }
 
-/* jansson can crash where an allocation fails, and a value that was not added to an object would be
- * missing in a file: the program ends at once, as if it had been killed. */
-static void *json_memory(size_t size) {
-    void *memory = malloc(size);
-    if (!memory && size) smoe_alloc_end();
-    return memory;
-}
-
 int main(int argc, char **argv) {
-    json_set_alloc_funcs(json_memory, free);
     hold_standard_files();
     settle_threads(argv);
     settle_signals();

@@ -1,5 +1,6 @@
 /* The provenance of a page; see origin.h. */
 #include "origin.h"
+#include "base/alloc.h"
 #include "store/env.h"
 #include "base/file.h"
 
@@ -23,12 +24,12 @@ void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool fol
 static char *command_of(const json_t *env) {
     char *line = NULL;
     size_t size = 0, i;
-    FILE *out = open_memstream(&line, &size);
+    FILE *out = smoe_alloc_stream(&line, &size);
     json_t *word;
     if (!out) return NULL;
     json_array_foreach(json_object_get(env, "argv"), i, word)
         fprintf(out, "%s%s", i ? " " : "", json_string_value(word) ? json_string_value(word) : "");
-    return smoe_file_text(out, &line);
+    return smoe_alloc_stream_close(out, &line);
 }
 
 static const char *text_of(const json_t *env, const char *name) {
@@ -55,10 +56,10 @@ void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
 static char *yaml_of(const smoe_spec *spec) {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = smoe_alloc_stream(&text, &size);
     if (!out) return NULL;
     int status = smoe_spec_write_yaml(spec, out, false);
-    if (smoe_file_text(out, &text) && !status) return text;
+    if (smoe_alloc_stream_close(out, &text) && !status) return text;
     free(text);
     return NULL;
 }

@@ -1,17 +1,37 @@
 /* Memory that is always there; see alloc.h. */
+#define _GNU_SOURCE
 #include "base/alloc.h"
 
 #include "smoe/smoe.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static void (*handler)(void);
+
+void smoe_out_of_memory_set(void (*end)(void)) {
+    handler = end;
+}
+
 _Noreturn void smoe_alloc_end(void) {
     static const char text[] = "smoe: out of memory\n";
+    if (handler) handler();
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(SMOE_RUNTIME);
+}
+
+static void *json_memory(size_t size) {
+    void *memory = malloc(size);
+    if (!memory && size) smoe_alloc_end();
+    return memory;
+}
+
+/* Jansson can crash where an allocation fails, and leave a member out. */
+__attribute__((constructor)) static void set_json_memory(void) {
+    json_set_alloc_funcs(json_memory, free);
 }
 
 void *smoe_alloc(size_t count, size_t size) {
@@ -21,7 +41,7 @@ void *smoe_alloc(size_t count, size_t size) {
 }
 
 void *smoe_alloc_more(void *memory, size_t count, size_t size) {
-    void *more = count > SIZE_MAX / size ? NULL : realloc(memory, count * size);
+    void *more = reallocarray(memory, count ? count : 1, size);
     if (!more) smoe_alloc_end();
     return more;
 }
@@ -35,4 +55,17 @@ char *smoe_alloc_text(const char *text) {
 void *smoe_alloc_next(void *list, size_t count, size_t size) {
     bool full = !(count & (count - 1)); /* 0, or a power of two */
     return full ? smoe_alloc_more(list, count ? 2 * count : 1, size) : list;
+}
+
+FILE *smoe_alloc_stream(char **text, size_t *size) {
+    FILE *out = open_memstream(text, size);
+    if (!out) smoe_alloc_end();
+    return out;
+}
+
+char *smoe_alloc_stream_close(FILE *out, char **text) {
+    /* A write that finds no memory is not reported by fclose, should a later one find some. */
+    bool bad = ferror(out) != 0;
+    if (fclose(out) || bad) smoe_alloc_end();
+    return *text;
 }

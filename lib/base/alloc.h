@@ -1,16 +1,18 @@
 /*
  * Small pieces of memory, which are always there: where memory runs out, smoe_alloc_end is called,
- * and does not return. What may not fit, arenas, images, data sets, is allocated with malloc, and a
- * lack of memory is an error.
+ * and does not return. So functions whose results are texts, lists or JSON return no NULL for lack
+ * of memory. What may not fit, arenas, images, data sets, is allocated with malloc, and a lack of
+ * memory is an error.
  */
 #ifndef SMOE_ALLOC_H
 #define SMOE_ALLOC_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* Zeroed memory for `count` elements of `size` bytes. */
 void *smoe_alloc(size_t count, size_t size);
-/* realloc: room for `count` elements. */
+/* realloc: room for `count` elements; what is new is not zeroed. */
 void *smoe_alloc_more(void *memory, size_t count, size_t size);
 /* A copy; of NULL NULL. */
 char *smoe_alloc_text(const char *text);
@@ -18,7 +20,12 @@ char *smoe_alloc_text(const char *text);
 /* A list with room for powers of two: memory for one more element behind `count`. */
 void *smoe_alloc_next(void *list, size_t count, size_t size);
 
-/* Ends the program with a message and exit status 1. */
+/* A stream into fresh memory. Closing it returns its text, which ends with NUL. */
+FILE *smoe_alloc_stream(char **text, size_t *size);
+char *smoe_alloc_stream_close(FILE *out, char **text);
+
+/* Calls the handler that smoe_out_of_memory_set has set, or ends the process with a message and
+ * exit status 1. */
 _Noreturn void smoe_alloc_end(void);
 
 #endif

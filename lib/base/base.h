@@ -87,11 +87,11 @@ bool smoe_text_has_word(const char *list, char separator, const char *word);
 /* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
 const char *smoe_text_item(const char *list);
 
-/* printf into a fresh string the caller frees; NULL when out of memory. */
+/* printf into a fresh string the caller frees. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
-/* Copies of `count` texts, in a fresh array that ends with NULL; NULL when out of memory or if one
- * of them is NULL. And the removal of such an array, which may be NULL. */
+/* Copies of `count` texts, in a fresh array that ends with NULL. And the removal of such an array,
+ * which may be NULL. */
 char **smoe_texts_copy(const char *const *text, size_t count);
 void smoe_texts_free(char **text, size_t count);
 

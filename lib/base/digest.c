@@ -1,6 +1,8 @@
 /* Digests by libxxhash; see digest.h. */
 #include "base/digest.h"
+#include "base/alloc.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,8 @@ static const char *text_of(XXH64_hash_t hash, char buf[SMOE_DIGEST_DIGITS + 1]) 
 
 smoe_digest *smoe_digest_new(void) {
     XXH3_state_t *state = XXH3_createState();
-    if (state) XXH3_64bits_reset(state);
+    if (!state) smoe_alloc_end();
+    XXH3_64bits_reset(state);
     return (smoe_digest *)(void *)state;
 }
 
@@ -51,32 +54,30 @@ static const char *digits_of(const char *bytes, size_t size, const char *mark) {
     return NULL;
 }
 
-/* Of all bytes with zeros for the digits; -1 when out of memory. */
-static int without(const char *bytes, size_t size, const char *digits,
-                   char buf[SMOE_DIGEST_DIGITS + 1]) {
+/* Of all bytes with zeros for the digits. */
+static void without(const char *bytes, size_t size, const char *digits,
+                    char buf[SMOE_DIGEST_DIGITS + 1]) {
     smoe_digest *digest = smoe_digest_new();
-    if (!digest) return -1;
     const char *rest = digits + SMOE_DIGEST_DIGITS;
     smoe_digest_add(digest, bytes, (size_t)(digits - bytes));
     smoe_digest_add(digest, SMOE_DIGEST_ZEROS, SMOE_DIGEST_DIGITS);
     smoe_digest_add(digest, rest, size - (size_t)(rest - bytes));
     smoe_digest_text(digest, buf);
     smoe_digest_free(digest);
-    return 0;
 }
 
-int smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark) {
+void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark) {
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *digits = digits_of(bytes, head, mark);
-    if (!digits || without(bytes, size, digits, text)) return -1;
+    assert(digits);
+    without(bytes, size, digits, text);
     memcpy(bytes + (digits - bytes), text, SMOE_DIGEST_DIGITS);
-    return 0;
 }
 
 smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark) {
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *digits = digits_of(bytes, head, mark);
     if (!digits) return SMOE_SEAL_NONE;
-    if (without(bytes, size, digits, text)) return SMOE_SEAL_WRONG;
+    without(bytes, size, digits, text);
     return memcmp(digits, text, SMOE_DIGEST_DIGITS) ? SMOE_SEAL_WRONG : SMOE_SEAL_RIGHT;
 }

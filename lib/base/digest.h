@@ -9,7 +9,7 @@ enum { SMOE_DIGEST_DIGITS = 16 }; /* as text: hexadecimal, lower case */
 
 typedef struct smoe_digest smoe_digest;
 
-/* Of no bytes yet; NULL when out of memory. */
+/* Of no bytes yet. */
 smoe_digest *smoe_digest_new(void);
 void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size);
 /* Of the bytes so far, as text. Returns buf. */
@@ -21,13 +21,10 @@ const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_
 uint64_t smoe_digest_number(const void *bytes, size_t size); /* the same as a number */
 
 /* Bytes that hold their own digest: its digits stand behind the last `mark` of the first `head`
- * bytes and count as zeros.
- * They are made with zeros there, then sealed. Without memory sealing fails, and a seal is
- * taken for wrong. */
+ * bytes and count as zeros. They are made with zeros there, then sealed. */
 #define SMOE_DIGEST_ZEROS "0000000000000000"
 typedef enum smoe_seal { SMOE_SEAL_NONE, SMOE_SEAL_RIGHT, SMOE_SEAL_WRONG } smoe_seal;
-int smoe_digest_seal(char *bytes, size_t size, size_t head,
-                     const char *mark) SMOE_MUST_CHECK; /* 0 or -1 */
+void smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark);
 smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark);
 
 #endif

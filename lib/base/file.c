@@ -1,6 +1,7 @@
 /* Whole files, links and folders: see file.h. Every return value of the system is checked here, so
  * that a full disk is reported where it happens. */
 #include "base/file.h"
+#include "base/alloc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,18 +23,13 @@ enum {
     BLOCK = 2 << 20
 };
 
-static int out_of_memory(smoe_err *err, const char *path) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-}
-
 /* A new temporary name in the folder of path; `try` distinguishes several of one process. */
 static char *temporary_name(const char *path, int try) {
     return smoe_text_format("%s" SMOE_FILE_TEMPORARY "%ld-%d", path, (long)getpid(), try);
 }
 
 int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
-    *file = (smoe_file){.fd = -1, .path = strdup(path)};
-    if (!file->path) return out_of_memory(err, path);
+    *file = (smoe_file){.fd = -1, .path = smoe_alloc_text(path)};
     struct stat there;
     if (!stat(path, &there) && !S_ISREG(there.st_mode)) {
         file->fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -41,10 +37,6 @@ int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
         for (int try = 0; try < TRIES; try++) {
             free(file->temporary);
             file->temporary = temporary_name(path, try);
-            if (!file->temporary) {
-                smoe_file_abandon(file);
-                return out_of_memory(err, path);
-            }
             file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
             if (file->fd >= 0 || errno != EEXIST) break;
         }
@@ -83,7 +75,7 @@ static int write_held(smoe_file *file) {
 
 int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) {
     const char *next = bytes;
-    if (!file->held && !(file->held = malloc(BLOCK))) return refused(file, err);
+    if (!file->held) file->held = smoe_alloc(BLOCK, 1);
     for (size_t n; size; next += n, size -= n) {
         n = size < BLOCK - file->holds ? size : BLOCK - file->holds;
         memcpy(file->held + file->holds, next, n);
@@ -105,8 +97,7 @@ int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size, 
 }
 
 int smoe_file_sync_parent(const char *path, smoe_err *err) {
-    char *folder = strdup(path);
-    if (!folder) return out_of_memory(err, path);
+    char *folder = smoe_alloc_text(path);
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = '\0';
     int status = smoe_file_sync(slash ? folder : ".", err);
@@ -190,14 +181,12 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
                     smoe_err *err) {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return out_of_memory(err, path);
+    FILE *out = smoe_alloc_stream(&text, &size);
     void *locale = smoe_locale_enter();
     int status = print(out, context, err);
     smoe_locale_leave(locale);
-    bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0 || !text; /* which alone may tell that memory ended */
-    if (!status) status = bad ? out_of_memory(err, path) : smoe_file_write(path, text, size, err);
+    smoe_alloc_stream_close(out, &text);
+    if (!status) status = smoe_file_write(path, text, size, err);
     free(text);
     return status;
 }
@@ -238,7 +227,7 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smo
     }
     bytes = malloc((size_t)there.st_size + 1);
     if (!bytes) {
-        out_of_memory(err, path);
+        smoe_fail(err, SMOE_RUNTIME, "%s: no memory for %zu bytes", path, (size_t)there.st_size);
         goto out;
     }
     *size = fread(bytes, 1, (size_t)there.st_size, in);
@@ -268,7 +257,7 @@ bool smoe_file_is_folder(const char *path) {
 
 bool smoe_file_holds(const char *folder, const char *name) {
     char *path = smoe_text_format("%s/%s", folder, name);
-    bool there = path && !access(path, F_OK);
+    bool there = !access(path, F_OK);
     free(path);
     return there;
 }
@@ -285,8 +274,7 @@ int smoe_file_sync(const char *path, smoe_err *err) {
 }
 
 int smoe_file_make_parents(const char *path, smoe_err *err) {
-    char *work = strdup(path);
-    if (!work) return out_of_memory(err, path);
+    char *work = smoe_alloc_text(path);
     int status = 0;
     size_t end = strlen(work);
     while (end > 1 && work[end - 1] == '/')
@@ -326,7 +314,6 @@ int smoe_file_remove(const char *path, smoe_err *err) {
 
 int smoe_file_link(const char *target, const char *path, smoe_err *err) {
     char *temporary = temporary_name(path, 0);
-    if (!temporary) return out_of_memory(err, path);
     bool failed = unlink(temporary) && errno != ENOENT;
     failed = failed || symlink(target, temporary) || rename(temporary, path);
     if (failed) {
@@ -355,10 +342,7 @@ static int sweep(const char *folder, bool dead, smoe_err *err) {
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
         char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        if (!path)
-            status = out_of_memory(err, folder);
-        else if (!dead || is_dead(path, entry->d_name))
-            status = smoe_file_remove(path, err);
+        if (!dead || is_dead(path, entry->d_name)) status = smoe_file_remove(path, err);
         free(path);
     }
     closedir(dir);
@@ -371,13 +355,4 @@ int smoe_file_sweep(const char *folder, smoe_err *err) {
 
 int smoe_file_sweep_dead(const char *folder, smoe_err *err) {
     return sweep(folder, true, err);
-}
-
-char *smoe_file_text(FILE *out, char **text) {
-    /* A write that finds no memory is not reported by fclose, should a later one find some. */
-    bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
-    if (bad) free(*text);
-    if (bad) *text = NULL;
-    return *text;
 }

@@ -99,8 +99,4 @@ int smoe_file_sweep(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
  * gone, if nothing was written to them for a minute, as they may belong to another machine. */
 int smoe_file_sweep_dead(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Closes a stream of open_memstream. Returns its text, or NULL if there was not enough memory for
- * it; then *text is freed and NULL as well. */
-char *smoe_file_text(FILE *out, char **text);
-
 #endif

@@ -1,7 +1,7 @@
 /* JSON as text; see json.h. */
 #include "base/json.h"
+#include "base/alloc.h"
 #include "base/base.h"
-#include "base/file.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ json_t *smoe_json_text(const char *bytes) {
     json_t *exact = json_string(bytes);
     if (exact) return exact;
     char *text = smoe_text_utf8(bytes);
-    json_t *value = text ? json_string(text) : NULL;
+    json_t *value = json_string(text);
     free(text);
     return value;
 }
@@ -39,10 +39,7 @@ static void put_break(FILE *out, int indent, int depth) {
 
 static void put_string(FILE *out, const json_t *string) {
     char *text = json_dumps(string, JSON_ENCODE_ANY);
-    if (text)
-        fputs(text, out);
-    else
-        fputc('\0', out); /* no memory: JSON never has one, and smoe_json_dump looks for it */
+    fputs(text, out);
     free(text);
 }
 
@@ -97,23 +94,10 @@ static void put_json(FILE *out, const json_t *value, int indent, int depth) {
 char *smoe_json_dump(const json_t *value, int indent) {
     char *text = NULL;
     size_t size;
-    FILE *out = value ? open_memstream(&text, &size) : NULL;
-    if (!out) return NULL;
+    if (!value) return NULL;
+    FILE *out = smoe_alloc_stream(&text, &size);
     void *locale = smoe_locale_enter();
     put_json(out, value, indent, 0);
     smoe_locale_leave(locale);
-    if (smoe_file_text(out, &text) && strlen(text) == size) return text;
-    free(text);
-    return NULL;
-}
-
-char *smoe_json_whole(const json_t *value, size_t flags) {
-    char *text = json_dumps(value, flags);
-    json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-    if (again) {
-        json_decref(again);
-        return text;
-    }
-    free(text);
-    return NULL;
+    return smoe_alloc_stream_close(out, &text);
 }

@@ -1,11 +1,12 @@
-/* JSON, made and written as text so that numbers are read back exactly. */
+/* JSON, made and written as text so that numbers are read back exactly. Making values never fails
+ * for lack of memory (base/alloc.h), so results of json_object_set_new and its kind are ignored. */
 #ifndef SMOE_JSON_H
 #define SMOE_JSON_H
 
 #include <jansson.h>
 
 /* A number in JSON: whole numbers as integers, as long as a double represents them exactly; null
- * for NAN and infinities. NULL when out of memory. */
+ * for NAN and infinities. */
 json_t *smoe_json_of_number(double x);
 
 /* Bytes as a JSON string, those that are not UTF-8 replaced by U+FFFD. Names and paths may be any
@@ -16,12 +17,7 @@ json_t *smoe_json_text(const char *bytes);
 json_t *smoe_json_of_text(const char *text);
 
 /* JSON as text, every real with the fewest digits from which it is read back, and a point or an
- * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL when out of memory, or of
- * no value. */
+ * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL of no value. */
 char *smoe_json_dump(const json_t *value, int indent);
-
-/* json_dumps of Jansson; fresh, NULL when out of memory. Jansson itself can leave the name of a
- * member out where memory ends, so an object is read back. */
-char *smoe_json_whole(const json_t *value, size_t flags);
 
 #endif

@@ -1,6 +1,7 @@
 /* The parameter table and its slabs; see param.h. */
 #define _GNU_SOURCE
 #include "base/param.h"
+#include "base/alloc.h"
 #include "base/rng.h"
 
 #include <stdarg.h>
@@ -16,16 +17,7 @@ static void put(smoe_params *params, smoe_param *param) {
 
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) {
-    if (params->count == params->room) {
-        size_t room = params->room ? 2 * params->room : 64;
-        smoe_param *param = realloc(params->param, room * sizeof *param);
-        if (!param) {
-            params->failed = true;
-            return 0;
-        }
-        params->param = param;
-        params->room = room;
-    }
+    params->param = smoe_alloc_next(params->param, params->count, sizeof *params->param);
     smoe_param *p = &params->param[params->count];
     *p = (smoe_param){
         .ndim = ndim, .size = 1, .group = group, .mean = mean, .std = std, .lr = 1, .decay = -1};
@@ -71,8 +63,6 @@ static int slab(void **where, const smoe_params *params, size_t size, size_t ele
 }
 
 int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
-    if (params->failed)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
     real **all[] = {&params->w, &params->g, &params->m, &params->v};
     for (int i = 0; i < slabs; i++)
         if (!*all[i] &&

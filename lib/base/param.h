@@ -86,7 +86,7 @@ typedef struct smoe_part_reader {
 
 typedef struct smoe_params {
     smoe_param *param;
-    size_t count, room;
+    size_t count;
     size_t size;    /* elements of the weights, padding included */
     size_t trained; /* elements of gradients and moments; frozen parameters lie behind them */
     size_t shared;  /* of these, those of tensors that are not divided, which come first */
@@ -94,7 +94,6 @@ typedef struct smoe_params {
     size_t passes;  /* backward passes per update, after which layers may leave gradients
                             as outer products; 0: these must be in memory */
     bool headless;  /* the head is not taken from a file to start from: its classes are others */
-    bool failed;    /* an add ran out of memory; reported when slabs are allocated */
     real *w, *g, *m, *v; /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16,
         *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */
@@ -107,8 +106,7 @@ typedef struct smoe_params {
     smoe_arena copies;       /* weights that had to be copied from the file */
 } smoe_params;
 
-/* Adds a parameter and returns its index. Lack of memory is reported later, by
- * smoe_params_allocate. */
+/* Adds a parameter and returns its index. */
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
 

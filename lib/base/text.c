@@ -1,4 +1,6 @@
 /* Words and numbers as text: nearest words for error messages, sizes for people. */
+#define _GNU_SOURCE
+#include "base/alloc.h"
 #include "base/base.h"
 
 #include <locale.h>
@@ -44,14 +46,11 @@ int smoe_text_nearest(const char *word, const char *const *candidates, size_t co
 
 char *smoe_text_format(const char *fmt, ...) {
     va_list args;
+    char *text;
     va_start(args, fmt);
-    int length = vsnprintf(NULL, 0, fmt, args);
+    int length = vasprintf(&text, fmt, args);
     va_end(args);
-    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
-    if (!text) return NULL;
-    va_start(args, fmt);
-    vsnprintf(text, (size_t)length + 1, fmt, args);
-    va_end(args);
+    if (length < 0) smoe_alloc_end();
     return text;
 }
 
@@ -94,15 +93,14 @@ size_t smoe_text_character(const char *text, long *point) {
 char *smoe_text_utf8(const char *bytes) {
     static const char replacement[] = SMOE_TEXT_REPLACEMENT;
     const size_t wide = sizeof replacement - 1;
-    char *text = malloc(wide * strlen(bytes) + 1);
+    char *text = smoe_alloc(wide * strlen(bytes) + 1, 1);
     size_t used = 0;
     long point;
-    for (size_t length; text && *bytes; bytes += length) {
+    for (size_t length; *bytes; bytes += length) {
         length = smoe_text_character(bytes, &point);
         memcpy(text + used, point < 0 ? replacement : bytes, point < 0 ? wide : length);
         used += point < 0 ? wide : length;
     }
-    if (text) text[used] = '\0';
     return text;
 }
 
@@ -182,11 +180,7 @@ void smoe_texts_free(char **text, size_t count) {
 }
 
 char **smoe_texts_copy(const char *const *text, size_t count) {
-    char **copy = calloc(count + 1, sizeof *copy);
-    for (size_t i = 0; copy && i < count; i++)
-        if (!text[i] || !(copy[i] = strdup(text[i]))) {
-            smoe_texts_free(copy, count);
-            return NULL;
-        }
+    char **copy = smoe_alloc(count + 1, sizeof *copy);
+    for (size_t i = 0; i < count; i++) copy[i] = smoe_alloc_text(text[i]);
     return copy;
 }

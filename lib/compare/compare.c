@@ -1,5 +1,6 @@
 /* Groups compared with a reference; see compare.h. */
 #include "compare/compare.h"
+#include "base/alloc.h"
 #include "compare/contrast.h"
 #include "compare/margin.h"
 #include "spec/metrics.h"
@@ -202,7 +203,7 @@ char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
         count_references(r, group, NULL) == 1)
         return NULL;
     bool *any = calloc(r->of->columns + 1, sizeof *any);
-    FILE *out = any ? open_memstream(&text, &size) : NULL;
+    FILE *out = any ? smoe_alloc_stream(&text, &size) : NULL;
     if (out) {
         put_reason(out, r, group, any);
         fclose(out);

@@ -1,5 +1,6 @@
 /* Writing a page of HTML; see page.h. */
 #include "draw/page.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <assert.h>
@@ -156,14 +157,14 @@ void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size) {
 /* ---- the page -------------------------------------------------------------------------------- */
 
 void smoe_page_hold(smoe_page *page) {
-    page->held = open_memstream(&page->text, &page->size);
+    page->held = smoe_alloc_stream(&page->text, &page->size);
     page->failed |= !page->held;
 }
 
 size_t smoe_page_release(smoe_page *page, size_t most) {
     FILE *held = page->held;
     page->held = NULL;
-    if (!held || !smoe_file_text(held, &page->text)) {
+    if (!held || !smoe_alloc_stream_close(held, &page->text)) {
         page->failed = true;
         return 0;
     }

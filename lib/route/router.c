@@ -5,7 +5,6 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
     r->counted = n;
     r->state =
         smoe_params_add(r->params, SMOE_PARAM_PLAIN, value, 0, n > 1, &n, "%s.%s", r->prefix, name);
-    if (r->params->failed) return;
     r->params->param[r->state].state = r->params->param[r->state].frozen = true;
 }
 

@@ -1,5 +1,6 @@
 /* train.optimizer.groups: a list of mappings, read, written and looked up; see schema.h. */
 #include "spec/events.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <fnmatch.h>
@@ -158,7 +159,7 @@ static void put_number(FILE *out, const char *name, double number) {
 char *smoe_groups_yaml(const smoe_groups *groups) {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = smoe_alloc_stream(&text, &size);
     if (!out) return NULL;
     putc('[', out);
     for (size_t i = 0; i < groups->count; i++) {
@@ -171,7 +172,7 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
         fputs(g->frozen ? ", frozen: true}" : "}", out);
     }
     putc(']', out);
-    return smoe_file_text(out, &text);
+    return smoe_alloc_stream_close(out, &text);
 }
 
 json_t *smoe_groups_json(const smoe_groups *groups) {

@@ -1,5 +1,6 @@
 /* eval.zeroshot: a list of templates, each with a place {} for the name of a class. */
 #include "spec/events.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdlib.h>
@@ -50,14 +51,14 @@ void smoe_prompts_read(smoe_events *src, int entry) {
 char *smoe_prompts_yaml(const smoe_prompts *prompts) {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = smoe_alloc_stream(&text, &size);
     if (!out) return NULL;
     for (size_t i = 0; i < prompts->count; i++) {
         fputs(i ? ", " : "[", out);
         smoe_value_put_quoted(out, prompts->text[i]);
     }
     fputs(prompts->count ? "]" : "[]", out);
-    return smoe_file_text(out, &text);
+    return smoe_alloc_stream_close(out, &text);
 }
 
 json_t *smoe_prompts_json(const smoe_prompts *prompts) {

@@ -4,6 +4,7 @@
  * types that YAML would infer are not used.
  */
 #include "base/file.h"
+#include "base/alloc.h"
 #include "spec/schema.h"
 
 #include <float.h>
@@ -306,11 +307,11 @@ static char *print_indices(const smoe_schema_entry *entry, const smoe_indices *l
     if (!list->count) return strndup(entry->range, strcspn(entry->range, "|"));
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = smoe_alloc_stream(&text, &size);
     if (!out) return NULL;
     for (size_t i = 0; i < list->count; i++) fprintf(out, "%s%u", i ? ", " : "[", list->item[i]);
     fputs("]", out);
-    return smoe_file_text(out, &text);
+    return smoe_alloc_stream_close(out, &text);
 }
 
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {

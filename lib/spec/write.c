@@ -140,7 +140,7 @@ char *smoe_spec_json(const smoe_spec *spec) {
     smoe_locale_leave(locale);
     /* One precision serves all reals: the fewest digits from which each of them is read back
      * exactly. */
-    text = smoe_json_whole(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+    text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
 out:
     json_decref(root);
     return text;

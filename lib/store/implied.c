@@ -1,5 +1,6 @@
 /* Keys that a file of weights, and what lies beside it, says; see implied.h. */
 #include "store/implied.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <jansson.h>
@@ -247,11 +248,11 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
     char *text = NULL;
     size_t size;
     smoe_implied_of(&x, file);
-    FILE *out = x.count ? open_memstream(&text, &size) : NULL;
+    FILE *out = x.count ? smoe_alloc_stream(&text, &size) : NULL;
     if (!out) return NULL;
     section_put(out, &x, "data.");
     section_put(out, &x, "model.");
-    smoe_file_text(out, &text);
+    smoe_alloc_stream_close(out, &text);
     return text;
 }
 

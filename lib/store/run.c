@@ -224,7 +224,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
         bad |= json_array_append(previous, old);
         bad |= json_object_set_new(env, "previous", previous);
     }
-    char *text = bad ? NULL : smoe_json_whole(env, JSON_INDENT(2));
+    char *text = bad ? NULL : json_dumps(env, JSON_INDENT(2));
     size_t size = text ? strlen(text) : 0;
     if (text) text[size] = '\n'; /* in the place of the NUL: written with its length */
     int status = text ? smoe_file_write(at.path, text, size + 1, err) : out_of_memory(run, err);

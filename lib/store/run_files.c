@@ -1,5 +1,6 @@
 /* See run_files.h. */
 #include "store/run_files.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/checkpoints.h"
@@ -234,7 +235,7 @@ static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
 int smoe_run_manifest(const char *dir, smoe_err *err) {
     manifest m = {.dir = dir};
     char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
-    m.out = open_memstream(&m.text, &m.size);
+    m.out = smoe_alloc_stream(&m.text, &m.size);
     int status = to && m.out ? add_folder(&m, "", err)
                              : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
     if (m.out && fclose(m.out) && !status)

@@ -37,7 +37,7 @@ static bool same_value(const char *key, const json_t *a, const json_t *b) {
 }
 
 static char *value_text(const json_t *value) {
-    return value ? smoe_json_whole(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
+    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
 }
 
 typedef struct comparison {

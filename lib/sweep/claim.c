@@ -64,7 +64,7 @@ static char *text_of(const smoe_claim *claim) {
         (json_int_t)getpid(), "began", (json_int_t)began(getpid()), "worker",
         (json_int_t)claim->worker, "worker_began", (json_int_t)began(claim->worker), "token",
         claim->token, "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
-    char *text = json ? smoe_json_whole(json, JSON_COMPACT) : NULL;
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
 }

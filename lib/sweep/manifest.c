@@ -3,6 +3,7 @@
  * for the folder in which it lies.
  */
 #include "sweep/manifest.h"
+#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "compare/primary.h"
@@ -27,12 +28,8 @@ static int no_memory(const char *dir, smoe_err *err) {
 
 static json_t *texts_json(char *const *text, size_t count) {
     json_t *list = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, json_string(text[i]))) goto fail;
+    for (size_t i = 0; i < count; i++) json_array_append_new(list, json_string(text[i]));
     return list;
-fail:
-    json_decref(list);
-    return NULL;
 }
 
 /* The points that trials are evaluated at. */
@@ -69,25 +66,24 @@ static json_t *plan_json(smoe_sweep_plan plan) {
 static json_t *header_json(const smoe_sweep *sweep) {
     const smoe_sweep_figure *figure = &sweep->figure;
     json_t *line =
-        json_pack("{s:s, s:I, s:o}", "sweep", sweep->name, "cells", (json_int_t)sweep->trials,
-                  "columns", texts_json(sweep->column, sweep->columns));
-    if (line && sweep->evaluate.points) json_object_set_new(line, "evaluate", evaluate_json(sweep));
-    if (line && sweep->run)
-        json_object_update_new(
-            line, json_pack("{s:s, s:s}", "run", sweep->run, "checkpoint", sweep->checkpoint));
-    if (line && sweep->init)
-        json_object_update_new(
-            line, json_pack("{s:s, s:b}", "init", sweep->init, "upcycle", sweep->upcycle));
-    if (line && sweep->moments) json_object_set_new(line, "moments", json_true());
-    if (line && (figure->x || figure->y || figure->line || figure->title))
+        json_pack("{s:o, s:I, s:o}", "sweep", smoe_json_text(sweep->name), "cells",
+                  (json_int_t)sweep->trials, "columns", texts_json(sweep->column, sweep->columns));
+    if (sweep->evaluate.points) json_object_set_new(line, "evaluate", evaluate_json(sweep));
+    if (sweep->run)
+        json_object_update_new(line, json_pack("{s:o, s:s}", "run", smoe_json_text(sweep->run),
+                                               "checkpoint", sweep->checkpoint));
+    if (sweep->init)
+        json_object_update_new(line, json_pack("{s:o, s:b}", "init", smoe_json_text(sweep->init),
+                                               "upcycle", sweep->upcycle));
+    if (sweep->moments) json_object_set_new(line, "moments", json_true());
+    if (figure->x || figure->y || figure->line || figure->title)
         json_object_set_new(line, "figure",
                             json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
                                       "line", figure->line, "title", figure->title));
-    if (line && sweep->reference)
-        json_object_set_new(line, "reference", json_string(sweep->reference));
-    if (line && (sweep->plan.primaries || sweep->plan.equivalence || sweep->plan.seen))
+    if (sweep->reference) json_object_set_new(line, "reference", json_string(sweep->reference));
+    if (sweep->plan.primaries || sweep->plan.equivalence || sweep->plan.seen)
         json_object_set_new(line, "plan", plan_json(sweep->plan));
-    if (line) json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
     return line;
 }
 
@@ -97,31 +93,24 @@ static json_t *trial_json(const smoe_sweep *sweep, const smoe_trial *trial) {
     snprintf(values, sizeof values, "%016" PRIx64, smoe_trial_hash_values(sweep, trial));
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
-        if (json_object_set_new(set, sweep->column[c], json_string(trial->value[c]))) {
-            json_decref(set);
-            return NULL;
-        }
+        json_object_set_new(set, sweep->column[c], json_string(trial->value[c]));
     return json_pack("{s:s, s:s, s:s, s:o, s:o}", "cell", trial->name, "hash", hash, "set_hash",
                      values, "set", set, "spec", json_loads(trial->spec, 0, NULL));
 }
 
-/* The manifest as text, fresh; NULL when out of memory. */
+/* The manifest as text, fresh. */
 static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
     char *text = NULL;
-    FILE *out = open_memstream(&text, size);
-    bool bad = !out;
-    for (size_t i = 0; i <= sweep->trials && !bad; i++) {
+    FILE *out = smoe_alloc_stream(&text, size);
+    for (size_t i = 0; i <= sweep->trials; i++) {
         json_t *line = i ? trial_json(sweep, &sweep->trial[i - 1]) : header_json(sweep);
-        bad = !line || json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) ||
-              fputc('\n', out) == EOF;
+        json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        fputc('\n', out);
         json_decref(line);
     }
-    if (out) bad |= ferror(out) != 0;
-    if (out) bad |= fclose(out) != 0 || !text;
-    if (!bad) bad = smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK) != 0;
-    if (!bad) return text;
-    free(text);
-    return NULL;
+    smoe_alloc_stream_close(out, &text);
+    smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK);
+    return text;
 }
 
 /* Whether two sweeps have the same evaluations. */

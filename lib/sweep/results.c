@@ -49,7 +49,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
         if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
             json_string_set(split, sweep->trial[i].value[c]);
     json_t *images = json_pack("[O?, O?]", data, split);
-    char *text = images ? smoe_json_whole(images, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = images ? json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(images);
     json_decref(spec);
     return text;

@@ -10,12 +10,10 @@
 static const char MARK[] = "\"xxh3\": \"";
 
 int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
-    int bad = json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
-    char *text = bad ? NULL : smoe_json_whole(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    size_t size = text ? strlen(text) : 0;
-    int status = text && !smoe_digest_seal(text, size, size, MARK)
-                     ? smoe_file_write(path, text, size, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    smoe_digest_seal(text, strlen(text), strlen(text), MARK);
+    int status = smoe_file_write(path, text, strlen(text), err);
     free(text);
     return status;
 }

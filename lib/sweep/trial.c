@@ -115,8 +115,7 @@ static uint64_t hash_of(const char *text, uint64_t h) {
 
 char *smoe_trial_canonical(const json_t *spec, uint64_t *hash) {
     char *text =
-        spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
-             : NULL;
+        spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
     if (text) *hash = hash_of(text, HASH_START);
     return text;
 }

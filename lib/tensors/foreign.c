@@ -6,6 +6,7 @@
  * table keep their names and shapes.
  */
 #include "tensors/foreign.h"
+#include "base/alloc.h"
 #include "tensors/foreign_files.h"
 #include "tensors/foreign_names.h"
 #include "tensors/foreign_place.h"
@@ -315,7 +316,7 @@ static char *header_of(const targets *all, const smoe_pair *pairs, size_t count)
                                       (json_int_t)at + (json_int_t)t->size));
         at += t->size;
     }
-    char *text = smoe_json_whole(header, JSON_COMPACT);
+    char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
     return text;
 }
@@ -412,7 +413,7 @@ static int make(smoe_foreign_made *made, smoe_foreign_file *f, const char *weigh
     place at;
     char *text = NULL;
     size_t letters = 0;
-    FILE *note = open_memstream(&text, &letters);
+    FILE *note = smoe_alloc_stream(&text, &letters);
     int status = note ? unstack(f, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status) status = smoe_foreign_place_of(&at, f, weights, note, err);
     if (!status) status = map_pieces(&all, f, &at, note, err);

@@ -1,5 +1,6 @@
 /* What is taken from another model's file, and what is not, in words; see init_map.h. */
 #include "tensors/init_map.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdio.h>
@@ -112,7 +113,7 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
     size_t taken = 0, size = 0;
     char *text = NULL;
     sources s;
-    FILE *out = sources_of(&s, &from) ? open_memstream(&text, &size) : NULL;
+    FILE *out = sources_of(&s, &from) ? smoe_alloc_stream(&text, &size) : NULL;
     if (out) {
         for (size_t i = 0; i < params->count; i++) taken += s.source[i].tensor != NULL;
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
@@ -121,7 +122,7 @@ char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file
         params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
         params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
         unused_put(out, "; not used: ", &from, s.source, s.name, any);
-        smoe_file_text(out, &text);
+        smoe_alloc_stream_close(out, &text);
     }
     sources_free(&s);
     return text;
@@ -178,7 +179,7 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     size_t missing = 0, size = 0, before;
     char *text = NULL;
     sources s;
-    FILE *out = sources_of(&s, from) ? open_memstream(&text, &size) : NULL;
+    FILE *out = sources_of(&s, from) ? smoe_alloc_stream(&text, &size) : NULL;
     if (out) {
         for (size_t i = 0; i < params->count; i++) {
             const char *name = params->param[i].name;
@@ -186,7 +187,7 @@ bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
         }
         names_put(out, "; missing: ", s.name, missing);
         unused_put(out, "; not used: ", from, s.source, s.name, counts);
-        smoe_file_text(out, &text);
+        smoe_alloc_stream_close(out, &text);
     }
     sources_free(&s);
     if (!text || !*text) {

@@ -267,8 +267,6 @@ static void places_find(const smoe_init_map *from, smoe_param_place *places, smo
 int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err *err) {
     smoe_slab weights = {.prefix = ""};
     smoe_err found = {0};
-    if (params->failed)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
     smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_RESIZED, "");
     if (file_check(&from, &weights, 1, &found)) {
         if (err) *err = found;

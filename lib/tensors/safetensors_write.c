@@ -106,7 +106,7 @@ static char *header_make(const smoe_tensor *const *order, size_t count, const sm
         bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
         at = end;
     }
-    char *text = bad ? NULL : smoe_json_whole(header, JSON_COMPACT);
+    char *text = bad ? NULL : json_dumps(header, JSON_COMPACT);
     json_decref(header);
     return text;
 }

@@ -153,7 +153,7 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         if (member[i].in) json_array_append_new(list, smoe_json_text(member[i].path));
-    char *text = smoe_json_whole(list, JSON_COMPACT);
+    char *text = json_dumps(list, JSON_COMPACT);
     json_decref(list);
     return text;
 }

@@ -264,7 +264,7 @@ static char *placeless_spec(const smoe_spec *spec) {
     const char *last = path ? strrchr(path, '/') : NULL;
     free(text);
     if (last) json_object_set_new(data, "path", json_string(last + 1));
-    text = all ? smoe_json_whole(all, JSON_COMPACT) : NULL;
+    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }

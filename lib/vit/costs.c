@@ -1,5 +1,6 @@
 /* Costs of layers; see costs.h. */
 #include "vit/costs.h"
+#include "base/alloc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,17 +25,8 @@ void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
 
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) {
-    static smoe_cost_layer lost; /* used when out of memory, and never read */
-    if (!costs->failed && costs->count == costs->room) {
-        size_t room = costs->room ? 2 * costs->room : 64;
-        smoe_cost_layer *more = realloc(costs->layer, room * sizeof *more);
-        if (more) {
-            costs->layer = more;
-            costs->room = room;
-        }
-        costs->failed = !more;
-    }
-    smoe_cost_layer *layer = costs->failed ? &lost : &costs->layer[costs->count++];
+    costs->layer = smoe_alloc_next(costs->layer, costs->count, sizeof *costs->layer);
+    smoe_cost_layer *layer = &costs->layer[costs->count++];
     *layer = (smoe_cost_layer){.part = part,
                                .copies = 1,
                                .used = 1,

@@ -28,8 +28,7 @@ typedef struct smoe_costs {
     const smoe_params *params; /* the table that entries count their parameters in */
     const smoe_cost_options *options;
     smoe_cost_layer *layer; /* owned */
-    size_t count, room;
-    bool failed; /* out of memory */
+    size_t count;
 } smoe_costs;
 
 /* Counts the parameters again for an entry that was renamed. */

@@ -49,7 +49,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     l->fc2_bias =
         smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
-    for (size_t i = 0; experts && !l->params->failed && i < 4; i++) {
+    for (size_t i = 0; experts && i < 4; i++) {
         smoe_param *p = &l->params->param[added[i]];
         p->stacked = true;
         p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;

@@ -144,10 +144,6 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
     for (int i = 0; i < SMOE_TOWERS; i++)
         if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) goto fail;
     if (m->paired) smoe_pairs_init(&m->pairs, &m->params, &m->spec, image_of(m)->N);
-    if (m->params.failed) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
-        goto fail;
-    }
     if (apply_groups(m, err)) goto fail;
     for (int i = 0; i < SMOE_TOWERS; i++)
         if (m->encoder[i]) find_lowest(m, m->encoder[i]);

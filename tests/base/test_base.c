@@ -1,5 +1,6 @@
 /* The lowest layer: random streams against the published values of Random123 and against their
  * laws; the parameter table, arenas, errors, text. */
+#include "base/alloc.h"
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/exact.h"
@@ -9,6 +10,7 @@
 #include "approx.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -519,6 +521,59 @@ static void time_of_threads(void **state) {
     smoe_threads_set(0);
 }
 
+/* ---- small memory ---------------------------------------------------------------------------- */
+
+static jmp_buf no_memory;
+
+static void jump(void) {
+    longjmp(no_memory, 1);
+}
+
+/* What cannot be had calls the handler of the user, in the library and in Jansson. */
+static void memory_that_is_not_there(void **state) {
+    (void)state;
+    volatile int calls = 0;
+    json_malloc_t json_memory;
+    json_free_t json_free;
+    json_get_alloc_funcs(&json_memory, &json_free);
+    smoe_out_of_memory_set(jump);
+    if (!setjmp(no_memory))
+        smoe_alloc(SIZE_MAX / 4, 2);
+    else
+        calls++;
+    if (!setjmp(no_memory))
+        smoe_alloc_more(NULL, SIZE_MAX / 4, 8);
+    else
+        calls++;
+    if (!setjmp(no_memory))
+        json_memory(SIZE_MAX / 4);
+    else
+        calls++;
+    smoe_out_of_memory_set(NULL);
+    assert_int_equal(calls, 3);
+}
+
+/* Without a handler the process ends with status 1, and says why. */
+static void memory_ends_the_process(void **state) {
+    (void)state;
+    int pipes[2], status;
+    char said[64] = "";
+    assert_int_equal(pipe(pipes), 0);
+    pid_t child = fork();
+    if (!child) {
+        dup2(pipes[1], STDERR_FILENO);
+        smoe_alloc(SIZE_MAX / 4, 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), SMOE_RUNTIME);
+    assert_true(read(pipes[0], said, sizeof said - 1) > 0);
+    assert_string_equal(said, "smoe: out of memory\n");
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answer),
@@ -542,6 +597,8 @@ int main(void) {
         cmocka_unit_test(rooms_of_threads),
         cmocka_unit_test(rooms_without_memory),
         cmocka_unit_test(time_of_threads),
+        cmocka_unit_test(memory_that_is_not_there),
+        cmocka_unit_test(memory_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void load(const smoe_safetensors *file) {
     smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 0, NULL, "s");
     smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 5, 2}, "pos_embed");
     smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 2, (size_t[]){2, 3}, "experts.a");
-    if (!params.failed) params.param[3].stacked = true;
+    params.param[3].stacked = true;
     if (!smoe_params_allocate(&params, 1, &err))
         for (smoe_fit fit = SMOE_FIT_EXACT; fit <= SMOE_FIT_UPCYCLE; fit++) {
             size_t loaded = 0;

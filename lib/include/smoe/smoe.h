@@ -10,11 +10,11 @@
  * whole program.
  *
  * Status: what can fail returns 0, or -1 with err filled; err may be NULL. What returns nothing
- * cannot fail. The library never prints and never ends the process. Paths are relative to the
- * current folder, those inside a spec to the folder of the spec's file.
+ * cannot fail. The library never prints, and never ends the process, with one exception: see
+ * smoe_out_of_memory_set. Paths are relative to the current folder, those inside a spec to the
+ * folder of the spec's file.
  *
- * What the program `smoe` sees to, and a program of yours has to: smoe_threads_set where OpenMP's
- * own choice is not right.
+ * A program should call smoe_threads_set where OpenMP's own number of threads is not right.
  *
  * Inside the library this header is the floor: it includes nothing of the library, and what it
  * declares is declared nowhere else.
@@ -61,6 +61,15 @@ typedef struct smoe_err {
     char text[4096]; /* NUL-terminated; the last line says how many were left out */
 } smoe_err;
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Weights, activations, images or data sets that do not fit into memory are errors. A lack of
+ * memory for small things, such as names and lists, calls `handler`, which must not return; NULL,
+ * the default, prints a line on standard error and ends the process with exit status 1. Files are
+ * complete or absent even then. The library sets the allocator of Jansson for the whole process to
+ * one that follows this rule. */
+SMOE_API void smoe_out_of_memory_set(void (*handler)(void));
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* More than any machine has. OpenMP's runtime needs stack for each thread of a team, and crashes
@@ -84,7 +93,7 @@ SMOE_API int smoe_spec_open(smoe_spec **spec, const char *file, const char *cons
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API void smoe_spec_close(smoe_spec *spec);
 
-/* Every key of the spec as one line of JSON, for the caller to free(); NULL when out of memory. */
+/* Every key of the spec as one line of JSON, for the caller to free(). */
 SMOE_API char *smoe_spec_json(const smoe_spec *spec);
 
 /* ---- models ---------------------------------------------------------------------------------- */
