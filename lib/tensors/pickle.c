@@ -489,7 +489,7 @@ static int walk_value(walk *w, value *v, bool inside) {
         char *path = inside || x->kind == TENSOR ? w->name : w->where;
         size_t before = strlen(path);
         if (!key || !inside || !unnamed(key)) enter(path, key, index);
-        /* A cell's value is one of those made. NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
+        /* Cells hold values that were made. NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         status = x->kind == TENSOR ? visit_tensor(w, x) : walk_value(w, x, inside);
         path[before] = '\0';
     }
