@@ -60,4 +60,16 @@ static inline smoe_outputs smoe_outputs_from(smoe_outputs x, size_t n) {
     return (smoe_outputs){x.at ? x.at + n : NULL, x.bf16 ? x.bf16 + n : NULL};
 }
 
+/* A buffer whose type is that of the current pass. */
+static inline smoe_outputs smoe_outputs_of(void *buffer, bool narrow) {
+    if (narrow) return (smoe_outputs){.bf16 = buffer};
+    return (smoe_outputs){.at = buffer};
+}
+
+/* Rows that are ld elements apart. */
+typedef struct smoe_rows {
+    smoe_values of;
+    size_t ld;
+} smoe_rows;
+
 #endif

@@ -11,7 +11,6 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,49 +39,36 @@ void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t bloc
     smoe_linear_init(&l->proj, build, l->d, l->d, 1, path);
 }
 
-/* A thread's scratch: scores, and the weights of a few rows. */
+/* A thread's scratch: scores or their gradients and, of weights in BF16, a few rows widened. */
 static size_t scores_size(const smoe_attention *l) {
     return (l->T + PREFETCH_STEP) * l->T;
 }
 
-static void reserve_narrow(smoe_attention *l, const smoe_space *space) {
-    size_t R = space->B * l->T, pairs = l->T * l->T, threads = (size_t)space->threads;
-    size_t tables = space->train ? space->B * l->H : threads, size = sizeof(smoe_bf16);
-    l->rows_bf16 = smoe_arena_take(space->keep, R * 3 * l->d, size);
-    l->heads_bf16 = smoe_arena_take(space->keep, R * l->d, size);
-    l->weights_bf16 = smoe_arena_take(space->keep, tables * pairs, size);
-    l->scores = smoe_arena_take(space->scratch, threads * scores_size(l), sizeof(real));
-    if (!space->train) return;
-    l->drows_bf16 = smoe_arena_take(space->scratch, R * 3 * l->d, size);
-    l->dheads_bf16 = smoe_arena_take(space->scratch, R * l->d, size);
-    l->dscores_bf16 = smoe_arena_take(space->scratch, threads * pairs, size);
-}
-
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
-    size_t R = space->B * l->T, pairs = l->T * l->T;
+    size_t R = space->B * l->T, d = l->d, pairs = l->T * l->T, threads = (size_t)space->threads;
     smoe_arena *keep = space->keep, *scratch = space->scratch;
     l->threads = space->threads;
     l->train = space->train;
-    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen && !l->build->padded;
     smoe_linear_reserve(&l->qkv, space);
     smoe_linear_reserve(&l->proj, space);
-    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen && !l->build->padded;
-    if (l->narrow) reserve_narrow(l, space);
-    if (l->narrow && !space->wide) return;
-    l->rows = smoe_arena_take(keep, R * 3 * l->d, sizeof(real));
-    l->heads = smoe_arena_take(keep, R * l->d, sizeof(real));
+    l->rows = smoe_space_take(space, keep, R * 3 * d, l->narrow);
+    l->heads = smoe_space_take(space, keep, R * d, l->narrow);
+    if (l->train || l->narrow)
+        l->weights =
+            smoe_space_take(space, keep, (l->train ? space->B * l->H : threads) * pairs, l->narrow);
     if (l->qk_norm) {
-        l->normed = smoe_arena_take(keep, R * 2 * l->d, sizeof(real));
+        l->normed = smoe_arena_take(keep, R * 2 * d, sizeof(real));
         smoe_qk_norm_reserve(&l->q_norm, R, space);
         smoe_qk_norm_reserve(&l->k_norm, R, space);
     }
-    size_t tables = l->train ? space->B * l->H : (size_t)l->threads;
-    l->weights = smoe_arena_take(keep, tables * pairs, sizeof(real));
+    l->scores = smoe_arena_take(scratch, threads * scores_size(l), sizeof(real));
+    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * d, sizeof(real));
     if (!l->train) return;
-    l->drows = smoe_arena_take(scratch, R * 3 * l->d, sizeof(real));
-    l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
-    l->dweights = smoe_arena_take(scratch, (size_t)l->threads * pairs, sizeof(real));
-    if (l->qk_norm) l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
+    l->drows = smoe_space_take(space, scratch, R * 3 * d, l->narrow);
+    l->dheads = smoe_space_take(space, scratch, R * d, l->narrow);
+    if (l->narrow) l->dscores = smoe_arena_take(scratch, threads * pairs, sizeof *l->dscores);
+    if (l->qk_norm) l->dnormed = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
 }
 
 void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
@@ -94,36 +80,91 @@ void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
     layer->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
-/* The places of one head of one image: queries and keys have row stride ld, values 3d. */
+bool smoe_attention_narrow(const smoe_attention *l) {
+    return l->narrow && l->build->precision == SMOE_PRECISION_BF16;
+}
+
+/* A buffer, in the type that this pass keeps, from element `at` on. */
+static smoe_outputs held(const smoe_attention *l, void *buffer, size_t at) {
+    return smoe_outputs_from(smoe_outputs_of(buffer, smoe_attention_narrow(l)), at);
+}
+
+/* ---- one head of one image ------------------------------------------------------------------- */
+
+/* The first element of a task's head in rows of that width. */
+static size_t head_place(const smoe_attention *l, size_t task, size_t width) {
+    return task / l->H * l->T * width + task % l->H * (l->d / l->H);
+}
+
+/* Its queries, keys and values [T,d/H]. */
 typedef struct head {
-    const real *q, *k, *v;
-    size_t ld, row, column; /* first row of the image; first column of the head */
+    smoe_rows q, k, v;
 } head;
 
 static head head_of(const smoe_attention *l, size_t task) {
-    head x = {.row = task / l->H * l->T, .column = task % l->H * (l->d / l->H)};
-    const real *rows = l->rows + x.row * 3 * l->d + x.column;
-    x.ld = l->qk_norm ? 2 * l->d : 3 * l->d;
-    x.q = l->qk_norm ? l->normed + x.row * x.ld + x.column : rows;
-    x.k = x.q + l->d;
-    x.v = rows + 2 * l->d;
-    return x;
+    size_t d = l->d, ld = l->qk_norm ? 2 * d : 3 * d;
+    smoe_values rows = smoe_written(held(l, l->rows, head_place(l, task, 3 * d))), q = rows;
+    if (l->qk_norm) q = (smoe_values){.at = l->normed + head_place(l, task, ld)};
+    return (head){{q, ld}, {smoe_values_from(q, d), ld}, {smoe_values_from(rows, 2 * d), 3 * d}};
 }
 
 /* Prefetches rows i .. i+n of a head, whose distance is too large for the hardware prefetcher. */
-static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
-    head x = head_of(l, task);
+static void head_prefetch(const smoe_attention *l, const head *x, size_t i, size_t n) {
+    const smoe_rows *all[] = {&x->q, &x->k, &x->v};
     for (size_t row = i; row < i + n; row++)
-        for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE) {
-            __builtin_prefetch(x.q + row * x.ld + j, 0, 2);
-            __builtin_prefetch(x.k + row * x.ld + j, 0, 2);
-            __builtin_prefetch(x.v + row * 3 * l->d + j, 0, 2);
-        }
+        for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE)
+            for (int k = 0; k < 3; k++)
+                __builtin_prefetch(all[k]->of.at + row * all[k]->ld + j, 0, 2);
 }
 
-/* Weights of rows i .. i+n of a head from their scores, for an image with `tokens` tokens. Tokens
+/* The product of a head with m = T rows over k; its layout is that of smoe_matrix. */
+static smoe_product head_product(const smoe_attention *l, size_t n, size_t k, smoe_outputs c,
+                                 size_t ldc, smoe_rows a, bool transposed) {
+    return (smoe_product){.m = l->T,
+                          .n = n,
+                          .k = k,
+                          .c = c.at,
+                          .c_bf16 = c.bf16,
+                          .ldc = ldc,
+                          .a = a.of.at,
+                          .a_bf16 = a.of.bf16,
+                          .a_row = transposed ? 1 : a.ld,
+                          .a_col = transposed ? a.ld : 1,
+                          .alpha = 1,
+                          .precision = l->build->precision};
+}
+
+/* c [T,T] = scale A B^T, with A and B [T,d/H]. */
+static void head_compare(const smoe_attention *l, real *c, smoe_rows a, smoe_rows b, double scale) {
+    smoe_product p = head_product(l, l->T, l->d / l->H, (smoe_outputs){.at = c}, l->T, a, false);
+    p.b = b.of.at;
+    p.b_bf16 = b.of.bf16;
+    p.b_row = 1;
+    p.b_col = b.ld;
+    p.alpha = (real)scale;
+    smoe_gemm_serial(&p);
+}
+
+/* c [T,d/H] = scale W x, or W^T, with W [T,T] and x [T,d/H]. */
+static void head_mix(const smoe_attention *l, smoe_outputs c, size_t ldc, smoe_values w,
+                     bool transposed, smoe_rows x, double scale) {
+    smoe_product p = head_product(l, l->d / l->H, l->T, c, ldc, (smoe_rows){w, l->T}, transposed);
+    p.b = x.of.at;
+    p.b_bf16 = x.of.bf16;
+    p.b_row = x.ld;
+    p.b_col = 1;
+    p.alpha = (real)scale;
+    smoe_gemm_serial(&p);
+}
+
+static double head_scale(const smoe_attention *l) {
+    return 1 / sqrt((double)(l->d / l->H));
+}
+
+/* Weights of rows i .. i+n of a head from their scores, for an image with `length` tokens. Tokens
  * that are not seen have weight 0, and their scores have no gradient. */
-static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n, size_t length) {
+static void head_softmax(const smoe_attention *l, real *weights, size_t i, size_t n,
+                         size_t length) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const size_t *seen = l->build->seen;
     size_t T = l->T;
@@ -138,176 +179,73 @@ static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n, 
     }
 }
 
-/* `next` is the head that this thread is likely to get after this one. */
-static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights,
-                         const smoe_pass *pass) {
-    head x = head_of(l, task);
-    size_t T = l->T, d = l->d, dh = d / l->H, length = smoe_pass_length(pass, task / l->H, T);
-    smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
-                                          smoe_transposed(x.k, x.ld));
-    scores.alpha = (real)(1 / sqrt((double)dh));
-    scores.precision = l->build->precision;
-    smoe_gemm_serial(&scores);
+/* `next` is the head that this thread is likely to get after this one. Weights in BF16 are rounded
+ * from `scores`; in `real` they take the place of the scores. */
+static void head_forward(const smoe_attention *l, size_t task, size_t next, real *scores,
+                         smoe_outputs weights, const smoe_pass *pass) {
+    head x = head_of(l, task), after = head_of(l, next);
+    size_t T = l->T, length = smoe_pass_length(pass, task / l->H, T);
+    if (weights.at) scores = weights.at;
+    head_compare(l, scores, x.q, x.k, head_scale(l));
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        softmax(l, weights, i, n, length);
-        prefetch(l, next, i, n);
+        head_softmax(l, scores, i, n, length);
+        if (weights.bf16)
+            smoe_kernels_get()->row->narrow(weights.bf16 + i * T, scores + i * T, n * T);
+        else
+            head_prefetch(l, &after, i, n);
     }
-    smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
-                                       smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
-    out.precision = l->build->precision;
-    smoe_gemm_serial(&out);
+    head_mix(l, held(l, l->heads, head_place(l, task, l->d)), l->d, smoe_written(weights), false,
+             x.v, 1);
 }
 
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
- * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. */
-static void head_backward(const smoe_attention *l, size_t task, real *dz) {
+ * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. dZ is computed in
+ * dz; weights in BF16 are widened there, and dZ is rounded to dz_bf16. */
+static void head_backward(const smoe_attention *l, size_t task, real *dz, smoe_bf16 *dz_bf16) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     head x = head_of(l, task);
-    size_t T = l->T, d = l->d, dh = d / l->H;
-    const real *weights = l->weights + task * T * T, *dout = l->dheads + x.row * d + x.column;
-    real *drows = l->drows + x.row * 3 * d + x.column, *dv = drows + 2 * d;
-    real *dq = l->qk_norm ? l->dnormed + x.row * x.ld + x.column : drows, *dk = dq + d;
-    real scale = (real)(1 / sqrt((double)dh));
-    smoe_product p =
-        smoe_product_of(dv, 3 * d, T, dh, T, smoe_transposed(weights, T), smoe_matrix_of(dout, d));
-    p.precision = l->build->precision;
-    smoe_gemm_serial(&p);
-    p = smoe_product_of(dz, T, T, T, dh, smoe_matrix_of(dout, d), smoe_transposed(x.v, 3 * d));
-    p.precision = l->build->precision;
-    smoe_gemm_serial(&p);
-    smoe_kernels_get()->row->softmax_backward(dz, weights, T, T, T);
-    p = smoe_product_of(dq, x.ld, T, dh, T, smoe_matrix_of(dz, T), smoe_matrix_of(x.k, x.ld));
-    p.alpha = scale;
-    p.precision = l->build->precision;
-    smoe_gemm_serial(&p);
-    p = smoe_product_of(dk, x.ld, T, dh, T, smoe_transposed(dz, T), smoe_matrix_of(x.q, x.ld));
-    p.alpha = scale;
-    p.precision = l->build->precision;
-    smoe_gemm_serial(&p);
-}
-
-/* ---- the same with BF16 buffers ------------------------------------------------- */
-
-/* C [m,n] = A [m,k] B [k,n] in BF16; the layouts are those of smoe_matrix. */
-typedef struct strided {
-    const smoe_bf16 *at;
-    size_t row, col;
-} strided;
-
-static smoe_product product_of(size_t m, size_t n, size_t k, strided a, strided b) {
-    return (smoe_product){.m = m,
-                          .n = n,
-                          .k = k,
-                          .a_bf16 = a.at,
-                          .a_row = a.row,
-                          .a_col = a.col,
-                          .b_bf16 = b.at,
-                          .b_row = b.row,
-                          .b_col = b.col,
-                          .alpha = 1,
-                          .precision = SMOE_PRECISION_BF16};
-}
-
-/* First row of a task's image times width, and the column of its head. */
-static size_t place_of(const smoe_attention *l, size_t task, size_t width) {
-    return task / l->H * l->T * width + task % l->H * (l->d / l->H);
-}
-
-static void narrow_forward(const smoe_attention *l, size_t task, real *scores, smoe_bf16 *weights) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t T = l->T, d = l->d, dh = d / l->H, ld = 3 * d;
-    const smoe_bf16 *q = l->rows_bf16 + place_of(l, task, ld), *k = q + d, *v = k + d;
-    smoe_product z = product_of(T, T, dh, (strided){q, ld, 1}, (strided){k, 1, ld});
-    z.c = scores;
-    z.ldc = T;
-    z.alpha = (real)(1 / sqrt((double)dh));
-    smoe_gemm_serial(&z);
+    size_t T = l->T, d = l->d;
+    smoe_values weights = smoe_written(held(l, l->weights, task * T * T));
+    smoe_rows dout = {smoe_written(held(l, l->dheads, head_place(l, task, d))), d};
+    smoe_outputs drows = held(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
+    if (l->qk_norm) dq.at = l->dnormed + head_place(l, task, x.q.ld);
+    head_mix(l, smoe_outputs_from(drows, 2 * d), 3 * d, weights, true, dout, 1);
+    head_compare(l, dz, dout, x.v, 1);
     for (size_t i = 0, n; i < T; i += n) {
+        const real *w = weights.bf16 ? dz + T * T : weights.at + i * T;
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        kern->softmax(scores + i * T, n, T, T);
-        kern->narrow(weights + i * T, scores + i * T, n * T);
+        if (weights.bf16) kern->widen(dz + T * T, weights.bf16 + i * T, n * T);
+        kern->softmax_backward(dz + i * T, w, n, T, T);
+        if (weights.bf16) kern->narrow(dz_bf16 + i * T, dz + i * T, n * T);
     }
-    smoe_product out = product_of(T, dh, T, (strided){weights, T, 1}, (strided){v, ld, 1});
-    out.c_bf16 = l->heads_bf16 + place_of(l, task, d);
-    out.ldc = d;
-    smoe_gemm_serial(&out);
+    smoe_values ds = {.at = weights.bf16 ? NULL : dz, .bf16 = weights.bf16 ? dz_bf16 : NULL};
+    head_mix(l, dq, x.q.ld, ds, false, x.k, head_scale(l));
+    head_mix(l, smoe_outputs_from(dq, d), x.k.ld, ds, true, x.q, head_scale(l));
 }
 
-static void narrow_backward(const smoe_attention *l, size_t task, real *dz, smoe_bf16 *dz_bf16) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t T = l->T, d = l->d, dh = d / l->H, ld = 3 * d;
-    const smoe_bf16 *q = l->rows_bf16 + place_of(l, task, ld), *k = q + d, *v = k + d;
-    const smoe_bf16 *weights = l->weights_bf16 + task * T * T;
-    const smoe_bf16 *dout = l->dheads_bf16 + place_of(l, task, d);
-    smoe_bf16 *dq = l->drows_bf16 + place_of(l, task, ld);
-    real *wide = dz + T * T;
-    smoe_product dv = product_of(T, dh, T, (strided){weights, 1, T}, (strided){dout, d, 1});
-    smoe_product dw = product_of(T, T, dh, (strided){dout, d, 1}, (strided){v, 1, ld});
-    smoe_product to_q = product_of(T, dh, T, (strided){dz_bf16, T, 1}, (strided){k, ld, 1});
-    smoe_product to_k = product_of(T, dh, T, (strided){dz_bf16, 1, T}, (strided){q, ld, 1});
-    to_q.alpha = to_k.alpha = (real)(1 / sqrt((double)dh));
-    to_q.c_bf16 = dq;
-    to_k.c_bf16 = dq + d;
-    dv.c_bf16 = dq + 2 * d;
-    dv.ldc = to_q.ldc = to_k.ldc = ld;
-    dw.c = dz;
-    dw.ldc = T;
-    smoe_gemm_serial(&dv);
-    smoe_gemm_serial(&dw);
-    for (size_t i = 0, n; i < T; i += n) {
-        n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        kern->widen(wide, weights + i * T, n * T);
-        kern->softmax_backward(dz + i * T, wide, n, T, T);
-        kern->narrow(dz_bf16 + i * T, dz + i * T, n * T);
-    }
-    smoe_gemm_serial(&to_q);
-    smoe_gemm_serial(&to_k);
-}
+/* ---- the layer ------------------------------------------------------------------------------- */
 
-bool smoe_attention_narrow(const smoe_attention *l) {
-    return l->narrow && l->build->precision == SMOE_PRECISION_BF16;
-}
-
-static void heads_forward_narrow(smoe_attention *l, smoe_values x, size_t images) {
-    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
-    smoe_linear_forward_values(&l->qkv, (smoe_outputs){.bf16 = l->rows_bf16}, x, NULL, R);
-    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
-    for (size_t task = 0; task < tasks; task++)
-        narrow_forward(l, task, l->scores + smoe_thread() * scores_size(l),
-                       l->weights_bf16 + (l->train ? task : smoe_thread()) * pairs);
-}
-
-static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, smoe_values x,
-                                  size_t images) {
-    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
-    smoe_linear_backward_values(&l->proj, (smoe_outputs){.bf16 = l->dheads_bf16},
-                                (smoe_values){.at = dy}, (smoe_values){.bf16 = l->heads_bf16}, R);
-    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
-    for (size_t task = 0; task < tasks; task++)
-        narrow_backward(l, task, l->scores + smoe_thread() * scores_size(l),
-                        l->dscores_bf16 + smoe_thread() * pairs);
-    smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx},
-                                (smoe_values){.bf16 = l->drows_bf16}, x, R);
-}
-
-/* ---------------------------------------------------------------------------------------------- */
-
-static uint32_t site(const smoe_attention *l) {
+static uint32_t attention_site(const smoe_attention *l) {
     return smoe_build_site(l->build, l->block);
 }
 
 /* Computes l->heads, the outputs of the heads before the projection. */
-static void heads_forward(smoe_attention *l, const real *x, const smoe_pass *pass) {
-    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
-    smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
+static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pass) {
+    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
+    smoe_outputs rows = held(l, l->rows, 0);
+    smoe_linear_forward_values(&l->qkv, rows, x, NULL, R);
     if (l->qk_norm) {
-        smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * l->d, l->rows, 3 * l->d, R);
-        smoe_qk_norm_forward(&l->k_norm, l->normed + l->d, 2 * l->d, l->rows + l->d, 3 * l->d, R);
+        smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * d, rows.at, 3 * d, R);
+        smoe_qk_norm_forward(&l->k_norm, l->normed + d, 2 * d, rows.at + d, 3 * d, R);
     }
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++) {
         size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
-        head_forward(l, task, next, l->weights + (l->train ? task : smoe_thread()) * pairs, pass);
+        real *scores = l->scores + smoe_thread() * scores_size(l);
+        smoe_outputs weights = {.at = scores};
+        if (l->weights) weights = held(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
+        head_forward(l, task, next, scores, weights, pass);
     }
 }
 
@@ -315,44 +253,38 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
                             const smoe_pass *pass) {
     size_t R = pass->images * l->T;
     double dropout = l->build->model->dropout;
-    bool narrow = smoe_attention_narrow(l);
-    assert(!narrow || !pass->lengths); /* lengths per image are for buffers in F32 */
-    if (narrow)
-        heads_forward_narrow(l, x, pass->images);
-    else
-        heads_forward(l, x.at, pass);
-    smoe_values heads = {.at = narrow ? NULL : l->heads, .bf16 = narrow ? l->heads_bf16 : NULL};
+    heads_forward(l, x, pass);
+    smoe_values heads = smoe_written(held(l, l->heads, 0));
     if (!pass->train || dropout <= 0) {
         smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
         return;
     }
     smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
-    smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
+    smoe_dropout(l->branch, R, l->d, dropout, attention_site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
 
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_values x,
                              const smoe_pass *pass) {
-    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
+    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
     double dropout = l->build->model->dropout;
+    smoe_outputs rows = held(l, l->rows, 0), drows = held(l, l->drows, 0);
     if (dropout > 0) {
-        memcpy(l->branch, dy, R * l->d * sizeof *dy);
-        smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
+        memcpy(l->branch, dy, R * d * sizeof *dy);
+        smoe_dropout(l->branch, R, d, dropout, attention_site(l), pass);
         dy = l->branch;
     }
-    if (smoe_attention_narrow(l)) {
-        heads_backward_narrow(l, dx, dy, x, pass->images);
-        return;
-    }
-    smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);
+    smoe_linear_backward_values(&l->proj, held(l, l->dheads, 0), (smoe_values){.at = dy},
+                                smoe_written(held(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
-        head_backward(l, task, l->dweights + smoe_thread() * pairs);
+        head_backward(l, task, l->scores + smoe_thread() * scores_size(l),
+                      l->narrow ? l->dscores + smoe_thread() * pairs : NULL);
     if (l->qk_norm) {
-        smoe_qk_norm_backward(&l->q_norm, l->drows, l->dnormed, 2 * l->d, l->rows, 3 * l->d, R);
-        smoe_qk_norm_backward(&l->k_norm, l->drows + l->d, l->dnormed + l->d, 2 * l->d,
-                              l->rows + l->d, 3 * l->d, R);
+        smoe_qk_norm_backward(&l->q_norm, drows.at, l->dnormed, 2 * d, rows.at, 3 * d, R);
+        smoe_qk_norm_backward(&l->k_norm, drows.at + d, l->dnormed + d, 2 * d, rows.at + d, 3 * d,
+                              R);
     }
-    smoe_linear_backward(&l->qkv, dx, l->drows, x.at, R);
+    smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx}, smoe_written(drows), x, R);
 }

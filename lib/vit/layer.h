@@ -56,6 +56,14 @@ typedef struct smoe_space {
     bool wide;   /* some passes have another precision */
 } smoe_space;
 
+/* A buffer for passes of every precision: `narrow`, it is in BF16 in those that are BF16
+ * (smoe_outputs_of). */
+static inline void *smoe_space_take(const smoe_space *space, smoe_arena *arena, size_t elements,
+                                    bool narrow) {
+    bool small = narrow && !space->wide;
+    return smoe_arena_take(arena, elements, small ? sizeof(smoe_bf16) : sizeof(real));
+}
+
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
 typedef struct smoe_norm {
     smoe_params *params;
@@ -196,15 +204,16 @@ typedef struct smoe_attention {
     size_t d, H, T, block;
     int threads;
     bool train;
-    real *rows;    /* [R,3d] queries, keys, values kept */
+    bool narrow;   /* in passes in BF16 the buffers without a type are in BF16 */
+    void *rows;    /* [R,3d] queries, keys, values kept */
     real *normed;  /* [R,2d] queries and keys after qk_norm, kept */
-    real *heads;   /* [R,d] the heads' outputs, kept */
-    real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
+    void *heads;   /* [R,d] the heads' outputs, kept */
+    void *weights; /* [B,H,T,T] kept; in inference [threads,T,T], or NULL: they are in `scores` */
     real *branch;  /* [R,d] what dropout works on, scratch */
-    real *drows, *dnormed, *dheads, *dweights;
-    bool narrow; /* passes in BF16 use the next arrays instead, with scratch for each thread */
-    smoe_bf16 *rows_bf16, *heads_bf16, *weights_bf16, *drows_bf16, *dheads_bf16, *dscores_bf16;
+    void *drows, *dheads;
+    real *dnormed;
     real *scores; /* [threads][T,T] and a few rows more */
+    smoe_bf16 *dscores; /* [threads,T,T] */
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);

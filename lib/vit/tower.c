@@ -92,13 +92,6 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static smoe_normed reserve_normed(size_t size, bool narrow, const smoe_space *space) {
-    smoe_normed x = {0};
-    if (narrow) x.bf16 = smoe_arena_take(space->keep, size, sizeof(smoe_bf16));
-    if (!narrow || space->wide) x.at = smoe_arena_take(space->keep, size, sizeof(real));
-    return x;
-}
-
 /* *stream: the last state of the residual stream. Scratch is free again after each layer; in
  * inference, the kept buffers of a block are free again too. */
 static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
@@ -108,7 +101,7 @@ static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
     b->in = *stream;
     smoe_norm_reserve(&b->norm1, R, space);
     smoe_attention_reserve(&b->attention, space);
-    b->normed1 = reserve_normed(R * d, b->attention.narrow, space);
+    b->normed1 = smoe_space_take(space, space->keep, R * d, b->attention.narrow);
     b->middle = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
     space->scratch->used = scratch;
     if (!space->train) space->keep->used = keep;
@@ -117,10 +110,9 @@ static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
         smoe_moe_reserve(&b->moe, space);
     else
         smoe_mlp_reserve(&b->mlp, R, space);
-    if (b->is_moe && b->moe.again)
-        b->normed2 = (smoe_normed){.at = b->moe.tokens};
-    else
-        b->normed2 = reserve_normed(R * d, !b->is_moe && b->mlp.narrow, space);
+    b->normed2 = b->is_moe && b->moe.again
+                     ? b->moe.tokens
+                     : smoe_space_take(space, space->keep, R * d, !b->is_moe && b->mlp.narrow);
     b->out = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
     space->scratch->used = scratch;
     if (!space->train) space->keep->used = keep;
@@ -142,34 +134,27 @@ void smoe_tower_reserve(smoe_tower *t, const smoe_space *space) {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* The rows that a pass reads. */
-static smoe_values rows_of(const smoe_normed *x, bool narrow) {
-    return narrow ? (smoe_values){.bf16 = x->bf16} : (smoe_values){.at = x->at};
+/* The rows that attention, and the second part of a block, read in this pass; a router's are in
+ * F32. */
+static smoe_outputs attention_rows(const smoe_block *b) {
+    return smoe_outputs_of(b->normed1, smoe_attention_narrow(&b->attention));
 }
-
-static smoe_values norm_forward(smoe_norm *l, const smoe_normed *y, bool narrow, const real *x,
-                                size_t R) {
-    smoe_outputs to = narrow ? (smoe_outputs){.bf16 = y->bf16} : (smoe_outputs){.at = y->at};
-    smoe_norm_forward(l, to, x, R);
-    return rows_of(y, narrow);
-}
-
-/* Whether the second part of a block reads rows in BF16 in this pass; a router does not. */
-static bool reads_narrow(const smoe_block *b) {
-    return !b->is_moe && smoe_mlp_narrow(&b->mlp);
+static smoe_outputs mlp_rows(const smoe_block *b) {
+    return smoe_outputs_of(b->normed2, !b->is_moe && smoe_mlp_narrow(&b->mlp));
 }
 
 void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
     size_t R = pass->images * t->T, layer = 0;
     for (size_t i = 0; i < t->L; i++) {
         smoe_block *b = &t->blocks[i];
-        smoe_values normed =
-            norm_forward(&b->norm1, &b->normed1, smoe_attention_narrow(&b->attention), b->in, R);
+        smoe_outputs normed = attention_rows(b);
+        smoe_norm_forward(&b->norm1, normed, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
-        smoe_attention_forward(&b->attention, b->middle, normed, b->in, pass);
+        smoe_attention_forward(&b->attention, b->middle, smoe_written(normed), b->in, pass);
         smoe_drop_path_forward(&b->drop1, b->middle, b->in, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
-        normed = norm_forward(&b->norm2, &b->normed2, reads_narrow(b), b->middle, R);
+        normed = mlp_rows(b);
+        smoe_norm_forward(&b->norm2, normed, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         if (b->is_moe) {
             smoe_moe_forward(&b->moe, b->out, normed.at, b->middle, pass);
@@ -177,7 +162,8 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
             layer++;
         } else {
             const size_t rows[] = {0, R};
-            smoe_mlp_forward(&b->mlp, (smoe_outputs){.at = b->out}, normed, b->middle, rows, pass);
+            smoe_mlp_forward(&b->mlp, (smoe_outputs){.at = b->out}, smoe_written(normed), b->middle,
+                             rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
@@ -189,9 +175,9 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
 /* The tokens of a layer that does not keep them are computed again. */
 static void moe_backward(smoe_block *b, real *dx, const real *dy, size_t R, const smoe_pass *pass) {
     smoe_moe_experts_backward(&b->moe, dy, pass);
-    if (b->moe.again) (void)norm_forward(&b->norm2, &b->normed2, false, b->middle, R);
+    if (b->moe.again) smoe_norm_forward(&b->norm2, mlp_rows(b), b->middle, R);
     smoe_clock_lap(pass->clock, SMOE_PART_norm);
-    smoe_moe_tokens_backward(&b->moe, dx, dy, b->normed2.at, pass);
+    smoe_moe_tokens_backward(&b->moe, dx, dy, b->normed2, pass);
 }
 
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass) {
@@ -212,14 +198,13 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
         } else {
             const size_t rows[] = {0, R};
             smoe_mlp_backward(&b->mlp, (smoe_outputs){.at = branch}, (smoe_values){.at = dy},
-                              rows_of(&b->normed2, reads_narrow(b)), rows, pass);
+                              smoe_written(mlp_rows(b)), rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         dy = smoe_drop_path_backward(&b->drop1, t->dscaled, dx, pass);
-        smoe_attention_backward(&b->attention, branch, dy,
-                                rows_of(&b->normed1, smoe_attention_narrow(&b->attention)), pass);
+        smoe_attention_backward(&b->attention, branch, dy, smoe_written(attention_rows(b)), pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);

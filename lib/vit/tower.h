@@ -10,13 +10,6 @@
 
 #include "vit/layer.h"
 
-/* [R,d] kept: what a norm writes, in `real`, or in BF16 if what follows takes that; both if passes
- * differ in precision. */
-typedef struct smoe_normed {
-    real *at;
-    smoe_bf16 *bf16;
-} smoe_normed;
-
 typedef struct smoe_block {
     smoe_norm norm1, norm2;
     smoe_drop_path drop1, drop2;
@@ -24,7 +17,7 @@ typedef struct smoe_block {
     bool is_moe;
     smoe_mlp mlp;
     smoe_moe moe;
-    smoe_normed normed1, normed2;
+    void *normed1, *normed2; /* [R,d] kept: what the norms write, in the type that the next reads */
     real *in, *middle, *out; /* [R,d] the residual stream before, between and after its two parts */
     size_t params;           /* tensors of the table, up to the end of this block */
 } smoe_block;
