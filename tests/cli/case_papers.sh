@@ -6,10 +6,11 @@ status 0 smoe help papers >help
 awk '
     NR < 5 { next }
     { gsub(/-/, "\\-") }
-    /^$/ { if (open) print ".fi\n.RE"; open = 0; getline; gsub(/-/, "\\-"); printf ".TP\n.B %s\n", $0; text = ""; next }
+    function end() { if (text != "") print text; if (open) print ".fi\n.RE"; text = ""; open = 0 }
+    /^$/ { end(); getline; gsub(/-/, "\\-"); printf ".TP\n.B %s\n", $0; next }
     /^  \$ / { if (text != "") { print text; text = "" } if (!open) print ".RS\n.nf"; open = 1; print substr($0, 5); next }
     { sub(/^  /, ""); text = text (text == "" ? "" : " ") $0 }
-    END { if (open) print ".fi\n.RE" }' help >wanted
+    END { end() }' help >wanted
 # A long command is broken by \\e in the page.
 sed -n '/^\.SH DESCRIPTION/,/^\.SH SEE ALSO/p' "$ROOT/man/smoe-papers.7" | sed '1,/^\.PP$/d; /^\.SH/d' |
     sed -e ':more' -e '/ \\e$/{N;s/ \\e\n */ /;b more' -e '}' >page
