@@ -82,12 +82,13 @@ static void add_totals(smoe_result *result, const smoe_cost *c, const smoe_spec 
                      "products)",
                      smoe_text_si(a, sizeof a, c->flops_infer_per_image, "FLOP"),
                      smoe_text_si(b, sizeof b, c->flops_train_per_image, "FLOP"));
-    if (c->flops_infer_computed_per_image < c->flops_infer_per_image)
-        smoe_result_line(result, "computed",
-                         "%s inference, %s training: without places of buffers that no token can "
-                         "take",
+    bool idle = c->flops_infer_computed_per_image < c->flops_infer_per_image;
+    if (idle || c->flops_train_computed_per_image > c->flops_train_per_image)
+        smoe_result_line(result, "computed", "%s inference, %s training: %s",
                          smoe_text_si(a, sizeof a, c->flops_infer_computed_per_image, "FLOP"),
-                         smoe_text_si(b, sizeof b, c->flops_train_computed_per_image, "FLOP"));
+                         smoe_text_si(b, sizeof b, c->flops_train_computed_per_image, "FLOP"),
+                         idle ? "without places of buffers that no token can take"
+                              : "pieces are computed again for a loss of the whole batch");
     smoe_result_line(result, "the run", "%s: %zu steps of %zu images",
                      smoe_text_si(a, sizeof a, 1e18 * c->train_exaflop, "FLOP"), spec->train.steps,
                      spec->train.batch_size);

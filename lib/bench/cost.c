@@ -28,7 +28,8 @@ static void add_pre_logits(smoe_costs *costs, double d) {
     layer->params = d * d + d;
 }
 
-static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
+/* `again`: forward passes of a step beside its own. */
+static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
     double rest = 0, idle_infer = 0, idle_train = 0,
            used = 0; /* used: parameters of the experts that a token uses */
     for (size_t i = 0; i < cost->layers; i++) {
@@ -50,7 +51,8 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
     cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
     cost->flops_infer_computed_per_image = cost->flops_infer_per_image - idle_infer;
-    cost->flops_train_computed_per_image = cost->flops_train_per_image - idle_train;
+    cost->flops_train_computed_per_image =
+        cost->flops_train_per_image - idle_train + again * cost->flops_infer_computed_per_image;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *
                           (double)spec->train.steps / 1e18;
 }
@@ -84,7 +86,7 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     if (costs.options->pre_logits) add_pre_logits(&costs, (double)spec->model.width);
     cost->layer = costs.layer;
     cost->layers = costs.count;
-    sum_layers(cost, spec);
+    sum_layers(cost, spec, smoe_step_again(model, &spec->train));
     count_bytes(cost, spec, model);
     smoe_model_free(model);
     return 0;

@@ -29,6 +29,10 @@ static size_t summed(const smoe_model *model, size_t pieces) {
     return pieces > 1 ? smoe_model_summed(model) : 0;
 }
 
+int smoe_step_again(const smoe_model *model, const smoe_train_spec *train) {
+    return (summed(model, train->pieces) > 0) + (train->pieces > 1 && smoe_task_pairs(train->loss));
+}
+
 /* Units of what the processes share; of all gradients, where experts are not divided. */
 static size_t units(const smoe_params *params) {
     return (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;

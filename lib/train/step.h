@@ -65,6 +65,10 @@ void smoe_step_free(smoe_step *step);
 int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
 
+/* How many forward passes over the batch one process makes beside that of the step: pieces are
+ * computed again where a loss is of the whole batch. */
+int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
+
 /* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
  * agreements of the trainer; for choice routers, if all buffers are full.
  * The table needs no slabs; with divided experts, the memory of a piece was measured. */

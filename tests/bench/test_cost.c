@@ -130,6 +130,22 @@ static void counted_by_hand_choice(void **state) {
     assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 4 * 200, 0);
     assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 4 * 672, 0);
     assert_close(cost.params_active, 163 + 76, 0);
+    double once = cost.flops_train_computed_per_image;
+    smoe_cost_free(&cost);
+
+    /* sums over a batch of several pieces take another forward pass, and over one piece none */
+    overrides_set(&list, "model.moe.aux_over=batch");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.flops_train_computed_per_image, once, 0);
+    smoe_cost_free(&cost);
+    overrides_set(&list, "train.pieces=2");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.flops_train_computed_per_image, once + cost.flops_infer_computed_per_image,
+                 0);
+    smoe_cost_free(&cost);
+    overrides_set(&list, "model.moe.aux_over=group");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.flops_train_computed_per_image, once, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.router=experts-choice"); /* K is ignored */
