@@ -80,6 +80,10 @@ line images-choice-superclass model.moe.router=images-choice model.moe.balance=s
 line images-choice-unbalanced model.moe.router=images-choice model.moe.balance=none
 line remoe-unbalanced model.moe.router=remoe model.moe.balance=none
 line experts-choice-z model.moe.router=experts-choice model.moe.z_weight=0.01
+for priority in learnt learnt-sigmoid patch-expert; do
+    line "tokens-choice-$priority" model.moe.router=tokens-choice model.moe.priority=$priority model.moe.k=2 model.moe.capacity=0.6
+done
+line tokens-choice-aux-batch model.moe.router=tokens-choice model.moe.aux_over=batch train.pieces=2 model.moe.group_images=2
 # Matrix units have instruction sets of their own, which differ from v4 only in products of BF16.
 sets='amx v4-bf16 v4 v3 base'
 for precision in bf16 bf16x3; do
