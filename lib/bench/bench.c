@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "math/kernels.h"
 #include "bench/cost.h"
+#include "math/stats.h"
 #include "train/step.h"
 #include "vit/model.h"
 #include "data/loader.h"
@@ -86,11 +87,6 @@ static int train(bencher *x, smoe_clock *clock, smoe_err *err) {
     return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct watcher {
     void (*progress)(void *user, size_t done, size_t of);
     void *user;
@@ -98,8 +94,8 @@ typedef struct watcher {
 } watcher;
 
 static smoe_bench_time time_of(double *seconds, size_t rounds) {
-    qsort(seconds, rounds, sizeof *seconds, ascending);
-    return (smoe_bench_time){seconds[0], seconds[rounds / 2]};
+    double median = smoe_stats_median(seconds, rounds);
+    return (smoe_bench_time){seconds[0], median};
 }
 
 static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
@@ -205,9 +201,9 @@ static void conclude_limit(bencher *x, size_t offset) {
     double *sorted = x->seconds; /* of which the times have been taken */
     for (size_t i = 0; i < x->measured; i++)
         memcpy(&sorted[i], (const char *)&x->machine[i] + offset, sizeof *sorted);
-    qsort(sorted, x->measured, sizeof *sorted, ascending);
+    double median = smoe_stats_median(sorted, x->measured);
     memcpy((char *)&x->out->best + offset, &sorted[x->measured - 1], sizeof *sorted);
-    memcpy((char *)&x->out->median + offset, &sorted[x->measured / 2], sizeof *sorted);
+    memcpy((char *)&x->out->median + offset, &median, sizeof median);
 }
 
 static void conclude(bencher *x) {

@@ -273,7 +273,7 @@ static int add(smoe_comparison *r, const size_t *reference, double *weight, size
     }
     if (smoe_contrast_measure(&d.paired, r->of, weight, metric, err)) return -1;
     if (!d.paired.n) return 0;
-    d.time = smoe_metric_is_time(r->of->metric[metric]);
+    d.time = smoe_metric_is_time(smoe_metric_of_column(r->of->metric[metric], NULL));
     d.p = smoe_stats_p(&d.paired, d.paired.mean);
     d.margin = smoe_margin_of(r->options.equivalence, r->of->metric[metric]);
     d.equivalent = smoe_stats_p_equivalent(&d.paired, d.margin) < 0.05;

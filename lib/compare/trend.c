@@ -35,7 +35,7 @@ static int add(smoe_trends *trends, const scratch *s, size_t group, size_t colum
     }
     if (!smoe_contrast_slope(s->weight, s->member, s->x, m->groups)) return 0;
     if (smoe_contrast_measure(&t.paired, m, s->weight, metric, err)) return -1;
-    t.time = smoe_metric_is_time(m->metric[metric]);
+    t.time = smoe_metric_is_time(smoe_metric_of_column(m->metric[metric], NULL));
     t.p = smoe_stats_p(&t.paired, t.paired.mean);
     if (t.paired.n) trends->trend[trends->count++] = t;
     return 0;

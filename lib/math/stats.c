@@ -6,8 +6,20 @@
 #include "math/stats.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const double LEVEL = 0.95;
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double smoe_stats_median(double *value, size_t n) {
+    if (!n) return NAN;
+    qsort(value, n, sizeof *value, ascending);
+    return value[n / 2];
+}
 
 smoe_stats smoe_stats_of(const double *value, size_t n) {
     smoe_stats s = {0};

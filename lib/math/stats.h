@@ -12,6 +12,9 @@ typedef struct smoe_stats {
 /* Of n values. */
 smoe_stats smoe_stats_of(const double *value, size_t n);
 
+/* The middle one of n values, which are sorted in place; NAN of none. */
+double smoe_stats_median(double *value, size_t n);
+
 /* P(T <= t) of Student's t with `freedom` degrees of freedom. */
 double smoe_stats_t_cdf(double t, double freedom);
 /* The t with P(T <= t) = p, 0 < p < 1. */

@@ -150,8 +150,7 @@ bool smoe_metric_is_measured(const char *column) {
     return smoe_metric_of_column(column, NULL) != SMOE_METRICS;
 }
 
-bool smoe_metric_is_time(const char *column) {
-    smoe_metric m = smoe_metric_of_column(column, NULL);
+bool smoe_metric_is_time(smoe_metric m) {
     const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
     return unit && (!strcmp(unit, "s") || !strcmp(unit, "1/s"));
 }

@@ -80,8 +80,8 @@ smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
 /* Whether a measured column of results can have that name. */
 bool smoe_metric_is_measured(const char *column);
-/* Whether the column is a time or a rate, which depends on what else the machine did. */
-bool smoe_metric_is_time(const char *column);
+/* Whether it is a time or a rate, which depends on what else the machine did. */
+bool smoe_metric_is_time(smoe_metric metric);
 /* Whether the column is in the summary; with `brief`, in the summary on the screen. */
 bool smoe_metric_is_shown(const char *column, bool brief);
 

@@ -39,11 +39,8 @@ static void records_free(records *r) {
 }
 
 bool smoe_record_of_clock(const char *metric) {
-    static const smoe_metric clock[] = {SMOE_METRIC_WALL_S, SMOE_METRIC_WAITED_S,
-                                        SMOE_METRIC_IMAGES_PER_S};
-    for (size_t i = 0; i < sizeof clock / sizeof *clock; i++)
-        if (!strcmp(metric, smoe_metrics[clock[i]].name)) return true;
-    return false;
+    smoe_metric_place at;
+    return smoe_metric_read(&at, metric) && smoe_metric_is_time(at.metric);
 }
 
 /* The position of a double among all doubles, so that neighbours differ by 1. */

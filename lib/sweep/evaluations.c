@@ -1,5 +1,6 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
+#include "bench/cost.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
 #include "sweep/sweep_plan.h"
@@ -284,6 +285,14 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     return status;
 }
 
+static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
+    smoe_cost cost = {0};
+    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
+    if (!status) set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
+    smoe_cost_free(&cost);
+    return status;
+}
+
 /* Measures a point; the outcomes of its images go to `path`. */
 static int evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
                     smoe_err *err) {
@@ -312,6 +321,7 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
             smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
         set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval.loss);
         set(result, SMOE_METRIC_PRECISION, 0, eval.precision_at_1);
+        if (isfinite(eval.infer_s)) set(result, SMOE_METRIC_INFER_S, 0, eval.infer_s);
         for (size_t k = 0; eval.retrieval && k < SMOE_RECALLS; k++) {
             set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval.text_recall[k]);
             set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval.image_recall[k]);
@@ -320,6 +330,7 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
         status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
     }
     if (!status) status = measure_fewshot(result, &spec, model, batch, err);
+    if (!status) status = add_cost(result, &spec, smoe_dataset_classes(s->set), err);
     free(outcomes);
     smoe_routing_free(&routing);
     smoe_model_free(model);

@@ -7,6 +7,7 @@
 #include "spec/metrics.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
+#include "math/stats.h"
 #include "train/fewshot.h"
 #include "store/run.h"
 #include "base/json.h"
@@ -96,11 +97,6 @@ static int read_record(void *user, const smoe_record *from, smoe_err *err) {
     return 0;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
     reader r = {.result = json_object(), .best = -1};
     char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
@@ -110,11 +106,9 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
         status = smoe_fail(err, SMOE_DATA,
                            "%s: the records end at step %" PRIu64 " of %zu: records are missing",
                            path, r.step, steps);
-    if (r.count) {
-        qsort(r.rates, r.count, sizeof *r.rates, ascending);
+    if (r.count)
         set(r.result, SMOE_METRIC_STEP_S,
-            smoe_run_number((double)batch_size / r.rates[r.count / 2]));
-    }
+            smoe_run_number((double)batch_size / smoe_stats_median(r.rates, r.count)));
     if (status) {
         json_decref(r.result);
         r.result = NULL;

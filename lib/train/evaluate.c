@@ -3,7 +3,9 @@
 #include "train/nonfinite.h"
 #include "spec/metrics.h"
 #include "spec/tasks.h"
+#include "base/alloc.h"
 #include "store/run.h"
+#include "math/stats.h"
 #include "train/task.h"
 #include "data/loader.h"
 
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
+    if (isfinite(eval->infer_s))
+        smoe_run_metric(record, SMOE_METRIC_INFER_S, split, 0, eval->infer_s);
     for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {
         size_t at = smoe_recall_at[k];
         smoe_run_metric(record, SMOE_METRIC_TEXT_RECALL, split, at, eval->text_recall[k]);
@@ -25,6 +29,8 @@ typedef struct evaluation {
     size_t N, batch_size;
     double *losses;   /* [batch_size] */
     double *outcomes; /* [images of the set, 2] correct and loss, 0 where not here */
+    double *forward;  /* [batches] seconds of the forward pass, per image */
+    double infer_s;   /* their median */
     size_t images;    /* of the set */
     smoe_eval_sink *sink;
     void *user;
@@ -42,7 +48,10 @@ static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
         smoe_pass pass = {.seed = x->spec->seed,
                           .images = batch.images,
                           .first = (done * size + rank) * x->batch_size};
+        double start = smoe_now();
         smoe_model_forward(x->model, batch.pixels, &pass);
+        x->forward = smoe_alloc_next(x->forward, done, sizeof *x->forward);
+        x->forward[done] = (smoe_now() - start) / (double)batch.images;
         const real *logits = smoe_model_logits(x->model);
         task->batch(&sums, NULL, x->losses, logits, batch.target, batch.images, N, batch.images, 0);
         for (size_t b = 0; b < batch.images; b++) {
@@ -54,6 +63,7 @@ static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
         }
         if (x->sink && x->sink(x->user, &batch, logits, N, err)) return -1;
     }
+    x->infer_s = smoe_stats_median(x->forward, done);
     return more;
 }
 
@@ -74,7 +84,8 @@ static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smo
     *result = (smoe_eval){.images = x->images,
                           .loss = sum / (double)x->images,
                           .precision_at_1 = correct / (double)x->images,
-                          .seconds = smoe_now() - start};
+                          .seconds = smoe_now() - start,
+                          .infer_s = x->infer_s};
     return 0;
 }
 
@@ -109,6 +120,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     if (!status && x.losses && x.outcomes)
         status = evaluate_all(&x, loader, how.outcomes, result, err);
     smoe_loader_free(loader);
+    free(x.forward);
     free(x.losses);
     free(x.outcomes);
     return status;

@@ -14,12 +14,14 @@ typedef struct smoe_eval {
     size_t images;
     double loss, precision_at_1;
     double seconds;
+    double infer_s; /* of the forward pass, per image: the median over batches; NAN: not known */
     bool retrieval; /* of images and captions: these two are there */
     double text_recall[SMOE_RECALLS], image_recall[SMOE_RECALLS]; /* of what is found, and at which
                                                                      of smoe_recall_at */
 } smoe_eval;
 
-/* Adds the recalls, where there are any, to the record of an evaluation of that split. */
+/* Adds the time of inference and the recalls, where there are any, to the record of an evaluation
+ * of that split. */
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
 /* Receives the results of an evaluation, batch by batch: logits [images, N] of the images

@@ -324,6 +324,7 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
                      : smoe_fail(err, SMOE_DATA, "no images to evaluate");
         if (!status) status = conclude(&g, comm, options->outcomes, result, err);
         result->seconds = smoe_now() - start;
+        result->infer_s = NAN; /* texts are embedded too */
     }
     smoe_loader_free(loader);
     smoe_tokenizer_free(tokenizer);

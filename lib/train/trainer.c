@@ -2,6 +2,7 @@
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
 #include "math/kernels.h"
+#include "math/stats.h"
 #include "spec/metrics.h"
 #include "spec/tasks.h"
 #include "train/carry.h"
@@ -588,11 +589,6 @@ static int loop(trainer *t, smoe_err *err) {
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void log_traffic(const trainer *t) {
     const smoe_sent *sent = t->comm->sent;
     const smoe_sent *g = &sent[SMOE_TRAFFIC_GRADIENTS], *w = &sent[SMOE_TRAFFIC_WEIGHTS];
@@ -617,8 +613,7 @@ static int finish(trainer *t, int status, smoe_err *err) {
     memcpy(r->remark, t->watch.text, sizeof r->remark);
     if (t->done) {
         size_t n = t->done < DURATIONS ? t->done : DURATIONS;
-        qsort(t->durations, n, sizeof *t->durations, ascending);
-        r->step_seconds = t->durations[n / 2];
+        r->step_seconds = smoe_stats_median(t->durations, n);
     }
     if (!t->run) return status;
     if (t->comm->size > 1) log_traffic(t);

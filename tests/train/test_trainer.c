@@ -120,7 +120,8 @@ static void same_file(const char *a, const char *b, const char *name) {
 
 /* The records of metrics.jsonl without times, and without the checksum, which includes those. */
 static json_t *records_of(const char *dir) {
-    static const char *const clocks[] = {"wall_s", "train/images_per_s", "train/waited_s", "chain"};
+    static const char *const clocks[] = {"wall_s",       "train/images_per_s", "train/waited_s",
+                                         "test/infer_s", "val/infer_s",        "chain"};
     json_t *all = training_records(dir);
     for (size_t i = 0; i < json_array_size(all); i++)
         for (size_t k = 0; k < sizeof clocks / sizeof *clocks; k++)
