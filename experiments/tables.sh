@@ -224,7 +224,7 @@ crossings() {
         }
     }' "$1"
 }
-[ ! -f "$dir/curves.csv" ] || { crossings "$dir/curves.csv"; exit; }
+case $(head -n 1 "$dir/curves.csv" 2>/dev/null) in *,test_loss*) crossings "$dir/curves.csv"; exit ;; esac
 
 # What smoe inspect measured of several models, a column each and blocks separated by commas.
 side_by_side() {
@@ -276,13 +276,13 @@ side_by_side() {
 }
 [ ! -f "$dir/slot_alignment.csv" ] || { side_by_side; exit; }
 
-# Columns of metrics.csv during training (curves.sh): means over seeds at the first record and after each doubling of its step, and at the last.
+# What was recorded during training: means over seeds at the first record and after each doubling of its step, and at the last.
 over_training() {
     awk "$csv"'
     NR == 1 { for (last = 1; head[last] != "step"; last++) continue; next }
     {
         row = ""
-        for (i = 1; i < last; i++) if (head[i] != "seed") row = listed(row, head[i], f[i])
+        for (i = 1; i < last; i++) if (head[i] != "seed" && head[i] != "flops_train_per_image") row = listed(row, head[i], f[i])
         row = plain(row)
         step = f[last] + 0
         if (!(row in known)) { known[row]; order[++count] = row }
@@ -302,7 +302,7 @@ over_training() {
         }
     }' "$1"
 }
-[ ! -f "$dir/training.csv" ] || { over_training "$dir/training.csv"; exit; }
+[ ! -f "$dir/curves.csv" ] || { over_training "$dir/curves.csv"; exit; }
 
 # The routing of the rows of a sweep and how far predictions depend on the other images of their groups (routing.sh).
 if [ -f "$dir/companions.csv" ]; then

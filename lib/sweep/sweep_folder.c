@@ -364,7 +364,10 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
                                           "evaluations_differences.csv",
                                           "trends.csv",
                                           "evaluations_trends.csv",
-                                          "primary.csv"};
+                                          "primary.csv",
+                                          "curves.csv",
+                                          "sweep_cells.csv",
+                                          "evaluations_cells.csv"};
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);

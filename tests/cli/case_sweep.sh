@@ -1,9 +1,9 @@
 # A sweep: killed, stopped, or shared by two processes, it has the results of an undisturbed one; failed cells are named.
 . "$ROOT/tests/cli/lib.sh"
 more="model.moe.experts=2,4 seed=0,1 train.steps=300 eval.fewshot.shots=2"
-# results.csv without the columns that depend on the clock: step_s, train_s and seconds
+# results.csv without the columns that depend on the clock: infer_s, step_s, train_s and seconds
 untimed() {
-    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) drop[i] = $i == "step_s" || $i == "train_s" || $i == "seconds" }
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) drop[i] = $i ~ /^(infer|step|train)_s$/ || $i == "seconds" }
         { quoted = /^"/; for (i = 1; i <= NF; i++) if (!drop[i - (NR > 1 && quoted)]) printf "%s ", $i; print "" }' "$1/results.csv"
 }
 same_sweep() {
@@ -140,6 +140,33 @@ status 0 smoe sweep --resume front -q >/dev/null
 ! grep -q front front/summary.csv || fail "a front without --front"
 status 2 smoe sweep --resume front --front params:test_loss 2>err
 grep -q -- "--front params:test_loss: 'params' is not a measured column of which lower or higher is better" err || fail "$(cat err)"
+# what the cells recorded over the steps, against their metrics.csv; a packed sweep has none
+status 0 smoe sweep --status front --x step --y train_loss,blocks.1/router/scale -q >/dev/null
+awk -F, 'FNR == 1 { split("", at); for (i = 1; i <= NF; i++) at[$i] = i; file++; next }
+    file == 1 { curve[$at["step"]] = $at["train_loss"] "," $at["blocks.1/router/scale"]; rows++ }
+    file == 2 && $at["train/loss"] != "" { own[$at["step"]] = $at["train/loss"] "," $at["blocks.1/router/scale"] }
+    END { for (s in own) if (curve[s] != own[s]) wrong = 1; exit wrong || rows < 2 }' \
+    "$(head -n 1 front/curves.csv >one; grep '^8,2,' front/curves.csv >>one; echo one)" front/*steps=8,experts=2*/metrics.csv || fail "$(cat one)"
+grep -q "^set ylabel 'training loss'" front/sweep.gp && grep -q "^set xlabel 'training step'" front/sweep.gp || fail "$(cat front/sweep.gp)"
+status 2 smoe sweep --status front --x step --y blocks.9/router/scale -q 2>err
+grep -q "no cell has records of 'blocks.9/router/scale' during training" err || fail "$(cat err)"
+status 2 smoe sweep --status front --x step --y test_los -q 2>err
+grep -q "the figure's y: 'test_los' is neither measured nor recorded" err || fail "$(cat err)"
+# a heat map over two swept keys
+status 0 smoe sweep --status front --x train.steps --y model.moe.experts:train_exaflop -q >/dev/null
+[ "$(cut -d, -f 1-5 front/sweep_cells.csv | tr '\n' ' ')" = 'run,column,row,train.steps,model.moe.experts ,0,0,4,2 ,0,1,4,4 ,1,0,8,2 ,1,1,8,4 ' ] || fail "$(cat front/sweep_cells.csv)"
+[ "$(tail -n +2 front/sweep_cells.csv | cut -d, -f 6)" = "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } { print $at["train_exaflop_mean"] }' front/summary.csv)" ] || fail "$(cat front/sweep_cells.csv)"
+grep -q 'boxxyerror' front/sweep.gp || fail "no cells in the figure"
+status 2 smoe sweep --status front --x params --y model.moe.experts -q 2>err
+grep -q "the figure's x: 'params' is not a swept key" err || fail "$(cat err)"
+status 2 smoe sweep --status front --y model.moe.experts:speed -q 2>err
+grep -q "the figure's colour: 'speed' is not measured" err || fail "$(cat err)"
+# evaluations have a cost and a time of their own, and a front
+status 0 smoe sweep front/*steps=8,experts=2* model.moe.mix_precision=f32,bf16 -q -o evaluated >/dev/null 2>err || fail "$(cat err)"
+status 0 smoe sweep --resume evaluated --front infer_s:precision_at_1 -q >/dev/null
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { rows++; if (!($at["infer_s_mean"] > 0) || !($at["flops_infer_per_image_mean"] > 0) || $at["front"] !~ /true|false/) wrong = 1; best += $at["front"] == "true" }
+    END { exit wrong || rows != 2 || !best }' evaluated/evaluations_summary.csv || fail "$(cat evaluated/evaluations_summary.csv)"
 status 2 smoe sweep $small --seeds 0,1 --all-seeds -q -o never 2>err
 grep -q -- '--all-seeds needs --status, --resume or --power: a new sweep has none that were seen before$' err || fail "$(cat err)"
 status 0 smoe sweep --resume more -q >/dev/null
