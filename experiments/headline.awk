@@ -1,5 +1,5 @@
 # The front of each method: rows of summary.csv files that no cheaper row of the same method beats, from cheap to dear, as lines of
-# cost, precision, half of the interval over seeds, width:experts. With -v cost=COLUMN -v method=dense|soft|tokens-choice|experts-choice.
+# cost, precision, half of the interval over seeds, width:experts ("" where the one before is near). With -v cost=COLUMN -v method=dense|soft|tokens-choice|experts-choice.
 # Model and router are those of the specs where no column has them.
 FNR == 1 { split("", at); n = split_csv($0, head); for (i = 1; i <= n; i++) at[head[i]] = i; next }
 {
@@ -19,6 +19,8 @@ END {
         best = 0
         for (i = 1; i <= rows; i++) if (y[i] > top && (!best || x[i] < x[best] || x[i] == x[best] && y[i] > y[best])) best = i
         if (!best) exit
-        print x[best], y[best], half[best], name[best]; top = y[best]
+        far = !labelled || x[best] > 1.25 * labelled # else labels overlap
+        print x[best], y[best], half[best], far ? name[best] : "\"\""; top = y[best]
+        if (far) labelled = x[best]
     }
 }
