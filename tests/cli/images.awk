@@ -62,11 +62,12 @@ function weigh_slope(own, over,    g, n, x, mean, square) {
     for (g in weight) weight[g] /= square
     return n
 }
-function weigh(    own, other, i, parts, sides) {
+function weigh(    own, other, over, i, parts, sides) {
     split("", own)
+    over = "over" in at ? f[at["over"]] : ""
     if ("reference" in at || "over" in at)
-        for (i = 1; i <= settings; i++) if (name[i] in at && f[at[name[i]]] != "" && name[i] != f[at["over"]]) own[name[i]] = f[at[name[i]]]
-    if ("over" in at) return weigh_slope(own, f[at["over"]])
+        for (i = 1; i <= settings; i++) if (name[i] in at && f[at[name[i]]] != "" && name[i] != over) own[name[i]] = f[at[name[i]]]
+    if (over != "") return weigh_slope(own, over)
     if ("reference" in at) return read_settings(f[at["reference"]], " ", other) && weigh_difference(own, other)
     if ((f[at["contrast"]] ~ /evaluate\./) != evaluated + 0) return 0
     if (f[at["contrast"]] ~ /^slope over /) {
