@@ -5,6 +5,7 @@
 #include "sweep/manifest.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
@@ -416,6 +417,10 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     table->dir = strdup(sweep->dir);
     table->name = smoe_text_format("%s, evaluated", sweep->name);
     table->seed = sweep->seed;
+    table->figure = (smoe_sweep_figure){.x = smoe_alloc_text(sweep->figure.x),
+                                        .y = smoe_alloc_text(sweep->figure.y),
+                                        .width = sweep->figure.width,
+                                        .front = sweep->figure.front};
     table->column = calloc(columns + 1, sizeof *table->column);
     table->trial = calloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
     if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;

@@ -98,7 +98,7 @@ static char *y_label_of(const smoe_results_plan *p) {
         if (g && n != seeds) most = "up to ";
         if (n > seeds) seeds = n;
     }
-    if (seeds < 2) return strdup(label);
+    if (seeds < 2) return smoe_alloc_text(label);
     if (!p->images) return smoe_text_format("%s (95%% interval, %s%zu seeds)", label, most, seeds);
     return smoe_text_format("%s (95%% interval, %s%zu seeds, %zu images)", label, most, seeds,
                             p->images);
@@ -106,19 +106,17 @@ static char *y_label_of(const smoe_results_plan *p) {
 
 /* A single reference is drawn as a dashed line at its height; a line of references is named in the
  * key. */
-static int mark_reference(smoe_results_plan *p) {
+static void mark_reference(smoe_results_plan *p) {
     if (p->references == 1 && p->r->measured->groups > 1) {
         p->figure.level_title = "reference";
-        return 0;
+        return;
     }
     for (size_t l = 0; l < p->figure.lines && p->figure.lines > 1; l++) {
         if (!p->reference_of[l] || p->reference_of[l] < p->figure.line[l].points) continue;
         char *longer = smoe_text_format("%s (reference)", p->title[l] ? p->title[l] : "");
-        if (!longer) return -1;
         free(p->title[l]);
         p->figure.line[l].title = p->title[l] = longer;
     }
-    return 0;
 }
 
 /* The points that no other dominates, as a line of their own. */
@@ -172,9 +170,9 @@ static int draw_points(smoe_results_plan *p, const smoe_sweep_figure *wish, cons
     size_t n = p->r->measured->groups;
     int status = 0;
     for (size_t g = 0; g < n && !status; g++) status = add_point(p, g, err);
-    if (!status && (!(p->y_label = y_label_of(p)) || mark_reference(p)))
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     if (status) return status;
+    p->y_label = y_label_of(p);
+    mark_reference(p);
     if (wish->front && p->x == SIZE_MAX) add_front(p);
     double *x = smoe_alloc(2 * n + 1, sizeof *x); /* of all lines, and of the front */
     finish(p, x);

@@ -68,7 +68,7 @@ static char *title_of(const smoe_results_plan *p, size_t group) {
     for (size_t c = 0; c < p->r->sweep->columns; c++)
         if (tells_apart(p, c) && !strcmp(p->r->sweep->column[c], "model.moe.layers") &&
             !strcmp(smoe_results_value(p, group, c), "none"))
-            return strdup("dense");
+            return smoe_alloc_text("dense");
     for (size_t c = 0; c < p->r->sweep->columns; c++) {
         if (!tells_apart(p, c)) continue;
         const char *key = p->r->sweep->column[c];

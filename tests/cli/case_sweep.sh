@@ -143,9 +143,9 @@ grep -q -- "--front params:test_loss: 'params' is not a measured column of which
 # what the cells recorded over the steps, against their metrics.csv; a packed sweep has none
 status 0 smoe sweep --status front --x step --y train_loss,blocks.1/router/scale -q >/dev/null
 awk -F, 'FNR == 1 { split("", at); for (i = 1; i <= NF; i++) at[$i] = i; file++; next }
-    file == 1 { curve[$at["step"]] = $at["train_loss"] "," $at["blocks.1/router/scale"]; rows++ }
-    file == 2 && $at["train/loss"] != "" { own[$at["step"]] = $at["train/loss"] "," $at["blocks.1/router/scale"] }
-    END { for (s in own) if (curve[s] != own[s]) wrong = 1; exit wrong || rows < 2 }' \
+    file == 1 { loss[$at["step"]] = $at["train_loss"] + 0; scale[$at["step"]] = $at["blocks.1/router/scale"] + 0; rows++ }
+    file == 2 && $at["train/loss"] != "" && ($at["train/loss"] + 0 != loss[$at["step"]] || $at["blocks.1/router/scale"] + 0 != scale[$at["step"]]) { wrong = 1 }
+    END { exit wrong || rows < 2 }' \
     "$(head -n 1 front/curves.csv >one; grep '^8,2,' front/curves.csv >>one; echo one)" front/*steps=8,experts=2*/metrics.csv || fail "$(cat one)"
 grep -q "^set ylabel 'training loss'" front/sweep.gp && grep -q "^set xlabel 'training step'" front/sweep.gp || fail "$(cat front/sweep.gp)"
 status 2 smoe sweep --status front --x step --y blocks.9/router/scale -q 2>err
