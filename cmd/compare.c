@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/curves.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "store/run_compare.h"
 
@@ -126,7 +127,21 @@ static void add_records(smoe_result *result, const smoe_run_difference *d) {
         smoe_result_more(result, "they differ in %s: %.6g and %.6g", d->metric, d->a, d->b);
 }
 
-static void add_weights(smoe_result *result, const smoe_weights_difference *w) {
+/* The names of the classes in a model file, for people. */
+static void add_class_names(smoe_result *result, const char *before, const smoe_safetensors *file) {
+    enum { SHOWN = 6 };
+    json_t *names = json_loads(smoe_safetensors_metadata(file, SMOE_CLASS_NAMES), 0, NULL);
+    size_t count = json_array_size(names);
+    smoe_result_more(result, "%s", before);
+    for (size_t i = 0; i < count && i < SHOWN; i++)
+        smoe_result_more(result, "%s%s", i ? ", " : "",
+                         json_string_value(json_array_get(names, i)));
+    if (count > SHOWN) smoe_result_more(result, " and %zu more", count - SHOWN);
+    json_decref(names);
+}
+
+static void add_weights(smoe_result *result, const smoe_weights_difference *w,
+                        const smoe_safetensors *a, const smoe_safetensors *b) {
     smoe_fact_number(result, "weights:tensors", (double)w->tensors);
     smoe_fact_number(result, "weights:equal", (double)w->equal);
     smoe_fact_number(result, "weights:unmatched", (double)w->alone);
@@ -137,6 +152,11 @@ static void add_weights(smoe_result *result, const smoe_weights_difference *w) {
         smoe_result_more(result, ", %zu in only one model or of different shapes", w->alone);
     if (w->distance > 0)
         smoe_result_more(result, "; the largest difference is %.6g, in %s", w->distance, w->most);
+    smoe_fact_truth(result, "weights:same_classes", !w->other_classes);
+    if (!w->other_classes) return;
+    smoe_result_line(result, "classes", "%s", "");
+    add_class_names(result, "heads are not compared, for their classes differ: ", a);
+    add_class_names(result, "; ", b);
 }
 
 static void add_outputs(smoe_result *result, const smoe_logits_apart *o) {
@@ -186,7 +206,7 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
         add_outputs(result, &outputs);
     else
         smoe_fact_number(result, "outputs", NAN);
-    add_weights(result, &weights);
+    add_weights(result, &weights, a->file, b->file);
     return 0;
 }
 

@@ -153,6 +153,9 @@ static size_t top_of(const outputs *s, size_t image) {
 static int compare_logits(smoe_logits_apart *o, const outputs *a, const outputs *b, smoe_err *err) {
     bool same = a->images == b->images && a->classes == b->classes;
     for (size_t i = 0; same && i < a->images; i++) same = a->label[i] == b->label[i];
+    for (size_t k = 0; same && k < a->classes; k++)
+        same = !strcmp(smoe_dataset_class_name(a->loaded.set, k),
+                       smoe_dataset_class_name(b->loaded.set, k));
     if (!same)
         return smoe_fail(err, SMOE_DATA,
                          "%s and %s are not evaluated on the same images and classes",

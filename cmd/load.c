@@ -40,8 +40,9 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
 /* A file without a spec: prints the one that it implies, and says what to do. */
 static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options *options,
                       smoe_err *err) {
-    char *text = smoe_implied_spec(l->file);
     *err = (smoe_err){0};
+    if (smoe_implied_refuse(l->file, err)) return -1;
+    char *text = smoe_implied_spec(l->file);
     if (text && !options->json) smoe_cmd_print(stdout, "%s", text);
     if (text && !options->json) {
         smoe_fail_more(err, SMOE_USAGE,
@@ -85,7 +86,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (status && !options->spec) blame_file(&carried, err);
     if (!status && !options->spec) status = check_overrides(options, err);
     if (!status) smoe_cmd_unverified(l->file, options);
-    if (!status && options->spec) status = smoe_implied_check(&l->spec, l->file, err);
+    if (!status && options->spec) status = smoe_implied_check(&l->spec, l->file, true, err);
     if (!status && options->spec && !options->quiet) say_implied(l);
 out:
     free(carried.text);

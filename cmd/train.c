@@ -280,7 +280,7 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
     if (!status) smoe_cmd_unverified(file, options);
     if (!status) status = smoe_model_create(&model, job->spec, classes, err);
     if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
-    if (!status && !options->partial) status = smoe_implied_check(job->spec, file, err);
+    if (!status && !options->partial) status = smoe_implied_check(job->spec, file, false, err);
     if (!status) *text = smoe_init_map_text(smoe_model_params(model), file, fit_of(options));
     if (!status && !*text) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     smoe_safetensors_free(file);

@@ -84,6 +84,9 @@ int smoe_text_nearest(const char *word, const char *const *candidates, size_t co
 /* Whether `word` is one of the words of `list`, separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
+/* Whether a text ends so. */
+bool smoe_text_ends(const char *text, const char *end);
+
 /* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
 const char *smoe_text_item(const char *list);
 

@@ -164,6 +164,11 @@ bool smoe_text_has_word(const char *list, char separator, const char *word) {
     return false;
 }
 
+bool smoe_text_ends(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
 const char *smoe_text_item(const char *text) {
     int depth = 0;
     for (; *text; text++) {

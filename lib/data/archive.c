@@ -20,11 +20,6 @@
 enum { DEPTH = 8, READ_BLOCK = 1 << 18, SMALL_BLOCK = 1 << 14, FIRST_GUESS = 1 << 16 };
 #define MOST_MEMBERS (UINT64_C(1) << 24)
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && !strcasecmp(text + n - m, end);
-}
-
 int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
     static const char *const ending[] = {".tar", ".tar.gz", ".tgz", ".zip"};
     struct stat st;
@@ -37,7 +32,7 @@ int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
     if (!S_ISREG(st.st_mode))
         return smoe_fail(err, SMOE_DATA, "%s: neither a directory nor a regular file", path);
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        if (ends_with(path, ending[i])) *kind = SMOE_PLACE_ARCHIVE;
+        if (smoe_text_ends(path, ending[i])) *kind = SMOE_PLACE_ARCHIVE;
     return 0;
 }
 

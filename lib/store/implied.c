@@ -2,6 +2,7 @@
 #include "store/implied.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "tensors/foreign.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -33,6 +34,12 @@ static const smoe_implied_key *find(const smoe_implied *x, const char *key) {
     for (size_t i = 0; i < x->count; i++)
         if (!strcmp(x->key[i].key, key)) return &x->key[i];
     return NULL;
+}
+
+/* The configuration leaves the key as the shapes imply it. */
+static void put_known(smoe_implied *x, const char *from, const char *key) {
+    for (size_t i = 0; i < x->count; i++)
+        if (!strcmp(x->key[i].key, key)) x->key[i].from = from;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -76,7 +83,7 @@ static void put_shapes(smoe_implied *x, const smoe_safetensors *file) {
     put(x, NULL, "model.depth", "%zu", depth);
     put(x, NULL, "model.mlp", "%zu", mlp);
     /* 64 numbers per head, except in the sizes that have 16 heads */
-    bool wide = d == 1152 || d == 1280 || d == 1408;
+    bool wide = d == 1152 || d == 1280 || d == 1408 || d == 1664;
     size_t heads = wide ? 16 : d % 64 ? 1 : d / 64;
     if (dh) put(x, NULL, "model.heads", "%zu", d / dh);
     if (!dh) put(x, GUESS, "model.heads", "%zu", heads);
@@ -84,11 +91,16 @@ static void put_shapes(smoe_implied *x, const smoe_safetensors *file) {
     bool map = smoe_safetensors_find(file, "attn_pool.latent");
     bool normed = smoe_safetensors_find(file, "fc_norm.weight");
     bool token = dim_of(file, "cls_token", 1);
-    put(x, NULL, "model.head", "%s", map ? "map" : normed ? "gap-norm" : token ? "token" : "gap");
+    bool pools = map || normed || !token; /* else its patches may be pooled as well */
+    put(x, pools ? NULL : GUESS, "model.head", "%s",
+        map      ? "map"
+        : normed ? "gap-norm"
+        : token  ? "token"
+                 : "gap");
     put(x, NULL, "model.registers", "%zu",
         dim_of(file, "reg_token", 1) + (token && (map || normed)));
-    put(x, NULL, "model.position", "%s",
-        smoe_safetensors_find(file, "pos_embed") ? "learned" : "none");
+    bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary ones are in no file */
+    put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
     if (smoe_safetensors_find(file, "norm_pre.weight")) put(x, NULL, "model.pre_norm", "true");
     if (dh) put(x, NULL, "model.qk_norm", "true");
     put(x, NULL, "model.moe", "{layers: none}");
@@ -105,11 +117,22 @@ static json_t *beside(const char *model, const char *name) {
     return json;
 }
 
+static void put_other(smoe_implied *x, const char *from, const char *what, const char *value) {
+    snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", from, what, value);
+}
+
 static void put_gelu(smoe_implied *x, const char *from, const char *name) {
-    bool tanh = name && (!strcmp(name, "gelu_pytorch_tanh") || !strcmp(name, "gelu_new") ||
-                         !strcmp(name, "gelu_fast") || !strcmp(name, "gelu_tanh"));
-    if (tanh || (name && !strcmp(name, "gelu")) || (name && !strcmp(name, "quick_gelu")))
-        put(x, from, "model.gelu", "%s", tanh ? "tanh" : *name == 'q' ? "quick" : "erf");
+    static const struct {
+        const char *name, *gelu;
+    } gelus[] = {{"gelu", "erf"},         {"gelu_erf", "erf"},          {"gelu_python", "erf"},
+                 {"quick_gelu", "quick"}, {"gelu_new", "tanh"},         {"gelu_fast", "tanh"},
+                 {"gelu_tanh", "tanh"},   {"gelu_pytorch_tanh", "tanh"}};
+    for (size_t i = 0; name && i < sizeof gelus / sizeof *gelus; i++)
+        if (!strcmp(name, gelus[i].name)) {
+            put(x, from, "model.gelu", "%s", gelus[i].gelu);
+            return;
+        }
+    if (name) put_other(x, from, "that its MLPs have the function ", name);
 }
 
 static void put_pixels(smoe_implied *x, const char *from, const char *key, const json_t *list) {
@@ -144,23 +167,81 @@ static void put_hugging_face(smoe_implied *x, const json_t *config, const char *
     if (json_is_number(eps)) put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
     if (heads > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_gelu(x, from, json_string_value(json_object_get(config, "hidden_act")));
+    put_known(x, from, "model.head"); /* names tell it there */
+    if (json_object_get(config, "rope_theta"))
+        put_other(x, from, "that its positions are rotary", "");
 }
 
-/* timm: models called clip have OpenAI's norms; others 1e-6, and so has this program. */
+/* Models of timm whose tensors are those of a plain Vision Transformer, and which are not. */
+static const struct {
+    const char *part, *what;
+} timm_others[] = {
+    {"_rpn_", "ResPostBlock: norms behind attention and MLPs"},
+    {"eva02_enormous", "norms behind attention and MLPs"},
+    {"eva02_", "rotary positions"},
+    {"_rope_", "rotary positions"},
+    {"dinov3", "rotary positions"},
+    {"_pe_core_", "rotary positions"},
+    {"_pe_lang_", "rotary positions"},
+    {"_pe_spatial_", "rotary positions"},
+    {"_lingbot", "rotary positions"},
+    {"_sapiens2", "rotary positions"},
+    {"test_vit3", "that it pools registers too"},
+};
+
+/* What the name of a model of timm says of its norms, GELU and heads, where shapes are silent. */
+static void put_timm_name(smoe_implied *x, const char *name, const char *from) {
+    static const char *const known[] = {"vit_", "deit", "flexivit", "eva", "beit"};
+    static const char *const tanh[] = {"so400m_patch16_siglip", "giantopt_patch16_siglip",
+                                       "base_patch32_siglip", "large_patch16_siglip_512",
+                                       "large_patch16_siglip_gap_512"};
+    static const struct {
+        const char *part, *heads;
+    } heads[] = {{"vit_giantopt_", "16"}, {"vit_base_patch16_gap_", "16"}};
+    bool here = false;
+    for (size_t i = 0; i < sizeof timm_others / sizeof *timm_others && !*x->other; i++)
+        if (strstr(name, timm_others[i].part))
+            put_other(x, from, "of its model: ", timm_others[i].what);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        here |= !strncmp(name, known[i], strlen(known[i]));
+    if (!here) return;
+    put(x, from, "model.norm_eps",
+        strstr(name, "vit_") && strstr(name, "_clip_") ? "1e-05" : "1e-06");
+    put(x, from, "model.gelu", strstr(name, "quickgelu") ? "quick" : "erf");
+    for (size_t i = 0; i < sizeof tanh / sizeof *tanh; i++)
+        if (strstr(name, tanh[i])) put(x, from, "model.gelu", "tanh");
+    put_known(x, from, "model.heads");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (strstr(name, heads[i].part)) put(x, from, "model.heads", "%s", heads[i].heads);
+}
+
+/* Which tokens timm pools. */
+static void put_pool(smoe_implied *x, const char *pool, const char *from) {
+    const smoe_implied_key *key = find(x, "model.head"), *more = find(x, "model.registers");
+    if (!key || !more) return;
+    const char *head = key->value;
+    bool token = !strcmp(head, "token"), mean = !strncmp(head, "gap", 3);
+    size_t registers = strtoull(more->value, NULL, 10);
+    if (!strcmp(pool, "avg") && token) {
+        put(x, from, "model.head", "gap");
+        put(x, from, "model.registers", "%zu", registers + 1);
+    } else if (strcmp(pool, token ? "token" : mean ? "avg" : "map") != 0) {
+        put_other(x, from, "that it pools by ", *pool ? pool : "nothing");
+    } else {
+        put_known(x, from, "model.head");
+    }
+}
+
 static void put_timm(smoe_implied *x, const json_t *config, const char *from) {
     const char *name = json_string_value(json_object_get(config, "architecture"));
     const char *pool = json_string_value(json_object_get(config, "global_pool"));
     const json_t *data = json_object_get(config, "pretrained_cfg");
+    const json_t *args = json_object_get(config, "model_args");
+    json_int_t heads = json_integer_value(json_object_get(args, "num_heads"));
     if (!name) return;
-    if (!strncmp(name, "vit_", 4) || !strncmp(name, "deit", 4))
-        put(x, from, "model.norm_eps", strstr(name, "_clip_") ? "1e-05" : "1e-06");
-    if (strstr(name, "quickgelu")) put(x, from, "model.gelu", "quick");
-    const smoe_implied_key *head = find(x, "model.head"), *more = find(x, "model.registers");
-    if (pool && !strcmp(pool, "avg") && !strcmp(head->value, "token")) {
-        size_t registers = strtoull(more->value, NULL, 10);
-        put(x, from, "model.head", "gap");
-        put(x, from, "model.registers", "%zu", registers + 1);
-    }
+    put_timm_name(x, name, from);
+    if (pool) put_pool(x, pool, from);
+    if (heads > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
@@ -171,15 +252,26 @@ static void put_open_clip(smoe_implied *x, const json_t *config, const char *fro
     const json_t *model = json_object_get(config, "model_cfg");
     const json_t *vision = json_object_get(model, "vision_cfg");
     const json_t *data = json_object_get(config, "preprocess_cfg");
+    const char *timm = json_string_value(json_object_get(vision, "timm_model_name"));
+    const char *pool = json_string_value(json_object_get(vision, "pool_type"));
     if (!vision) return;
-    if (!json_object_get(vision, "timm_model_name")) {
+    if (timm) {
+        put_timm_name(x, timm, from);
+    } else {
+        const json_t *eps = json_object_get(json_object_get(vision, "norm_kwargs"), "eps");
+        const char *form = json_string_value(
+            json_object_get(json_object_get(vision, "act_kwargs"), "approximate"));
         json_int_t width = json_integer_value(json_object_get(vision, "width"));
         json_int_t each = json_integer_value(json_object_get(vision, "head_width"));
         if (!each) each = 64;
         if (width > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, width / each);
-        put(x, from, "model.norm_eps", "1e-05");
-        put(x, from, "model.gelu",
-            json_is_true(json_object_get(model, "quick_gelu")) ? "quick" : "erf");
+        put(x, from, "model.norm_eps", "%.9g", eps ? json_number_value(eps) : 1e-5);
+        put(x, from, "model.gelu", "%s",
+            json_is_true(json_object_get(model, "quick_gelu")) ? "quick"
+            : form && !strcmp(form, "tanh")                    ? "tanh"
+                                                               : "erf");
+        put_known(x, from, "model.head");
+        if (pool && strcmp(pool, "tok") != 0) put_other(x, from, "that it pools by ", pool);
     }
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
@@ -207,19 +299,17 @@ static const struct {
 
 void smoe_implied_of(smoe_implied *x, const smoe_safetensors *file) {
     const char *path = smoe_safetensors_path(file);
-    size_t letters = strlen(path);
     *x = (smoe_implied){.count = 0};
     put_shapes(x, file);
     if (!x->count) return;
-    if (letters > 4 && !strcmp(path + letters - 4, ".npz"))
-        put(x, ".npz", "model.gelu", "tanh"); /* as flax has it */
     for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
         json_t *json = beside(path, configurations[i].file);
         if (json) configurations[i].put(x, json, configurations[i].file);
         json_decref(json);
     }
-    put(x, GUESS, "model.norm_eps", "1e-06");
-    put(x, GUESS, "model.gelu", "erf");
+    put(x, GUESS, "model.norm_eps", "%s", find(x, "model.pre_norm") ? "1e-05" : "1e-06"); /* CLIP */
+    /* flax computes it so, unless told otherwise */
+    put(x, GUESS, "model.gelu", smoe_text_ends(path, ".npz") ? "tanh" : "erf");
     put(x, GUESS, "data.mean", "0.5");
     put(x, GUESS, "data.std", "0.5");
 }
@@ -258,32 +348,60 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
 
 /* ---- against a spec -------------------------------------------------------------------------- */
 
-/* Whether a configuration says it, and not what the spec has. */
-static bool differs(const smoe_implied *x, const char *key, const char *value) {
-    const smoe_implied_key *k = find(x, key);
-    return k && k->from && *k->from && strcmp(k->value, value) != 0;
+/* The key of the model in the spec as text: "1e-06", "true", "token". */
+static void value_of(char value[64], const json_t *spec, const char *key) {
+    const json_t *at = json_object_get(json_object_get(spec, "model"), key + strlen("model."));
+    if (json_is_string(at))
+        snprintf(value, 64, "%s", json_string_value(at));
+    else if (json_is_boolean(at))
+        snprintf(value, 64, "%s", json_is_true(at) ? "true" : "false");
+    else
+        snprintf(value, 64, "%.9g", json_number_value(at));
 }
 
-int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, smoe_err *err) {
-    static const char *const gelu[] = {"erf", "tanh", "quick"};
-    static const char *const keys[] = {"model.norm_eps", "model.heads", "model.gelu"};
-    char value[3][32];
+int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
+                       smoe_err *err) {
+    const char *path = smoe_safetensors_path(file);
     smoe_implied x;
     smoe_err found = {0};
     if (smoe_safetensors_metadata(file, "smoe.version")) return 0;
     smoe_implied_of(&x, file);
-    snprintf(value[0], sizeof value[0], "%.9g", spec->model.norm_eps);
-    snprintf(value[1], sizeof value[1], "%zu", spec->model.heads);
-    snprintf(value[2], sizeof value[2], "%s", gelu[spec->model.gelu]);
-    for (size_t i = 0; i < 3; i++) {
-        const smoe_implied_key *k = find(&x, keys[i]);
-        if (differs(&x, keys[i], value[i]))
+    if (*x.other)
+        return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
+                         x.other);
+    char *text = smoe_spec_json(spec);
+    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    for (size_t i = 0; json && i < x.count; i++) {
+        const smoe_implied_key *k = &x.key[i];
+        char value[64];
+        bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
+        if (!k->from || !*k->from || strncmp(k->key, "model.", 6) || (head && !pooled)) continue;
+        value_of(value, json, k->key);
+        if (strcmp(value, k->value) != 0)
             smoe_fail_more(&found, SMOE_USAGE, "%s: %s beside it says %s=%s, and the spec has %s",
-                           smoe_safetensors_path(file), k->from, k->key, k->value, value[i]);
+                           path, k->from, k->key, k->value, value);
     }
+    json_decref(json);
+    free(text);
     if (!found.code) return 0;
     if (err) *err = found;
     return -1;
+}
+
+int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
+    const char *path = smoe_safetensors_path(file);
+    smoe_implied x;
+    if (smoe_foreign_check(file, err)) return -1;
+    smoe_implied_of(&x, file);
+    if (*x.other)
+        return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
+                         x.other);
+    if (smoe_safetensors_find(file, "patch_embed.proj.weight") || !smoe_safetensors_count(file))
+        return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: no patch embedding under a name that is known, so no Vision Transformer "
+                     "that can be read; its first tensor is %.100s",
+                     path, smoe_safetensors_at(file, 0)->name);
 }
 
 static double value_at(const smoe_series *series, size_t i) {
@@ -301,6 +419,22 @@ static bool pixels_differ(const smoe_implied *x, const char *key, const smoe_ser
     return false;
 }
 
+/* The keys of the model that are guesses, in a line; NULL: there are none. */
+static char *guesses(const smoe_implied *x, const char *path) {
+    char *text = NULL;
+    size_t size, open = 0;
+    FILE *out = smoe_alloc_stream(&text, &size);
+    fprintf(out, "%s: as the spec has it, for the file does not say it:", path);
+    for (size_t i = 0; i < x->count; i++)
+        if (x->key[i].from == GUESS && !strncmp(x->key[i].key, "model.", 6))
+            fprintf(out, "%s %s", open++ ? "," : "", x->key[i].key);
+    fputs(", the order of norms, rotary positions", out);
+    smoe_alloc_stream_close(out, &text);
+    if (open) return text;
+    free(text);
+    return NULL;
+}
+
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     smoe_implied x;
     const char *path = smoe_safetensors_path(file);
@@ -308,15 +442,10 @@ char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     smoe_implied_of(&x, file);
     if (!x.count) return NULL;
     const smoe_implied_key *mean = find(&x, "data.mean"), *std = find(&x, "data.std");
-    const smoe_implied_key *eps = find(&x, "model.norm_eps");
     if (pixels_differ(&x, "data.mean", &spec->data.mean) ||
         pixels_differ(&x, "data.std", &spec->data.std))
         return smoe_text_format("%s: its pixels had other values: %s beside it says 'data.mean=%s' "
                                 "'data.std=%s'",
                                 path, mean->from, mean->value, std->value);
-    if (*eps->from) return NULL;
-    return smoe_text_format(
-        "%s: model.norm_eps %g, model.gelu, model.heads %zu and the order of norms are the spec's; "
-        "the file does not have them",
-        path, spec->model.norm_eps, spec->model.heads);
+    return guesses(&x, path);
 }

@@ -20,6 +20,7 @@ enum { SMOE_IMPLIED = 24 };
 typedef struct smoe_implied {
     smoe_implied_key key[SMOE_IMPLIED];
     size_t count; /* 0: the file has no patch embedding, or a model with experts */
+    char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
 } smoe_implied;
 
 void smoe_implied_of(smoe_implied *implied, const smoe_safetensors *file);
@@ -29,9 +30,13 @@ void smoe_implied_of(smoe_implied *implied, const smoe_safetensors *file);
 char *smoe_implied_spec(const smoe_safetensors *file);
 
 /* SMOE_USAGE if the configuration beside a file says something else of its function than the spec;
- * the message has the values to write. */
-int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file,
+ * the message has the values to write. SMOE_DATA if it says something that no model of this program
+ * does. `pooled`: whether the head counts, which training may replace. */
+int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_DATA if the file, without a spec, is none of a model of this program, as far as is known. */
+int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A line for the user where the spec has another mean or standard deviation of pixels than the
  * configuration, or where a file of another program does not say what its tensors do not: fresh;

@@ -61,11 +61,6 @@ static const struct {
     {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
 };
 
-static bool ends(const char *text, const char *ending) {
-    size_t length = strlen(text), tail = strlen(ending);
-    return length > tail && !strcmp(text + length - tail, ending);
-}
-
 /* Whether arg is a file of a kind that is not read (tensors/foreign.h reads .npz and .pth); err
  * then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
@@ -76,7 +71,7 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
     bool read_here = got > 0 && smoe_foreign_begins(first, (size_t)got);
     for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !read_here; i++) {
         bool here = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
-        if (!here || (others[i].ending && !ends(arg, others[i].ending))) continue;
+        if (!here || (others[i].ending && !smoe_text_ends(arg, others[i].ending))) continue;
         const char *text = others[i].text, *name = strstr(text, "%s");
         size_t before = name ? (size_t)(name - text) : strlen(text);
         smoe_fail(err, SMOE_DATA, "%s: is %.*s%s%s", arg, (int)before, text, name ? arg : "",
@@ -157,7 +152,7 @@ static int look(const wanted *w, char **model, char **spec_text, smoe_safetensor
     *spec_text = NULL;
     *model = model_path(w->arg, w->which, err);
     if (!*model) return -1;
-    if (!ends(*model, ".safetensors") && !ends(*model, SMOE_SHARDS_INDEX) &&
+    if (!smoe_text_ends(*model, ".safetensors") && !smoe_text_ends(*model, SMOE_SHARDS_INDEX) &&
         of_another_kind(*model, err)) {
         free(*model);
         *model = NULL;

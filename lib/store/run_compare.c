@@ -1,5 +1,6 @@
 /* Two runs side by side; see run_compare.h. */
 #include "store/run_compare.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
 #include "base/json.h"
@@ -226,11 +227,14 @@ static double distance_of(const smoe_tensor *a, const smoe_tensor *b) {
 
 void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *x,
                                const smoe_safetensors *y) {
-    *difference = (smoe_weights_difference){0};
+    const char *a = smoe_safetensors_metadata(x, SMOE_CLASS_NAMES);
+    const char *b = smoe_safetensors_metadata(y, SMOE_CLASS_NAMES);
+    *difference = (smoe_weights_difference){.other_classes = a && b && strcmp(a, b) != 0};
     for (size_t i = 0; i < smoe_safetensors_count(x); i++) {
         const smoe_tensor *t = smoe_safetensors_at(x, i), *u = smoe_safetensors_find(y, t->name);
-        if (!u || !same_shape(t, u)) {
-            difference->alone++;
+        bool rows = difference->other_classes && !strncmp(t->name, "head.", 5);
+        if (!u || rows || !same_shape(t, u)) {
+            difference->alone += 1 + (u && rows);
             continue;
         }
         double distance = distance_of(t, u);

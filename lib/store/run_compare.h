@@ -35,6 +35,8 @@ typedef struct smoe_weights_difference {
     size_t tensors, equal, alone; /* in both; of these, the same; in one of the two, or misshapen */
     char most[128];               /* the tensor with the largest difference of a weight */
     double distance;              /* that difference */
+    bool other_classes; /* the files name other classes: rows of heads do not correspond, so that
+                           heads are in only one of the two */
 } smoe_weights_difference;
 void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *a,
                                const smoe_safetensors *b);

@@ -77,7 +77,8 @@ static int assign(targets *all, const piece *p, const place *at, smoe_err *err) 
     const rule *r = smoe_foreign_place_rule(at, &rest, name);
     if (!r) return assign_part(all, rest, p, NULL, err);
     int status = 0;
-    for (; r && !status; r = smoe_foreign_rule_next(r, rest, name))
+    all->changed |= !*r->to;
+    for (; r && *r->to && !status; r = smoe_foreign_rule_next(r, rest, name))
         status = assign_part(all, name, p, r, err);
     return status;
 }
@@ -227,9 +228,30 @@ static bool is_linear(const target *t, size_t *stem) {
     return false;
 }
 
+static const char zero[sizeof(double)]; /* an element */
+
+/* Keys without a bias beside queries and values with one, as in BEiT and EVA. Returns their number. */
+static size_t add_key_biases(targets *all) {
+    enum { KEY = 1 };
+    size_t added = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        target *t = &all->target[i];
+        const piece *query = t->part[0];
+        if (t->parts != PARTS || t->part[KEY] || !query || !t->part[KEY + 1] ||
+            !strstr(t->name, "qkv.bias"))
+            continue;
+        piece *p = &all->zero[added++];
+        *p = *query;
+        p->data = zero;
+        memset(p->stride, 0, sizeof p->stride);
+        t->part[KEY] = p;
+        t->rule[KEY] = t->rule[0];
+    }
+    return added;
+}
+
 /* Linear layers without a bias have one of zeros here. */
-static void add_biases(targets *all, FILE *note) {
-    static const char zero[sizeof(double)];
+static void add_biases(targets *all, size_t added, FILE *note) {
     size_t count = all->count;
     for (size_t i = 0; i < count; i++) {
         const target *t = &all->target[i];
@@ -238,7 +260,7 @@ static void add_biases(targets *all, FILE *note) {
         if (!is_linear(t, &stem)) continue;
         snprintf(name, sizeof name, "%.*s.bias", (int)(stem % NAME), t->name);
         if (target_find(all, name)) continue;
-        piece *p = &all->zero[all->count - count];
+        piece *p = &all->zero[added++];
         *p = (piece){.type = t->part[0]->type, .bytes = t->part[0]->bytes, .ndim = 1, .data = zero};
         p->dim[0] = t->dim[0]; /* the same element, with a stride of 0 */
         target *bias = target_of(all, name);
@@ -247,9 +269,33 @@ static void add_biases(targets *all, FILE *note) {
         bias->dim[0] = t->dim[0];
         bias->size = t->dim[0] * p->bytes;
     }
-    if (all->count == count) return;
+    if (!added) return;
     all->changed = true;
-    fprintf(note, "; %zu biases that it lacks are 0", all->count - count);
+    fprintf(note, "; %zu biases that it lacks are 0", added);
+}
+
+/* ---- classifiers of Hugging Face's CLIP and SigLIP -------------------------------------------- */
+
+/* A classifier beside "vision_model." takes the mean of the patches, and not what the model pools:
+ * of SigLIP after the last norm, of CLIP before it, which no model here does. */
+static void settle_classifier(targets *all, const place *at, FILE *note) {
+    const target *head = target_find(all, "head.weight");
+    size_t kept = 0;
+    if (!head || !smoe_text_ends(at->prefix, "vision_model.") ||
+        strcmp(head->part[0]->name, "classifier.weight") != 0)
+        return;
+    if (target_find(all, "cls_token")) {
+        for (size_t i = 0; i < all->count; i++) {
+            target *t = &all->target[i];
+            if (!strncmp(t->name, "head.", 5)) memcpy(t->name, t->part[0]->name, NAME);
+        }
+        return;
+    }
+    for (size_t i = 0; i < all->count; i++)
+        if (strncmp(all->target[i].name, "attn_pool.", 10) != 0)
+            all->target[kept++] = all->target[i];
+    if (kept < all->count) fputs("; its classifier does not use the pooling by attention", note);
+    all->count = kept;
 }
 
 /* ---- safetensors in memory ------------------------------------------------------------------- */
@@ -388,21 +434,33 @@ static int unstack(smoe_foreign_file *f, smoe_err *err) {
     return 0;
 }
 
+/* All pieces as tensors, each as it is. */
+static int keep_pieces(targets *all, const smoe_foreign_file *f, smoe_err *err) {
+    int status = 0;
+    all->target = smoe_alloc(f->pieces + 1, sizeof *all->target);
+    for (size_t i = 0; !status && i < f->pieces; i++)
+        status = assign_part(all, f->piece[i].name, &f->piece[i], NULL, err);
+    for (size_t i = 0; !status && i < all->count; i++) status = shape(&all->target[i], err);
+    return status;
+}
+
 /* All pieces of the model as tensors. */
 static int map_pieces(targets *all, const smoe_foreign_file *f, const place *at, FILE *note,
                       smoe_err *err) {
     int status = 0;
-    all->target = calloc(2 * PARTS * f->pieces + 1, sizeof *all->target);
-    all->zero = calloc(PARTS * f->pieces + 1, sizeof *all->zero);
-    if (!all->target || !all->zero) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    all->target = smoe_alloc(2 * PARTS * f->pieces + 1, sizeof *all->target);
+    all->zero = smoe_alloc(PARTS * f->pieces + 1, sizeof *all->zero);
     for (size_t i = 0; !status && i < f->pieces; i++)
         if (smoe_foreign_place_other(at, f, &f->piece[i]))
             all->changed = true;
         else
             status = assign(all, &f->piece[i], at, err);
+    if (status) return -1;
+    settle_classifier(all, at, note);
+    size_t added = add_key_biases(all);
     for (size_t i = 0; !status && i < all->count; i++) status = shape(&all->target[i], err);
     if (status) return -1;
-    add_biases(all, note);
+    add_biases(all, added, note);
     return fold_scale(all, note, err);
 }
 
@@ -430,6 +488,19 @@ static int make(smoe_foreign_made *made, smoe_foreign_file *f, const char *weigh
 
 bool smoe_foreign_begins(const void *bytes, size_t size) {
     return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || smoe_foreign_is_legacy(bytes));
+}
+
+int smoe_foreign_unpack(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
+                        smoe_err *err) {
+    smoe_foreign_file f = {.path = path};
+    targets all = {0};
+    *made = (smoe_foreign_made){0};
+    int status = smoe_foreign_read(&f, bytes, size, err);
+    if (!status && (status = keep_pieces(&all, &f, err))) smoe_fail_prefix(err, "%s", path);
+    if (!status) status = serialise(&made->bytes, &made->size, &f, &all, NULL, 0, err);
+    free(all.target);
+    smoe_foreign_file_free(&f);
+    return status;
 }
 
 int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
@@ -468,6 +539,49 @@ int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, c
     free(pairs);
     smoe_foreign_file_free(&f);
     return status;
+}
+
+/* ---- what no model here has ------------------------------------------------------------------- */
+
+static void lack_say(smoe_err *err, const smoe_safetensors *file, const char *tensor,
+                     const char *lack) {
+    smoe_fail_more(err, SMOE_DATA, "%s: tensor %.100s: %s: no model of this program has that",
+                   smoe_safetensors_path(file), tensor, lack);
+}
+
+/* Whether an earlier tensor means the same. */
+static bool lack_said(const smoe_safetensors *file, size_t before, const char *lack) {
+    for (size_t i = 0; i < before; i++) {
+        const char *other = smoe_foreign_lack(smoe_safetensors_at(file, i)->name);
+        if (other && !strcmp(other, lack)) return true;
+    }
+    return false;
+}
+
+int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) {
+    const smoe_tensor *norm = smoe_safetensors_find(file, "blocks.0.norm1.weight");
+    const smoe_tensor *head = smoe_safetensors_find(file, "head.weight");
+    const smoe_tensor *patch = smoe_safetensors_find(file, "patch_embed.proj.weight");
+    const smoe_tensor *in = smoe_safetensors_find(file, "blocks.0.mlp.fc1.weight");
+    const smoe_tensor *out = smoe_safetensors_find(file, "blocks.0.mlp.fc2.weight");
+    size_t biases = 0;
+    smoe_err found = {0};
+    for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
+        const char *name = smoe_safetensors_at(file, i)->name, *lack = smoe_foreign_lack(name);
+        if (lack && !lack_said(file, i, lack)) lack_say(&found, file, name, lack);
+        biases += smoe_text_ends(name, "norm1.bias") || smoe_text_ends(name, "norm2.bias");
+    }
+    if (norm && !biases) lack_say(&found, file, norm->name, "a norm without a bias, as RMSNorm");
+    if (in && out && in->ndim == 2 && out->ndim == 2 && in->dim[0] == 2 * out->dim[1])
+        lack_say(&found, file, in->name, "gated MLPs (SwiGLU)");
+    if (patch && patch->ndim == 2)
+        lack_say(&found, file, patch->name, "patches of any number, as in NaFlex");
+    if (norm && head && head->ndim == 2 && head->dim[1] == 2 * norm->dim[0])
+        lack_say(&found, file, head->name,
+                 "a classifier of the class token and the mean of patches, as of DINOv2");
+    if (!found.code) return 0;
+    if (err) *err = found;
+    return -1;
 }
 
 /* ---- to the names of others ------------------------------------------------------------------ */

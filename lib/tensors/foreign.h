@@ -29,6 +29,14 @@ int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size
 int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) SMOE_MUST_CHECK;
 
+/* One of several files of a model: its tensors as they are, to be renamed when all are joined. */
+int smoe_foreign_unpack(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_DATA if a file has tensors of functions that no model of this program has: relative
+ * positions, gated MLPs, ...; a line for each. */
+int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The tensors of a file in a fresh array, with what they borrow from the file and the array: as
  * they are, or with Hugging Face's names, qkv as the three that it has there. SMOE_USAGE lists
  * those that it has no names for. */

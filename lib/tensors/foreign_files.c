@@ -127,11 +127,6 @@ out:
     return status;
 }
 
-static bool ends(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 /* ---- npz ------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -337,8 +332,8 @@ static int read_members(foreign *f, smoe_err *err) {
     bool arrays = f->members > 0;
     for (size_t i = 0; i < f->members; i++) {
         const char *name = f->member[i].name;
-        arrays &= ends(name, ".npy");
-        if (ends(name, "/data.pkl") || !strcmp(name, "data.pkl")) pickle = &f->member[i];
+        arrays &= smoe_text_ends(name, ".npy");
+        if (smoe_text_ends(name, "/data.pkl") || !strcmp(name, "data.pkl")) pickle = &f->member[i];
     }
     if (pickle) return pth_read(f, pickle, err);
     if (arrays) return npz_read(f, err);

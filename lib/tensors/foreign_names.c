@@ -17,7 +17,7 @@ typedef smoe_foreign_rule rule;
 #define QKV(name, q, k, v, ours) \
     PART(name q, ours, 0, 3), PART(name k, ours, 1, 3), PART(name v, ours, 2, 3)
 
-/* transformers: ViT, DeiT and DINOv2, before version 5 and since, at `layer`. */
+/* transformers: ViT, DeiT, BEiT and DINOv2, before version 5 and since, at `layer`. */
 #define HF_BLOCK(layer)                                                              \
     SAME(layer "layernorm_before.*", "blocks.#.norm1.*"),                            \
         SAME(layer "norm1.*", "blocks.#.norm1.*"),                                   \
@@ -28,6 +28,8 @@ typedef smoe_foreign_rule rule;
         SAME(layer "attention.output.dense.*", "blocks.#.attn.proj.*"),              \
         SAME(layer "attention.o_proj.*", "blocks.#.attn.proj.*"),                    \
         SAME(layer "layer_scale1.lambda1", "blocks.#.ls1.gamma"),                    \
+        SAME(layer "lambda_1", "blocks.#.ls1.gamma"),                                \
+        SAME(layer "lambda_2", "blocks.#.ls2.gamma"),                                \
         SAME(layer "layernorm_after.*", "blocks.#.norm2.*"),                         \
         SAME(layer "norm2.*", "blocks.#.norm2.*"),                                   \
         SAME(layer "intermediate.dense.*", "blocks.#.mlp.fc1.*"),                    \
@@ -69,6 +71,7 @@ static const rule table[] = {
     HF_BLOCK("encoder.layer.#."),
     SAME("layernorm.*", "norm.*"),
     SAME("classifier.*", "head.*"),
+    SAME("pooler.layernorm.*", "fc_norm.*"),
     HF_BLOCK("layers.#."),
     SAME("embeddings.distillation_token", "reg_token"),
     SAME("embeddings.register_tokens", "reg_token"),
@@ -139,6 +142,14 @@ static const rule table[] = {
     SAME("register_tokens", "reg_token"),
     SAME("blocks.#.gamma_1", "blocks.#.ls1.gamma"),
     SAME("blocks.#.gamma_2", "blocks.#.ls2.gamma"),
+    PART("blocks.#.attn.q_bias", "blocks.#.attn.qkv.bias", 0, 3),
+    PART("blocks.#.attn.v_bias", "blocks.#.attn.qkv.bias", 2, 3),
+
+    /* What evaluation does not use. */
+    SAME("embeddings.mask_token", ""),
+    SAME("mask_token", ""),
+    SAME("embeddings.position_ids", ""),
+    SAME("text_model.embeddings.position_ids", ""),
 
     /* torchvision. */
     SAME("conv_proj.*", "patch_embed.proj.*"),
@@ -232,6 +243,41 @@ static const rule *rule_from(const rule *r, const char *name, char to[SMOE_FOREI
     if (r == end) return NULL;
     fill_in(to, r->to, &x);
     return r;
+}
+
+/* Parts of names, and what they mean. */
+static const struct {
+    const char *part, *lack;
+} lacks[] = {
+    {"relative_position", "relative positions, as in BEiT"},
+    {"rel_pos", "relative positions"},
+    {"rope", "rotary positions, as in EVA and DINOv3"},
+    {"freqs", "rotary positions, as in EVA and DINOv3"},
+    {"mlp.w12.", "gated MLPs (SwiGLU)"},
+    {"mlp.weights_in.", "gated MLPs (SwiGLU)"},
+    {"mlp.fc1_g.", "gated MLPs (SwiGLU)"},
+    {"mlp.w1.", "gated MLPs (SwiGLU)"},
+    {"gate_proj.", "gated MLPs (SwiGLU)"},
+    {"attn.norm.", "norms within attention and MLPs"},
+    {"mlp.norm.", "norms within attention and MLPs"},
+    {".attns.", "several attentions and MLPs beside each other"},
+    {".mlp_out_proj.", "attention and MLP beside each other"},
+    {".mlp_out.", "attention and MLP beside each other"},
+    {".lambda_q", "differential attention"},
+    {"patch_embed.backbone.", "a convolutional network before the patches"},
+    {"patch_embed.conv", "a convolutional network before the patches"},
+    {"neck.", "the neck of SAM"},
+    {"embeds.proj.", "patches of any number, as in NaFlex"},
+    {"head_dist.",
+     "a second head, of DeiT's distillation, whose logits are averaged with the first's"},
+    {"classifier.weight", "a classifier of the mean of patches without the last norm, as "
+                          "CLIPForImageClassification"},
+};
+
+const char *smoe_foreign_lack(const char *name) {
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (strstr(name, lacks[i].part)) return lacks[i].lack;
+    return NULL;
 }
 
 const rule *smoe_foreign_rule_of(const char *name, char to[SMOE_FOREIGN_NAME]) {

@@ -11,7 +11,8 @@
  * "bias"). The axes of the new tensor are separated by commas, each the axes of the old one that
  * are merged in it, none for an axis of 1; NULL: as they are. As part `part` of `parts`, one after
  * the other on the first axis. slices > 0: of the old tensor only slice `slice` of so many on its
- * first axis. Several rules may have the same `from`, one after the other: all hold. */
+ * first axis. Several rules may have the same `from`, one after the other: all hold. `to` "": a
+ * tensor that is not used. */
 typedef struct smoe_foreign_rule {
     const char *from, *to, *axes;
     int part, parts; /* parts 0: one */
@@ -29,6 +30,10 @@ const smoe_foreign_rule *smoe_foreign_rule_of(const char *name, char to[SMOE_FOR
 /* The rule after that, if it is for the same name; else NULL. */
 const smoe_foreign_rule *smoe_foreign_rule_next(const smoe_foreign_rule *rule, const char *name,
                                                 char to[SMOE_FOREIGN_NAME]);
+
+/* What a tensor of this name means, if no model of this program has it ("relative positions"); NULL:
+ * not known. */
+const char *smoe_foreign_lack(const char *name);
 
 /* The other way round, to the names of Hugging Face's ViT: the first rule that gives `name`, and
  * its tensor's name there; then, for the parts of qkv, the next one. */

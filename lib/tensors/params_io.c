@@ -3,6 +3,7 @@
  * shape, or from what a file has in its place (tensors/init_map.h).
  */
 #include "tensors/init_map.h"
+#include "tensors/foreign.h"
 #include "tensors/params_io.h"
 
 #include <stdio.h>
@@ -42,11 +43,6 @@ static const model_size sizes[] = {
     {"head.bias", 1, 0, "classes", "the data has"},
 };
 
-static bool ends(const char *name, const char *ending) {
-    size_t length = strlen(name), tail = strlen(ending);
-    return length >= tail && !strcmp(name + length - tail, ending);
-}
-
 /* 1 + the largest I of the names blocks.I... */
 static size_t blocks_of(const char *name, size_t blocks) {
     unsigned long block;
@@ -63,7 +59,7 @@ static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
         const model_size *s = &sizes[k];
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *param = &params->param[i];
-            const smoe_tensor *t = ends(param->name, s->ending)
+            const smoe_tensor *t = smoe_text_ends(param->name, s->ending)
                                        ? smoe_safetensors_find(from->file, param->name)
                                        : NULL;
             if (from->headless && !strncmp(param->name, "head.", 5)) continue;
@@ -96,6 +92,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     char name[SMOE_TENSOR_NAME], shape[SMOE_SHAPE_TEXT];
     bool bad = false, exact = smoe_fit_whole(from->fit);
     size_t copied = 0;
+    if (exact && smoe_foreign_check(from->file, found)) return -1;
     if (sizes_check(from, found)) return -1;
     for (size_t s = 0; s < count; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);

@@ -45,9 +45,10 @@ static bool is_pointer(const char *bytes, size_t size) {
     return size > sizeof begins && !memcmp(bytes, begins, sizeof begins - 1);
 }
 
-/* Opens a file as it is; *foreign if it is none of safetensors, but was made into one. */
+/* Opens a file as it is; *foreign if it is none of safetensors, but was made into one; `part`: of
+ * several, whose names are not those of a model. */
 static int open_file(smoe_safetensors **result, bool *foreign, const char *path,
-                     const char *weights, smoe_err *err) {
+                     const char *weights, bool part, smoe_err *err) {
     *result = NULL;
     /* Without blocking, so that a pipe is refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
@@ -82,7 +83,9 @@ static int open_file(smoe_safetensors **result, bool *foreign, const char *path,
     *foreign = smoe_foreign_begins(map, size);
     if (*foreign) {
         smoe_foreign_made made;
-        if (smoe_foreign_convert(&made, map, size, path, weights, err)) goto out;
+        if (part ? smoe_foreign_unpack(&made, map, size, path, err)
+                 : smoe_foreign_convert(&made, map, size, path, weights, err))
+            goto out;
         status = own(result, &made, path, err);
         goto out;
     }
@@ -99,15 +102,11 @@ out:
 int smoe_safetensors_peek_file(smoe_safetensors **result, const char *path, const char *weights,
                                smoe_err *err) {
     bool foreign = false;
-    if (open_file(result, &foreign, path, weights, err)) return -1;
+    if (open_file(result, &foreign, path, weights, false, err)) return -1;
     return foreign ? 0 : smoe_safetensors_rename(result, weights, err);
 }
 
 int smoe_safetensors_peek_part(smoe_safetensors **result, const char *path, smoe_err *err) {
     bool foreign = false;
-    if (open_file(result, &foreign, path, NULL, err)) return -1;
-    if (!foreign) return 0;
-    smoe_safetensors_free(*result);
-    *result = NULL;
-    return smoe_fail(err, SMOE_DATA, "%s: not a safetensors file", path);
+    return open_file(result, &foreign, path, NULL, true, err);
 }

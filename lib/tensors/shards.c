@@ -165,9 +165,9 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
     char shown[128];
     for (size_t i = r->shards; i-- > 0;)
         if (!strcmp(r->name[i], name)) return r->shard[i];
-    size_t letters = strlen(name), least = sizeof ENDING - 1;
-    if (strchr(name, '/') || letters <= least || strcmp(name + letters - least, ENDING) != 0) {
-        smoe_fail(err, SMOE_DATA, "%s: %s is not the name of a safetensors file in the same folder",
+    if (strchr(name, '/') || !(smoe_text_ends(name, ENDING) || smoe_text_ends(name, ".bin"))) {
+        smoe_fail(err, SMOE_DATA,
+                  "%s: %s is not the name of a safetensors or .bin file in the same folder",
                   r->path, smoe_text_shown(name, shown, sizeof shown));
         return NULL;
     }

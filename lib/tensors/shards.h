@@ -1,7 +1,8 @@
 /*
  * Tensors in several safetensors files, as the ecosystem has them: model-00001-of-00004.safetensors
  * and so on, and model.safetensors.index.json, which says in which file each tensor is. Opening
- * model.safetensors opens them if there is only the index (smoe_safetensors_open).
+ * model.safetensors opens them if there is only the index (smoe_safetensors_open). An index of .bin
+ * files, as older versions of transformers wrote them, is read too.
  */
 #ifndef SMOE_SHARDS_H
 #define SMOE_SHARDS_H

@@ -130,7 +130,8 @@ static int open_init(trainer *t, smoe_err *err) {
     t->params->headless =
         !smoe_task_pairs(t->spec->train.loss) && smoe_model_file_other_classes(t->train, t->init);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;
-    if (t->options->fit != SMOE_FIT_PARTIAL && smoe_implied_check(t->spec, t->init, err)) return -1;
+    if (t->options->fit != SMOE_FIT_PARTIAL && smoe_implied_check(t->spec, t->init, false, err))
+        return -1;
     return t->options->moments
                ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err)
                : 0;

@@ -7,14 +7,14 @@ cp vit.safetensors own.safetensors && other vit.safetensors
 # The spec that the shapes imply describes the model, once its data is named.
 status 2 smoe eval vit.safetensors >implied.yaml 2>err
 grep -q 'vit.safetensors has no spec. Its tensors imply the one above' err && grep -q 'smoe eval vit.safetensors --spec SPEC.yaml$' err || fail "$(cat err)"
-for line in 'width: 16' 'depth: 2' 'head: token' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
+for line in 'width: 16' 'depth: 2' 'head: token  # a guess: not in the file' 'registers: 2' 'pre_norm: true' 'heads: 1  # a guess: not in the file' 'image_size: 16'; do
     grep -qx "  $line" implied.yaml || fail "not implied: $line: $(cat implied.yaml)"
 done
-sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/' implied.yaml
+sed -i '/source:/d; /path:/d; s/heads: 1 .*/heads: 2/; s/norm_eps: 1e-05 .*/norm_eps: 1e-06/' implied.yaml
 [ "$(smoe eval vit.safetensors -q --spec implied.yaml data.limit=100 | sed -n 's/^loss *//p')" = \
     "$(smoe eval own.safetensors -q data.limit=100 | sed -n 's/^loss *//p')" ] || fail "another model: $(cat implied.yaml)"
 status 0 smoe eval vit.safetensors --spec implied.yaml data.limit=100 >/dev/null 2>err
-grep -q 'vit.safetensors: model.norm_eps 1e-06, model.gelu, model.heads 2 and the order of norms are the spec.s; the file' err || fail "$(cat err)"
+grep -q 'vit.safetensors: as the spec has it, for the file does not say it: model.heads, model.head, model.norm_eps, model.gelu, the order of norms' err || fail "$(cat err)"
 # A configuration of transformers: what shapes do not show must agree.
 mkdir saved && cp vit.safetensors saved/model.safetensors
 printf '{"hidden_size": 16, "layer_norm_eps": 1e-12, "num_attention_heads": 2, "hidden_act": "gelu"}' >saved/config.json
@@ -37,3 +37,24 @@ printf '{"model_cfg": {"quick_gelu": true, "vision_cfg": {"width": 16, "head_wid
 printf '{' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  heads: 2  # open_clip_config.json' out || fail "$(cat out)"
+# What no model of this program does: refused by the name of the model, its activation, its pooling.
+refused() {
+    printf '%s' "$1" >saved/config.json
+    status 3 smoe eval saved 2>err
+    grep -q "model.safetensors: config.json beside it says $2: no model of this program has that" err || fail "$(cat err)"
+    status 3 smoe train tiny.yaml -n --init saved $keys 2>err
+    grep -q "$2" err || fail "$(cat err)"
+}
+rm saved/open_clip_config.json
+refused '{"architecture": "vit_base_patch16_rpn_224"}' 'of its model: ResPostBlock: norms behind attention and MLPs'
+refused '{"architecture": "vit_base_patch16_rope_ape_224"}' 'of its model: rotary positions'
+refused '{"architecture": "vit_base_patch16_224", "global_pool": "max"}' 'that it pools by max'
+refused '{"hidden_size": 16, "hidden_act": "relu"}' 'that its MLPs have the function relu'
+# Another head than the configuration says.
+printf '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"num_heads": 2}}' >saved/config.json
+status 2 smoe eval saved --spec implied.yaml data.limit=100 2>err
+grep -q 'config.json beside it says model.head=gap, and the spec has token' err && grep -q 'model.registers=3, and the spec has 2' err || fail "$(cat err)"
+# GELU and heads by the name of a model of timm.
+printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
+status 2 smoe eval saved >out 2>/dev/null
+grep -qx '  gelu: tanh  # config.json' out && grep -qx '  heads: 16  # config.json' out || fail "$(cat out)"

@@ -48,7 +48,7 @@ sed -i '/pos_embed/d' $ckpt/model.safetensors.index.json
 refused '32 tensors, but its files have 33\|not an index of shards'
 restore
 sed -i 's/"model-00001-of/"..\/model-00001-of/' $ckpt/model.safetensors.index.json
-refused 'is not the name of a safetensors file in the same folder'
+refused 'is not the name of a safetensors or .bin file in the same folder'
 restore
 # a flipped bit in one of them
 f=$ckpt/model-00002-of-00004.safetensors

@@ -738,33 +738,33 @@ static void parts_and_factors(void **state) {
     const float in[] = {1, 2, 3}, one[] = {7, 8}, weight[] = {1, 2, 3, 4}, bias[] = {5, 6};
     const uint16_t gamma[] = {0x4000, 0x3800}; /* 2, 0.5 */
     const smoe_tensor tensors[] = {
-        {.name = "vision_model.embeddings.patch_embedding.weight",
+        {.name = "backbone.embeddings.patch_embedding.weight",
          .ndim = 4,
          .dim = {1, 1, 1, 1},
          .size = 1,
          .data = one},
-        {.name = "vision_model.embeddings.class_embedding",
+        {.name = "backbone.embeddings.class_embedding",
          .ndim = 1,
          .dim = {2},
          .size = 2,
          .data = one},
-        {.name = "vision_model.head.attention.in_proj_bias",
+        {.name = "backbone.head.attention.in_proj_bias",
          .ndim = 1,
          .dim = {3},
          .size = 3,
          .data = in},
-        {.name = "vision_model.encoder.layer.0.layer_scale1.lambda1",
+        {.name = "backbone.encoder.layer.0.layer_scale1.lambda1",
          .dtype = SMOE_DTYPE_F16,
          .ndim = 1,
          .dim = {2},
          .size = 2,
          .data = gamma},
-        {.name = "vision_model.encoder.layer.0.attention.o_proj.weight",
+        {.name = "backbone.encoder.layer.0.attention.o_proj.weight",
          .ndim = 2,
          .dim = {2, 2},
          .size = 4,
          .data = weight},
-        {.name = "vision_model.encoder.layer.0.attention.o_proj.bias",
+        {.name = "backbone.encoder.layer.0.attention.o_proj.bias",
          .ndim = 1,
          .dim = {2},
          .size = 2,
@@ -793,7 +793,7 @@ static void parts_and_factors(void **state) {
         smoe_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, NULL, 0, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_string_equal(smoe_safetensors_note(file),
-                        "weights of vision_model; 2 biases that it lacks are 0; layer scale is "
+                        "weights of backbone; 2 biases that it lacks are 0; layer scale is "
                         "folded into attn.proj and mlp.fc2");
     assert_int_equal(smoe_safetensors_count(file), COUNT);
     for (size_t i = 0; i < COUNT; i++) {
@@ -803,6 +803,107 @@ static void parts_and_factors(void **state) {
         assert_int_equal(t->size, wanted[i].size);
         assert_memory_equal(t->data, wanted[i].want, t->size * sizeof(float));
     }
+    smoe_safetensors_free(file);
+}
+
+/* A file of tensors without elements to speak of: names, and the sizes of one or two axes. */
+typedef struct stub {
+    const char *name;
+    size_t dim[2];
+} stub;
+
+static smoe_safetensors *stubs_open(const scratch *s, const stub *stubs, size_t count) {
+    enum { MOST = 8 };
+    static const float zeros[64];
+    smoe_tensor tensors[MOST];
+    char path[SCRATCH_PATH];
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    assert_true(count <= MOST);
+    for (size_t i = 0; i < count; i++) {
+        const size_t *dim = stubs[i].dim;
+        tensors[i] = (smoe_tensor){.name = stubs[i].name,
+                                   .ndim = dim[1] ? 2 : 1,
+                                   .dim = {dim[0], dim[1]},
+                                   .size = dim[0] * (dim[1] ? dim[1] : 1),
+                                   .data = zeros};
+    }
+    scratch_path(s, path, "stubs.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, tensors, count, NULL, 0, &err), 0);
+    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    return file;
+}
+
+/* SiglipForImageClassification does not use the pooling of its model; that of CLIP classifies what
+ * no model here has; BEiT's keys have no bias; a token for masks is not used. */
+static void settled(void **state) {
+    static const stub siglip[] = {{"vision_model.embeddings.patch_embedding.weight", {2, 2}},
+                                  {"vision_model.head.probe", {2, 2}},
+                                  {"classifier.weight", {2, 2}}};
+    static const stub clip[] = {{"vision_model.embeddings.patch_embedding.weight", {2, 2}},
+                                {"vision_model.embeddings.class_embedding", {2}},
+                                {"classifier.weight", {2, 2}}};
+    static const stub beit[] = {
+        {"beit.embeddings.patch_embeddings.projection.weight", {2, 2}},
+        {"beit.embeddings.mask_token", {1, 2}},
+        {"beit.encoder.layer.0.lambda_1", {2}},
+        {"beit.encoder.layer.0.attention.attention.query.bias", {2}},
+        {"beit.encoder.layer.0.attention.attention.value.bias", {2}},
+    };
+    smoe_safetensors *file = stubs_open(*state, siglip, 3);
+    assert_null(smoe_safetensors_find(file, "attn_pool.latent"));
+    assert_non_null(smoe_safetensors_find(file, "head.weight"));
+    assert_non_null(strstr(smoe_safetensors_note(file), "does not use the pooling by attention"));
+    smoe_safetensors_free(file);
+    file = stubs_open(*state, clip, 3);
+    assert_null(smoe_safetensors_find(file, "head.weight"));
+    smoe_err err = {0};
+    assert_int_equal(smoe_foreign_check(file, &err), -1);
+    assert_non_null(strstr(err.text, "tensor classifier.weight: a classifier of the mean of "));
+    smoe_safetensors_free(file);
+    file = stubs_open(*state, beit, 5);
+    const smoe_tensor *bias = smoe_safetensors_find(file, "blocks.0.attn.qkv.bias");
+    assert_true(bias && bias->dim[0] == 6);
+    assert_non_null(smoe_safetensors_find(file, "blocks.0.ls1.gamma"));
+    assert_null(smoe_safetensors_find(file, "embeddings.mask_token"));
+    smoe_safetensors_free(file);
+}
+
+/* Each function that no model here has is one line, whatever number of tensors it has. */
+static void lacks(void **state) {
+    static const struct {
+        stub tensor[3];
+        const char *word;
+    } rows[] = {
+        {{{"blocks.0.attn.relative_position_bias_table", {2}},
+          {"blocks.1.attn.relative_position_bias_table", {2}}},
+         "relative positions, as in BEiT"},
+        {{{"blocks.0.attn.rel_pos.mlp.fc1.bias", {2}}}, "relative positions"},
+        {{{"blocks.0.mlp.w12.weight", {2, 2}}}, "gated MLPs"},
+        {{{"blocks.0.mlp.fc1.weight", {4, 2}}, {"blocks.0.mlp.fc2.weight", {2, 2}}}, "gated MLPs"},
+        {{{"blocks.0.norm1.weight", {2}}}, "RMSNorm"},
+        {{{"blocks.0.norm1.weight", {2}}, {"blocks.0.norm1.bias", {2}}, {"head.weight", {2, 4}}},
+         "the class token and the mean of patches"},
+        {{{"head_dist.weight", {2, 2}}}, "a second head"},
+        {{{"patch_embed.proj.weight", {2, 2}}}, "NaFlex"},
+        {{{"rope.freqs", {2}}}, "rotary positions"},
+        {{{"blocks.0.attns.0.proj.bias", {2}}}, "several attentions"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t count = 0;
+        while (count < 3 && rows[i].tensor[count].name) count++;
+        smoe_safetensors *file = stubs_open(*state, rows[i].tensor, count);
+        smoe_err err = {0};
+        assert_int_equal(smoe_foreign_check(file, &err), -1);
+        assert_int_equal(err.code, SMOE_DATA);
+        if (!strstr(err.text, rows[i].word)) fail_msg("no '%s' in %s", rows[i].word, err.text);
+        assert_null(strchr(err.text, '\n'));
+        smoe_safetensors_free(file);
+    }
+    static const stub plain[] = {
+        {"blocks.0.norm1.weight", {2}}, {"blocks.0.norm1.bias", {2}}, {"head.weight", {2, 2}}};
+    smoe_safetensors *file = stubs_open(*state, plain, 3);
+    assert_int_equal(smoe_foreign_check(file, NULL), 0);
     smoe_safetensors_free(file);
 }
 
@@ -836,6 +937,39 @@ static void parts_in_shards(void **state) {
     const smoe_tensor *t = smoe_safetensors_find(file, "blocks.0.attn.qkv.bias");
     assert_true(t && t->size == 3);
     assert_memory_equal(t->data, value, 3 * sizeof *value);
+    smoe_safetensors_free(file);
+}
+
+/* An index of files of PyTorch, in which the parts of qkv lie apart. */
+static void pickles_in_shards(void **state) {
+    const scratch *s = *state;
+    static const char *const names[] = {"query", "key", "value"};
+    char path[SCRATCH_PATH], own[SCRATCH_PATH], name[96], index[1024] = "{\"weight_map\": {";
+    const float value[] = {1, 2, 3};
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    for (size_t i = 0; i < 3; i++) {
+        pickle p = {0};
+        char bin[16];
+        snprintf(name, sizeof name, "encoder.layer.0.attention.attention.%s.bias", names[i]);
+        snprintf(bin, sizeof bin, "%zu.bin", i);
+        add_storage(&p, "0", &value[i], 1);
+        put(&p, "\x80\x02}(", 4);
+        put_text(&p, name);
+        put_tensor(&p, "0", 1, 0, 1, (size_t[]){1}, (size_t[]){1});
+        put(&p, "u", 1);
+        assert_int_equal(rename(write_pickle(s, path, &p), scratch_path(s, own, bin)), 0);
+        size_t at = strlen(index);
+        snprintf(index + at, sizeof index - at, "%s\"%s\": \"%s\"", i ? ", " : "", name, bin);
+    }
+    strcat(index, "}}");
+    scratch_path(s, path, "pytorch_model.bin.index.json");
+    scratch_write(path, index, strlen(index));
+    path[strlen(path) - strlen(".index.json")] = '\0';
+    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    const smoe_tensor *t = smoe_safetensors_find(file, "blocks.0.attn.qkv.bias");
+    assert_true(t && t->size == 3);
+    assert_memory_equal(t->data, value, sizeof value);
     smoe_safetensors_free(file);
 }
 
@@ -1059,7 +1193,10 @@ int main(void) {
         cmocka_unit_test(places),
         cmocka_unit_test(names_of_others),
         cmocka_unit_test(parts_and_factors),
+        cmocka_unit_test(settled),
+        cmocka_unit_test(lacks),
         cmocka_unit_test(parts_in_shards),
+        cmocka_unit_test(pickles_in_shards),
         cmocka_unit_test(arrays_of_jax),
         cmocka_unit_test(pointer_of_git_lfs),
     };
