@@ -145,11 +145,10 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
     smoe_frame classes = {0}, confusion = {0}, bins = {0}, images = {0};
     int status = 0;
     if (options->out) {
-        status = smoe_scores_classes(&classes, c->prediction, l->set, err);
-        if (!status)
-            status = smoe_scores_confusion(&confusion, c->prediction, l->set, l->path, err);
+        smoe_scores_classes(&classes, c->prediction, l->set);
+        smoe_scores_confusion(&confusion, c->prediction, l->set, l->path);
         smoe_scores_bins(&bins, c->prediction, c->images);
-        if (!status) status = write_table(&classes, options->out, err);
+        status = write_table(&classes, options->out, err);
         if (!status) status = write_table(&confusion, options->out, err);
         if (!status) status = write_table(&bins, options->out, err);
         if (!status) status = draw_confusion(&confusion, c->classes, options, err);
@@ -295,7 +294,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status) smoe_heading_loaded(l, options);
     if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
     if (!status) status = collector_open(&c, l, options, err);
-    if (!status) status = smoe_routing_open(&routing, l->model, err);
+    if (!status) smoe_routing_open(&routing, l->model);
     if (!status)
         status = smoe_evaluate(
             l->model, &l->spec, l->set, l->batch,

@@ -122,7 +122,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     share->gradients = fmax(share->gradients, 4 * gradients);
     share->optimizer = fmax(share->optimizer, moments + 4 * average);
     share->activations = fmax(share->activations, activations);
-    int status = smoe_step_expect(model, &spec->train, comm, sent, err);
+    smoe_step_expect(model, &spec->train, comm, sent);
     double seconds = 0;
     for (int k = 0; k < SMOE_TRAFFICS; k++) {
         double each = (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
@@ -133,7 +133,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     share->seconds = fmax(share->seconds, seconds);
     share->over = divided ? divided->block.size : 1;
     smoe_model_free(model);
-    return status;
+    return 0;
 }
 
 int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t classes, int processes,

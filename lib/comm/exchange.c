@@ -1,5 +1,6 @@
 /* Exchanges of bytes with another process, at once or by a thread in the background; see comm.h. */
 #include "comm/comm.h"
+#include "base/alloc.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -55,8 +56,7 @@ static void release(smoe_background *b) {
 
 int smoe_comm_start(smoe_comm *c, smoe_err *err) {
     if (!c->link || c->one_thread) return 0;
-    smoe_background *b = calloc(1, sizeof *b);
-    if (!b) return smoe_fail(err, SMOE_RUNTIME, "out of memory for exchanges between processes");
+    smoe_background *b = smoe_alloc(1, sizeof *b);
     b->link = c->link;
     b->self = c->self;
     pthread_mutex_init(&b->lock, NULL);

@@ -310,7 +310,7 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
         batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
         status = load_model(s, &spec, batch, &model, err);
     }
-    if (!status) status = smoe_routing_open(&routing, model, err);
+    if (!status) smoe_routing_open(&routing, model);
     if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
     if (!status)

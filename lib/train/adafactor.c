@@ -11,6 +11,7 @@
  * b is 0 at the first update, so V needs no correction; m has none, as in the papers' code.
  */
 #include "train/adafactor.h"
+#include "base/alloc.h"
 #include "math/kernels.h"
 #include "spec/parts.h"
 #include "train/schedule.h"
@@ -57,8 +58,7 @@ static void add_moments(smoe_params *second, const smoe_param *p, int ndim, cons
 }
 
 int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) {
-    smoe_params *second = params->second = calloc(1, sizeof *second);
-    if (!second) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the second moments");
+    smoe_params *second = params->second = smoe_alloc(1, sizeof *second);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         matrices m = matrices_of(p);

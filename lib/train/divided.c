@@ -1,5 +1,6 @@
 /* The parameter table of several processes; see divided.h. */
 #include "train/divided.h"
+#include "base/alloc.h"
 #include "train/factors.h"
 #include "train/optim.h"
 #include "vit/share.h"
@@ -91,26 +92,21 @@ static void find_parts(smoe_divided *p) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
-                      smoe_comm *comm, smoe_err *err) {
+void smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
+                       smoe_comm *comm) {
     int n = share->block.size;
     size_t R = (size_t)comm->size, moved = 0;
     *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
-    p->in = calloc(R, sizeof *p->in);
-    p->out = calloc(R, sizeof *p->out);
-    p->unit = malloc(UNIT * sizeof *p->unit);
-    if (!p->in || !p->out || !p->unit) goto memory;
+    p->in = smoe_alloc(R, sizeof *p->in);
+    p->out = smoe_alloc(R, sizeof *p->out);
+    p->unit = smoe_alloc(UNIT, sizeof *p->unit);
     find_parts(p); /* counts them */
-    p->units = calloc(p->count + 1, sizeof *p->units);
-    p->sent = calloc(p->sent_count + 1, sizeof *p->sent);
+    p->units = smoe_alloc(p->count, sizeof *p->units);
+    p->sent = smoe_alloc(p->sent_count, sizeof *p->sent);
     for (size_t r = 0; r < R; r++) moved += p->in[r] + p->out[r];
-    p->buffer = malloc((moved + 1) * sizeof *p->buffer);
-    if (!p->units || !p->sent || !p->buffer) goto memory;
+    p->buffer = smoe_alloc(moved, sizeof *p->buffer);
     find_parts(p);
-    return 0;
-memory:
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parts of gradients");
 }
 
 void smoe_divided_free(smoe_divided *p) {

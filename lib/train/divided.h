@@ -34,8 +34,8 @@ typedef struct smoe_divided {
 } smoe_divided;
 
 /* The table needs no slabs. `share` is that of the model; borrows all. Free in any case. */
-int smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
-                      smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
+                       smoe_comm *comm);
 void smoe_divided_free(smoe_divided *parts);
 
 /* Units of the whole gradient. */

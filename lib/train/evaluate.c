@@ -1,5 +1,6 @@
 /* Evaluation: loss and precision@1 of a whole split; see evaluate.h. */
 #include "train/evaluate.h"
+#include "base/alloc.h"
 #include "train/nonfinite.h"
 #include "spec/metrics.h"
 #include "spec/tasks.h"
@@ -111,14 +112,11 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                                    .part = (size_t)x.comm->rank,
                                    .parts = (size_t)x.comm->size};
     smoe_loader *loader = NULL;
-    x.losses = calloc(batch_size, sizeof *x.losses);
-    x.outcomes = calloc(2 * x.images + 1, sizeof *x.outcomes);
-    int status = x.losses && x.outcomes
-                     ? smoe_loader_open(&loader, set, spec, &loading, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
+    x.losses = smoe_alloc(batch_size, sizeof *x.losses);
+    x.outcomes = smoe_alloc(2 * x.images, sizeof *x.outcomes);
+    int status = smoe_loader_open(&loader, set, spec, &loading, err);
     status = smoe_comm_agree(x.comm, status, NULL, err);
-    if (!status && x.losses && x.outcomes)
-        status = evaluate_all(&x, loader, how.outcomes, result, err);
+    if (!status) status = evaluate_all(&x, loader, how.outcomes, result, err);
     smoe_loader_free(loader);
     free(x.forward);
     free(x.losses);

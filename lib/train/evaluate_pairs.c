@@ -1,6 +1,7 @@
 /* Evaluation of a task that compares images with captions: its loss, retrieval over the whole split
  * and zero-shot classification; see evaluate.h. */
 #include "train/evaluate.h"
+#include "base/alloc.h"
 #include "train/nonfinite.h"
 #include "train/retrieval.h"
 #include "train/task.h"
@@ -28,7 +29,7 @@ typedef struct gathered {
     size_t *captions; /* [n] how many the image has */
     further *more;    /* [mores] those after the first, of this process, image by image */
     real *more_unit;  /* [mores,D] */
-    size_t mores, room;
+    size_t mores;
     uint32_t *tokens; /* [batch, context] of some of them */
     size_t *lengths;  /* [batch] */
     size_t waiting;   /* of these, not embedded yet: the last ones of `more` */
@@ -59,8 +60,8 @@ static void gathered_free(gathered *g) {
     free(g->logits);
 }
 
-static int gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
-                         const smoe_dataset *set, size_t batch, smoe_err *err) {
+static void gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
+                          const smoe_dataset *set, size_t batch) {
     *g = (gathered){.n = smoe_dataset_images(set),
                     .D = smoe_model_width(model),
                     .N = smoe_dataset_classes(set),
@@ -68,25 +69,18 @@ static int gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
                     .group = spec->eval.batch_size};
     if (g->group > g->n) g->group = g->n;
     g->classified = spec->eval.zeroshot.count && g->N > 1;
-    size_t room = g->n + 1;
     /* 0 where the images are evaluated by other processes. */
-    g->unit[0] = calloc(room * g->D, sizeof(real));
-    g->unit[1] = calloc(room * g->D, sizeof(real));
-    g->key = calloc(room, sizeof *g->key);
-    g->captions = calloc(room, sizeof *g->captions);
-    g->tokens = malloc(batch * spec->text.context * sizeof *g->tokens);
-    g->lengths = malloc(batch * sizeof *g->lengths);
-    g->place = calloc(room, sizeof *g->place);
-    g->loss = calloc(room, sizeof *g->loss);
-    g->correct = calloc(room, sizeof *g->correct);
-    g->rank = calloc(room, sizeof *g->rank);
-    for (int k = 0; k < 2; k++) g->own[k] = malloc(batch * g->D * sizeof(real));
-    g->logits = malloc(batch * g->N * sizeof *g->logits);
-    bool texts = g->captions && g->tokens && g->lengths;
-    if (texts && g->unit[0] && g->unit[1] && g->key && g->place && g->loss && g->correct &&
-        g->rank && g->logits && g->own[0] && g->own[1])
-        return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
+    for (int k = 0; k < 2; k++) g->unit[k] = smoe_alloc(g->n * g->D, sizeof(real));
+    for (int k = 0; k < 2; k++) g->own[k] = smoe_alloc(batch * g->D, sizeof(real));
+    g->key = smoe_alloc(g->n, sizeof *g->key);
+    g->captions = smoe_alloc(g->n, sizeof *g->captions);
+    g->tokens = smoe_alloc(batch * spec->text.context, sizeof *g->tokens);
+    g->lengths = smoe_alloc(batch, sizeof *g->lengths);
+    g->place = smoe_alloc(g->n, sizeof *g->place);
+    g->loss = smoe_alloc(g->n, sizeof *g->loss);
+    g->correct = smoe_alloc(g->n, sizeof *g->correct);
+    g->rank = smoe_alloc(g->n, sizeof *g->rank);
+    g->logits = smoe_alloc(batch * g->N, sizeof *g->logits);
 }
 
 /* FNV-1a of the tokens: captions of the same words have the same key. */
@@ -120,18 +114,9 @@ static int take_further(gathered *g, smoe_model *model, const smoe_spec *spec,
         smoe_caption_choice choice = {.which = which};
         uint32_t *tokens = g->tokens + g->waiting * T;
         if (smoe_dataset_caption_of(set, image, &choice, text, sizeof text, err)) return -1;
-        if (g->mores == g->room) {
-            size_t room = g->room ? 2 * g->room : 1024;
-            further *more = realloc(g->more, room * sizeof *more);
-            if (more) g->more = more;
-            real *unit = realloc(g->more_unit, room * g->D * sizeof *unit);
-            if (unit) g->more_unit = unit;
-            if (!more || !unit)
-                return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu captions", room);
-            g->room = room;
-        }
+        g->more = smoe_alloc_next(g->more, g->mores, sizeof *g->more);
+        g->more_unit = smoe_alloc_next(g->more_unit, g->mores, g->D * sizeof *g->more_unit);
         size_t length = smoe_tokenizer_encode(tokenizer, tokens, T, text);
-        if (!length) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a caption");
         g->lengths[g->waiting++] = length;
         g->more[g->mores++] = (further){image, key_of(tokens, length)};
         if (g->waiting == g->batch && embed_waiting(g, model, spec, err)) return -1;
@@ -200,15 +185,14 @@ static void join(gathered *g, smoe_comm *comm) {
 
 /* The loss of each image: it and its caption among those of eval.batch_size consecutive images of
  * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
-static int losses(gathered *g, const smoe_model *model, smoe_loss loss, smoe_err *err) {
+static void losses(gathered *g, const smoe_model *model, smoe_loss loss) {
     size_t n = g->n, D = g->D, G = g->group;
-    size_t *image = malloc(n * sizeof *image);
-    real *unit[2] = {malloc(G * D * sizeof(real)), malloc(G * D * sizeof(real))};
-    real *logits = malloc(G * G * sizeof *logits), *target = malloc(G * G * sizeof *target);
-    double *rows = malloc(G * sizeof *rows);
-    bool there = image && unit[0] && unit[1] && logits && target && rows;
-    for (size_t i = 0; there && i < n; i++) image[g->place[i]] = i;
-    for (size_t from = 0, B; there && from < n; from += B) {
+    size_t *image = smoe_alloc(n, sizeof *image);
+    real *unit[2] = {smoe_alloc(G * D, sizeof(real)), smoe_alloc(G * D, sizeof(real))};
+    real *logits = smoe_alloc(G * G, sizeof *logits), *target = smoe_alloc(G * G, sizeof *target);
+    double *rows = smoe_alloc(G, sizeof *rows);
+    for (size_t i = 0; i < n; i++) image[g->place[i]] = i;
+    for (size_t from = 0, B; from < n; from += B) {
         smoe_task_sums sums = {0};
         B = n - from < G ? n - from : G;
         memset(target, 0, B * B * sizeof *target);
@@ -227,57 +211,48 @@ static int losses(gathered *g, const smoe_model *model, smoe_loss loss, smoe_err
     free(logits);
     free(target);
     free(rows);
-    return there ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", G);
 }
 
 /* All captions, those of an image after one another, and their ranks and recalls. Further captions
  * are where `more` has them, image by image, in the processes that embedded them. */
-static int retrieve(gathered *g, smoe_comm *comm, smoe_eval *result, smoe_err *err) {
+static void retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
     size_t n = g->n, D = g->D, all = 0;
-    size_t *first = malloc((n + 1) * sizeof *first);
-    for (size_t i = 0; first && i <= n; i++) {
+    size_t *first = smoe_alloc(n + 1, sizeof *first);
+    for (size_t i = 0; i <= n; i++) {
         first[i] = all;
         if (i < n) all += g->captions[i];
     }
-    real *unit = calloc(all * D, sizeof *unit);
-    uint64_t *key = calloc(all, sizeof *key);
-    size_t *rank = malloc((all + 1) * sizeof *rank);
-    int status = first && unit && key && rank
-                     ? 0
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu captions", all);
-    status = smoe_comm_agree(comm, status, NULL, err);
-    if (!status && first && unit && key && rank) {
-        for (size_t k = 0, which = 0; k < g->mores; k++) {
-            size_t image = g->more[k].image;
-            which = k && g->more[k - 1].image == image ? which + 1 : 1;
-            memcpy(unit + (first[image] + which) * D, g->more_unit + k * D, D * sizeof *unit);
-            key[first[image] + which] = g->more[k].key;
-        }
-        smoe_comm_join(comm, unit, all * D * sizeof *unit);
-        smoe_comm_join(comm, key, all * sizeof *key);
-        for (size_t i = 0; i < n; i++) { /* these are everywhere already */
-            memcpy(unit + first[i] * D, g->unit[1] + i * D, D * sizeof *unit);
-            key[first[i]] = g->key[i];
-        }
-        const smoe_retrieval r = {n, all, D, g->unit[0], unit, first, key};
-        status = smoe_retrieval_rank(rank, &r, true, err);
-        if (!status) smoe_retrieval_recall(result->image_recall, rank, all);
-        if (!status) status = smoe_retrieval_rank(g->rank, &r, false, err);
-        if (!status) smoe_retrieval_recall(result->text_recall, g->rank, n);
+    real *unit = smoe_alloc(all * D, sizeof *unit);
+    uint64_t *key = smoe_alloc(all, sizeof *key);
+    size_t *rank = smoe_alloc(all, sizeof *rank);
+    for (size_t k = 0, which = 0; k < g->mores; k++) {
+        size_t image = g->more[k].image;
+        which = k && g->more[k - 1].image == image ? which + 1 : 1;
+        memcpy(unit + (first[image] + which) * D, g->more_unit + k * D, D * sizeof *unit);
+        key[first[image] + which] = g->more[k].key;
     }
+    smoe_comm_join(comm, unit, all * D * sizeof *unit);
+    smoe_comm_join(comm, key, all * sizeof *key);
+    for (size_t i = 0; i < n; i++) { /* these are everywhere already */
+        memcpy(unit + first[i] * D, g->unit[1] + i * D, D * sizeof *unit);
+        key[first[i]] = g->key[i];
+    }
+    const smoe_retrieval r = {n, all, D, g->unit[0], unit, first, key};
+    smoe_retrieval_rank(rank, &r, true);
+    smoe_retrieval_recall(result->image_recall, rank, all);
+    smoe_retrieval_rank(g->rank, &r, false);
+    smoe_retrieval_recall(result->text_recall, g->rank, n);
     free(first);
     free(unit);
     free(key);
     free(rank);
-    return status;
 }
 
 /* The results of the split, from those of its images. */
-static int conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result,
-                    smoe_err *err) {
+static void conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result) {
     size_t n = g->n, correct = 0;
     double sum = 0;
-    if (retrieve(g, comm, result, err)) return -1;
+    retrieve(g, comm, result);
     for (size_t i = 0; i < n; i++) {
         bool right = g->classified ? g->correct[i] : g->rank[i] == 0;
         correct += right;
@@ -290,7 +265,6 @@ static int conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *re
     result->loss = sum / (double)n;
     result->precision_at_1 = (double)correct / (double)n;
     result->retrieval = true;
-    return 0;
 }
 
 int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
@@ -307,9 +281,9 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     double start = smoe_now();
     *result = (smoe_eval){0};
     int status = smoe_tokenizer_open(&tokenizer, spec, err);
-    if (!status) status = gathered_open(&g, model, spec, set, batch_size, err);
+    gathered_open(&g, model, spec, set, batch_size);
     if (!status && g.classified) /* every process embeds the texts of all classes */
-        status = smoe_zeroshot_classes(&g.classes, model, spec, set, tokenizer, batch_size, err);
+        g.classes = smoe_zeroshot_classes(model, spec, set, tokenizer, batch_size);
     loading.tokenizer = tokenizer;
     if (!status) status = smoe_loader_open(&loader, set, spec, &loading, err);
     if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
@@ -320,9 +294,9 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
     }
     if (!status) {
         join(&g, comm);
-        status = g.n ? losses(&g, model, spec->train.loss, err)
-                     : smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        if (!status) status = conclude(&g, comm, options->outcomes, result, err);
+        if (!g.n) status = smoe_fail(err, SMOE_DATA, "no images to evaluate");
+        losses(&g, model, spec->train.loss);
+        if (!status) conclude(&g, comm, options->outcomes, result);
         result->seconds = smoe_now() - start;
         result->infer_s = NAN; /* texts are embedded too */
     }

@@ -6,6 +6,7 @@
  * Fewer shots are the first ones of the same draw.
  */
 #include "train/fewshot.h"
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "data/dataset.h"
 #include "math/ridge.h"
@@ -51,12 +52,7 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
                       uint64_t seed, size_t draw, smoe_err *err) {
     size_t n = smoe_dataset_images(set), N = smoe_dataset_classes(set), full = 0;
-    uint32_t *order = malloc(n * sizeof *order), *have = calloc(N, sizeof *have);
-    int status = -1;
-    if (!order || !have) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for an order of %zu images", n);
-        goto out;
-    }
+    uint32_t *order = smoe_alloc(n, sizeof *order), *have = smoe_alloc(N, sizeof *have);
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_FEWSHOT, 0, draw, 0);
     smoe_rng_permutation(&rng, order, n);
     for (size_t i = 0; i < n && full < N; i++) {
@@ -65,12 +61,12 @@ int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, s
         image[c * shots + have[c]++] = order[i];
         full += have[c] == shots;
     }
-    if (check_counts(have, set, shots, err)) goto out;
     *count = 0;
     for (size_t c = 0; c < N; c++)
         for (size_t k = 0; k < have[c]; k++) image[(*count)++] = image[c * shots + k];
-    status = *count ? 0 : smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
-out:
+    int status = check_counts(have, set, shots, err);
+    if (!status && !*count)
+        status = smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
     free(order);
     free(have);
     return status;
@@ -89,8 +85,7 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) 
     *out = NULL;
     const smoe_fewshot_spec *wanted = &spec->eval.fewshot;
     if (!wanted->count) return 0;
-    smoe_fewshot *f = calloc(1, sizeof *f);
-    if (!f) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
+    smoe_fewshot *f = smoe_alloc(1, sizeof *f);
     f->spec = spec;
     f->most = wanted->shots[wanted->count - 1]; /* they are sorted */
     f->draws = wanted->seeds;
@@ -103,11 +98,7 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) 
                   spec->eval.split, smoe_dataset_classes(f->queries), N);
         goto fail;
     }
-    f->image = calloc(f->draws * N * f->most, sizeof *f->image);
-    if (!f->image) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
-        goto fail;
-    }
+    f->image = smoe_alloc(f->draws * N * f->most, sizeof *f->image);
     for (size_t i = 0; i < f->draws; i++)
         if (smoe_fewshot_draw(f->image + i * N * f->most, &f->count, f->train, f->most, spec->seed,
                               i, err)) {
@@ -147,12 +138,9 @@ static size_t own_images(const measuring *m, size_t n) {
     return own < n ? own : n;
 }
 
-static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
-    f->x = calloc(n * d + 1, sizeof *f->x);
-    f->label = calloc(n + 1, sizeof *f->label);
-    return f->x && f->label
-               ? 0
-               : smoe_fail(err, SMOE_RUNTIME, "out of memory for the features of %zu images", n);
+static smoe_features features_room(size_t n, size_t d) {
+    return (smoe_features){.x = smoe_alloc(n * d, sizeof(real)),
+                           .label = smoe_alloc(n, sizeof(int64_t))};
 }
 
 static void features_free(smoe_features *f) {
@@ -180,17 +168,14 @@ static int features_of_queries(smoe_features *f, const measuring *m, smoe_err *e
         .batch_size = m->batch, .seed = m->few->spec->seed, .part = rank, .parts = size};
     smoe_loader *loader = NULL;
     smoe_batch b;
-    int more = -1;
-    uint64_t *row = malloc(m->batch * sizeof *row);
-    if (!row) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch");
-    if (features_room(f, own_images(m, smoe_dataset_images(m->few->queries)), m->d, err) ||
-        smoe_loader_open(&loader, m->few->queries, &m->few->view, &options, err))
-        goto out;
+    int more;
+    *f = features_room(own_images(m, smoe_dataset_images(m->few->queries)), m->d);
+    if (smoe_loader_open(&loader, m->few->queries, &m->few->view, &options, err)) return -1;
+    uint64_t *row = smoe_alloc(m->batch, sizeof *row);
     for (; (more = smoe_loader_next(loader, &b, err)) > 0; done++) {
         for (size_t i = 0; i < b.images; i++) row[i] = f->n++;
         features_put(f, m, &b, (done * size + rank) * m->batch, row);
     }
-out:
     smoe_loader_free(loader);
     free(row);
     return more;
@@ -203,29 +188,23 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
     const smoe_data_spec *data = &few->view.data;
     size_t image = data->channels * data->image_size * data->image_size, n = few->count;
     size_t N = smoe_dataset_classes(few->train), held, size = (size_t)m->comm->size;
-    real *pixels = malloc(m->batch * image * sizeof *pixels), *target = malloc(N * sizeof *target);
-    int64_t *label = malloc(m->batch * sizeof *label);
-    uint64_t *row = malloc(m->batch * sizeof *row);
-    uint32_t *order = malloc(n * sizeof *order);
+    real *pixels = smoe_alloc(m->batch * image, sizeof *pixels);
+    real *target = smoe_alloc(N, sizeof *target);
+    int64_t *label = smoe_alloc(m->batch, sizeof *label);
+    uint64_t *row = smoe_alloc(m->batch, sizeof *row);
+    uint32_t *order = smoe_alloc(n, sizeof *order);
     const uint32_t *which = few->image + draw * N * few->most;
-    int status = -1;
-    if (!pixels || !target || !label || !row || !order) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", m->batch);
-        goto out;
-    }
+    int status = 0;
     smoe_dataset_order(order, n, few->spec);
-    for (size_t at = (size_t)m->comm->rank * m->batch; at < n; at += size * m->batch) {
-        for (held = 0; held < m->batch && at + held < n; held++) {
+    for (size_t at = (size_t)m->comm->rank * m->batch; at < n && !status; at += size * m->batch) {
+        for (held = 0; held < m->batch && at + held < n && !status; held++) {
             row[held] = order[at + held];
-            if (smoe_dataset_image(few->train, which[row[held]], false, pixels + held * image,
-                                   target, label + held, err))
-                goto out;
+            status = smoe_dataset_image(few->train, which[row[held]], false, pixels + held * image,
+                                        target, label + held, err);
         }
-        features_put(f, m, &(smoe_batch){.images = held, .pixels = pixels, .label = label}, at,
-                     row);
+        const smoe_batch batch = {.images = held, .pixels = pixels, .label = label};
+        if (!status) features_put(f, m, &batch, at, row);
     }
-    status = 0;
-out:
     free(pixels);
     free(target);
     free(label);
@@ -295,37 +274,29 @@ static void judge(const solver *s, double *scratch, const real *query, int64_t a
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
                        size_t d, size_t N, smoe_err *err) {
     size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
-    solver s = {.mean = malloc(D * sizeof(double)),
-                .scale = malloc(D * sizeof(double)),
-                .X = malloc((n * D + 1) * sizeof(double)),
-                .Y = malloc((n * N + 1) * sizeof(double)),
-                .W = malloc((D * wide + 1) * sizeof(double))};
+    solver s = {.mean = smoe_alloc(D, sizeof(double)),
+                .scale = smoe_alloc(D, sizeof(double)),
+                .X = smoe_alloc(n * D, sizeof(double)),
+                .Y = smoe_alloc(n * N, sizeof(double)),
+                .W = smoe_alloc(D * wide, sizeof(double))};
     smoe_ridge ridge = {0};
-    int status = -1, failed = 0;
-    if (!s.mean || !s.scale || !s.X || !s.Y || !s.W) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu images", n);
-        goto out;
-    }
     whitening(s.mean, s.scale, shots->x, n, d);
     for (size_t i = 0; i < n; i++) whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
-    if (smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err)) goto out;
-    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++)
+    int status = smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err);
+    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS && !status; l++)
         smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), s.W + (size_t)l * N, wide);
-    size_t counts[SMOE_FEWSHOT_STRENGTHS] = {0};
-#pragma omp parallel reduction(+ : counts, failed)
+    size_t counts[SMOE_FEWSHOT_STRENGTHS] = {0}, asked = status ? 0 : queries->n;
+#pragma omp parallel reduction(+ : counts)
     {
-        double *scratch = malloc((D + wide) * sizeof *scratch);
-        failed += !scratch;
+        double *scratch = smoe_alloc(D + wide, sizeof *scratch);
 #pragma omp for
-        for (size_t i = 0; i < queries->n; i++)
-            if (scratch) judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
+        for (size_t i = 0; i < asked; i++)
+            judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
         free(scratch);
     }
-    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) correct[l] = counts[l];
-    status = failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression") : 0;
-out:
+    memcpy(correct, counts, sizeof counts);
     smoe_ridge_free(&ridge);
     free(s.mean);
     free(s.scale);
@@ -375,12 +346,11 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
     const smoe_fewshot *f = m->few;
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t d = m->d, N = smoe_dataset_classes(f->train);
-    smoe_features queries = {0}, all = {0}, few = {0};
+    smoe_features queries = {0}, all = {0}, few = features_room(f->count, d);
     int status = features_of_queries(&queries, m, err);
-    if (!status) status = features_room(&few, f->count, d, err);
     for (size_t i = 0; i < f->draws; i++) {
         features_free(&all);
-        if (!status) status = features_room(&all, f->count, d, err);
+        all = features_room(f->count, d);
         if (!status) status = features_of_draw(&all, m, i, err);
         if (join(&all, m, status, err)) {
             status = -1;
@@ -404,11 +374,8 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
     size_t each = f->draws * SMOE_FEWSHOT_STRENGTHS, n = wanted->count * each;
     smoe_comm alone = smoe_comm_alone;
     const measuring m = {f, model, batch, f->spec->model.width, comm ? comm : &alone};
-    size_t *correct = calloc(n, sizeof *correct);
-    int status =
-        correct ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
-    if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
-    if (!status) status = count_correct(correct, &m, err);
+    size_t *correct = smoe_alloc(n, sizeof *correct);
+    int status = count_correct(correct, &m, err);
     if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
     if (!status) smoe_comm_sum_counts(m.comm, correct, n);
     for (size_t k = 0; k < wanted->count && !status; k++)

@@ -1,5 +1,6 @@
 /* Retrieval among the images and captions of a split; see retrieval.h. */
 #include "train/retrieval.h"
+#include "base/alloc.h"
 #include "base/team.h"
 #include "math/gemm.h"
 
@@ -32,13 +33,12 @@ static size_t rank_of(const smoe_retrieval *r, bool by_caption, const real *scor
     return before;
 }
 
-int smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption, smoe_err *err) {
+void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption) {
     enum { ROWS = 64 }; /* queries at a time */
     size_t n = by_caption ? r->captions : r->images, m = by_caption ? r->images : r->captions;
     const real *query = by_caption ? r->caption : r->image;
     const real *item = by_caption ? r->image : r->caption;
-    real *score = malloc((ROWS * m + 1) * sizeof *score);
-    if (!score) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the scores of %zu items", m);
+    real *score = smoe_alloc(ROWS * m, sizeof *score);
     for (size_t from = 0, rows; from < n; from += rows) {
         rows = n - from < ROWS ? n - from : ROWS;
         smoe_product p = smoe_linear_product(score, query + from * r->D, item, NULL, rows, m, r->D);
@@ -48,7 +48,6 @@ int smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption, 
             rank[from + i] = rank_of(r, by_caption, score + i * m, from + i);
     }
     free(score);
-    return 0;
 }
 
 void smoe_retrieval_recall(double recall[SMOE_RECALLS], const size_t *rank, size_t n) {

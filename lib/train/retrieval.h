@@ -24,8 +24,7 @@ typedef struct smoe_retrieval {
  * image are true for it, and so are those of the same words; with several captions any of them
  * counts. Of equally near items the one of lower number counts as nearer.
  */
-int smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption,
-                        smoe_err *err) SMOE_MUST_CHECK;
+void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption);
 
 /* The shares of ranks below each of smoe_recall_at. */
 void smoe_retrieval_recall(double recall[SMOE_RECALLS], const size_t *rank, size_t n);

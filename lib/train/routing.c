@@ -1,5 +1,6 @@
 /* Counts of routing over an evaluation; see routing.h. */
 #include "train/routing.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 
 #include <math.h>
@@ -18,19 +19,16 @@ static void count(void *routing, size_t i, const smoe_router *router) {
     }
 }
 
-int smoe_routing_open(smoe_routing *r, smoe_model *model, smoe_err *err) {
+void smoe_routing_open(smoe_routing *r, smoe_model *model) {
     size_t layers = smoe_model_moe_layers(model);
     *r = (smoe_routing){.layers = layers};
     r->E = layers ? smoe_model_router(model, 0)->E : 0;
-    r->tokens = calloc(layers + 1, sizeof *r->tokens);
-    r->dropped = calloc(layers + 1, sizeof *r->dropped);
-    r->chosen = calloc(layers * r->E + 1, sizeof *r->chosen);
-    r->lost = calloc(layers * r->E + 1, sizeof *r->lost);
-    if (!r->tokens || !r->dropped || !r->chosen || !r->lost)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the counts of %zu layers", layers);
+    r->tokens = smoe_alloc(layers, sizeof *r->tokens);
+    r->dropped = smoe_alloc(layers, sizeof *r->dropped);
+    r->chosen = smoe_alloc(layers * r->E, sizeof *r->chosen);
+    r->lost = smoe_alloc(layers * r->E, sizeof *r->lost);
     r->model = model;
     smoe_model_watch(model, count, r);
-    return 0;
 }
 
 void smoe_routing_stop(smoe_routing *r) {

@@ -19,7 +19,7 @@ typedef struct smoe_routing {
 
 /* Counts the routing of the passes of `model` from now on, until `stop`, as the model's
  * smoe_tower_watch. The struct must not be moved meanwhile. Free in any case. */
-int smoe_routing_open(smoe_routing *routing, smoe_model *model, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_routing_open(smoe_routing *routing, smoe_model *model);
 void smoe_routing_stop(smoe_routing *routing);
 void smoe_routing_free(smoe_routing *routing);
 

@@ -1,5 +1,6 @@
 /* Accuracy per class, confusion and calibration; see scores.h. */
 #include "train/scores.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,29 +75,25 @@ void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *predictio
             {"probability", .number = prediction[i].probability});
 }
 
-int smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
-                        const smoe_dataset *set, smoe_err *err) {
+void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
+                         const smoe_dataset *set) {
     static const smoe_column columns[] = {{"class", false},          {"name", true},
                                           {"images", false},         {"predicted", false},
                                           {"precision_at_1", false}, {0}};
     size_t N = smoe_dataset_classes(set), count = smoe_dataset_images(set);
-    double *share = calloc(N, sizeof *share);
-    size_t *images = calloc(2 * N, sizeof *images);
+    double *share = smoe_alloc(N, sizeof *share);
+    size_t *images = smoe_alloc(2 * N, sizeof *images);
     smoe_frame_init(frame, "classes", "Classes", "accuracy on the images of each class", columns);
-    if (share && images) {
-        smoe_scores_by_class(share, images, N, prediction, count);
-        for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
-        for (size_t c = 0; c < N; c++)
-            smoe_frame_put(frame, {"class", .number = (double)c},
-                           {"name", .text = smoe_dataset_class_name(set, c)},
-                           {"images", .number = (double)images[c]},
-                           {"predicted", .number = (double)images[N + c]},
-                           {"precision_at_1", .number = share[c]});
-    }
-    int status = share && images ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    smoe_scores_by_class(share, images, N, prediction, count);
+    for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
+    for (size_t c = 0; c < N; c++)
+        smoe_frame_put(frame, {"class", .number = (double)c},
+                       {"name", .text = smoe_dataset_class_name(set, c)},
+                       {"images", .number = (double)images[c]},
+                       {"predicted", .number = (double)images[N + c]},
+                       {"precision_at_1", .number = share[c]});
     free(share);
     free(images);
-    return status;
 }
 
 typedef struct pair {
@@ -109,8 +106,8 @@ static int by_label(const void *a, const void *b) {
     return (x->top > y->top) - (x->top < y->top);
 }
 
-int smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
-                          const smoe_dataset *set, const char *run, smoe_err *err) {
+void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
+                           const smoe_dataset *set, const char *run) {
     static const smoe_column columns[] = {{"run", true},
                                           {"class", false},
                                           {"name", true},
@@ -122,11 +119,10 @@ int smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
     size_t N = smoe_dataset_classes(set), every = N <= SMOE_CONFUSION_WHOLE ? N * N : 0;
     size_t predictions = smoe_dataset_images(set), count = predictions + every;
     size_t pairs = 0, of_class = 0, first = 0;
-    pair *list = calloc(count + 1, sizeof *list);
+    pair *list = smoe_alloc(count, sizeof *list);
     smoe_frame_init(frame, "confusion", "Which classes are taken for which",
                     "share of the images of a class (row) that are taken for each class (column)",
                     columns);
-    if (!list) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", count);
     for (size_t i = 0; i < predictions; i++)
         list[i] = (pair){(size_t)prediction[i].label, prediction[i].top, 1};
     for (size_t i = 0; i < every; i++) list[predictions + i] = (pair){i / N, i % N, 0};
@@ -152,7 +148,6 @@ int smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
                        {"share", .number = (double)list[i].images / (double)of_class});
     }
     free(list);
-    return 0;
 }
 
 void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images) {

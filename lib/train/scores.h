@@ -38,10 +38,10 @@ enum { SMOE_CONFUSION_WHOLE = 128 };
  * the set. */
 void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *prediction,
                              const smoe_dataset *set);
-int smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
-                        const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
-int smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
-                          const smoe_dataset *set, const char *run, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
+                         const smoe_dataset *set);
+void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
+                           const smoe_dataset *set, const char *run);
 void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images);
 
 #endif

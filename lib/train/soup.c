@@ -1,5 +1,6 @@
 /* Soups of models; see soup.h. */
 #include "train/soup.h"
+#include "base/alloc.h"
 #include "math/kernels.h"
 #include "base/json.h"
 #include "store/model_file.h"
@@ -18,8 +19,9 @@ typedef struct pot {
     smoe_model *model;
     smoe_params *params;
     size_t batch, evaluations, planned;
-    real *base;  /* weights of the first path [size] */
+    smoe_arena memory;
     double *sum; /* of the members that stay [size] */
+    real *base;  /* weights of the first path [size] */
     char *names; /* of the classes, of the first member that has them; owned */
     size_t members;
 } pot;
@@ -30,17 +32,17 @@ static int pot_open(pot *p, smoe_err *err) {
     if (smoe_model_create(&p->model, p->spec, smoe_dataset_classes(p->set), err)) return -1;
     p->params = smoe_model_params(p->model);
     if (smoe_params_allocate(p->params, 1, err)) return -1;
-    p->base = calloc(p->params->size, sizeof *p->base);
-    p->sum = calloc(p->params->size, sizeof *p->sum);
-    if (!p->base || !p->sum)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu weights", p->params->total);
+    smoe_arena_take(&p->memory, p->params->size, sizeof *p->sum + sizeof *p->base);
+    if (smoe_arena_bind(&p->memory, err))
+        return smoe_fail_prefix(err, "two copies of %zu weights", p->params->total);
+    p->sum = (double *)p->memory.base;
+    p->base = (real *)(p->sum + p->params->size);
     return smoe_model_reserve(p->model, p->batch, false, err);
 }
 
 static void pot_free(pot *p) {
     smoe_model_free(p->model);
-    free(p->base);
-    free(p->sum);
+    smoe_arena_free(&p->memory);
     free(p->names);
 }
 
@@ -49,8 +51,8 @@ static int load(pot *p, const char *path, smoe_err *err) {
     if (smoe_safetensors_open(&file, path, err)) return -1;
     const char *names = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
     int status = 0;
-    if (names && !p->names) p->names = strdup(names);
-    if (names && p->names && strcmp(names, p->names) != 0)
+    if (names && !p->names) p->names = smoe_alloc_text(names);
+    if (names && strcmp(names, p->names) != 0)
         status = smoe_fail(err, SMOE_DATA,
                            "%s: its classes are others than those of the first model", path);
     if (!status) status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
@@ -153,7 +155,7 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         if (member[i].in) json_array_append_new(list, smoe_json_text(member[i].path));
-    char *text = json_dumps(list, JSON_COMPACT);
+    char *text = smoe_json_dump(list, 0);
     json_decref(list);
     return text;
 }
@@ -173,11 +175,7 @@ static int save(pot *p, const smoe_soup_member *member, size_t count, const char
         p->params->w[i] = (real)(p->sum[i] / (double)p->members);
     if (smoe_safetensors_open(&file, like, err)) goto out;
     if (smoe_safetensors_pairs(file, &pairs, &known, err)) goto out;
-    all = calloc(known + 1, sizeof *all);
-    if (!all || !text) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", out);
-        goto out;
-    }
+    all = smoe_alloc(known + 1, sizeof *all);
     for (size_t i = 0; i < known; i++)
         if (strcmp(pairs[i].key, "smoe.soup")) all[kept++] = pairs[i];
     all[kept++] = (smoe_pair){"smoe.soup", text};

@@ -1,5 +1,6 @@
 /* One training step; see step.h. */
 #include "train/step.h"
+#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "train/factors.h"
 #include "train/optim.h"
@@ -42,28 +43,21 @@ static size_t all_units(const smoe_step *s) {
     return s->share ? smoe_divided_units(&s->divided) : units(smoe_model_params(s->model));
 }
 
-static int allocate(smoe_step *s, smoe_err *err) {
-    size_t layers = smoe_model_moe_layers(s->model);
-    bool several = s->comm->size > 1;
-    size_t rows = s->pairs ? s->N : s->images;
-    s->dlogits = calloc(rows * s->N, sizeof *s->dlogits);
-    s->losses = calloc(rows, sizeof *s->losses);
-    s->sums = calloc(s->pieces * numbers(s), sizeof *s->sums);
-    s->stats = calloc(layers + 1, sizeof *s->stats);
-    size_t n = summed(s->model, s->spec->train.pieces);
-    s->router_sums = calloc(s->pieces * n + 1, sizeof *s->router_sums);
+static void allocate(smoe_step *s) {
+    size_t layers = smoe_model_moe_layers(s->model), rows = s->pairs ? s->N : s->images;
     size_t B = s->spec->train.batch_size, D = smoe_model_width(s->model);
-    if (s->pairs) s->target = calloc(B * B, sizeof *s->target);
-    for (size_t b = 0; s->target && b < B; b++) s->target[b * B + b] = 1;
-    for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = malloc(B * D * sizeof(real));
-    if (several) s->block = malloc(SMOE_COMM_BLOCK * sizeof *s->block);
-    if (several) s->squares = calloc(all_units(s), sizeof *s->squares);
-    if (s->dlogits && s->losses && s->sums && s->stats && s->router_sums &&
-        (!s->pairs || (s->target && s->embedded[0] && s->embedded[1])) &&
-        (!several || (s->block && s->squares)))
-        return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images",
-                     s->images * s->pieces);
+    s->dlogits = smoe_alloc(rows * s->N, sizeof *s->dlogits);
+    s->losses = smoe_alloc(rows, sizeof *s->losses);
+    s->sums = smoe_alloc(s->pieces * numbers(s), sizeof *s->sums);
+    s->stats = smoe_alloc(layers, sizeof *s->stats);
+    s->router_sums =
+        smoe_alloc(s->pieces * summed(s->model, s->spec->train.pieces), sizeof *s->router_sums);
+    if (s->pairs) s->target = smoe_alloc(B * B, sizeof *s->target);
+    for (size_t b = 0; s->pairs && b < B; b++) s->target[b * B + b] = 1;
+    for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = smoe_alloc(B * D, sizeof(real));
+    if (s->comm->size == 1) return;
+    s->block = smoe_alloc(SMOE_COMM_BLOCK, sizeof *s->block);
+    s->squares = smoe_alloc(all_units(s), sizeof *s->squares);
 }
 
 int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_t classes,
@@ -87,11 +81,12 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     s->images = spec->train.batch_size / G;
     smoe_model_divide(model, s->comm, spec->train.experts_over, s->pieces);
     s->share = smoe_model_share(model);
-    if (s->share && smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
+    if (s->share) smoe_divided_open(&s->divided, params, s->share, s->comm);
     smoe_spread_open(&s->spread, params, s->comm, s->share ? (size_t)s->share->block.size : 1,
                      smoe_optim_divides(&spec->train));
     if (s->comm->size > 1) params->reader = &s->spread.reader;
-    if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
+    allocate(s);
+    if (smoe_optim_allocate(params, &spec->train, err)) return -1;
     if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
     if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
@@ -109,10 +104,7 @@ void smoe_step_free(smoe_step *s) {
     free(s->stats);
     free(s->target);
     for (int k = 0; k < 2; k++) free(s->embedded[k]);
-    s->embedded[0] = s->embedded[1] = NULL;
-    s->block = s->dlogits = s->target = NULL;
-    s->squares = s->sums = s->router_sums = s->losses = NULL;
-    s->stats = NULL;
+    *s = (smoe_step){0};
 }
 
 /* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
@@ -374,8 +366,8 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     return 0;
 }
 
-int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
-                     smoe_sent *sent, smoe_err *err) {
+void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
+                      smoe_sent *sent) {
     smoe_params *params = smoe_model_params(model);
     const smoe_share *share = smoe_model_share(model);
     size_t bytes = params->shared * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
@@ -397,11 +389,10 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
                             &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
     if (!share) {
         smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
-        return 0;
+        return;
     }
-    int status = smoe_divided_open(&parts, params, share, comm, err);
-    if (!status) smoe_divided_expect(&parts, sent);
-    if (!status) smoe_model_expect(model, sums ? 2 : 1, &sent[SMOE_TRAFFIC_SLOTS]);
+    smoe_divided_open(&parts, params, share, comm);
+    smoe_divided_expect(&parts, sent);
+    smoe_model_expect(model, sums ? 2 : 1, &sent[SMOE_TRAFFIC_SLOTS]);
     smoe_divided_free(&parts);
-    return status;
 }

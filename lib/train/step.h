@@ -72,7 +72,7 @@ int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
 /* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
  * agreements of the trainer; for choice routers, if all buffers are full.
  * The table needs no slabs; with divided experts, the memory of a piece was measured. */
-int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
-                     smoe_sent *sent, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
+                      smoe_sent *sent);
 
 #endif

@@ -1,5 +1,6 @@
 /* Super-classes from confusion, by average linkage; see superclasses.h. */
 #include "train/superclasses.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
@@ -69,13 +70,8 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *p
         return smoe_fail(err, SMOE_USAGE, "%zu super-classes of %zu classes: use 1 to %zu", E, N,
                          N);
     sets s = {.N = N, .left = N, .of = of};
-    s.alike = calloc(N * N, sizeof *s.alike);
-    s.size = calloc(N, sizeof *s.size);
-    if (!s.alike || !s.size) {
-        free(s.alike);
-        free(s.size);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the confusion of %zu classes", N);
-    }
+    s.alike = smoe_alloc(N * N, sizeof *s.alike);
+    s.size = smoe_alloc(N, sizeof *s.size);
     fill(&s, prediction, images);
     for (size_t most = (N + E - 1) / E; s.left > E;) {
         pair x = next(&s, most);

@@ -1,6 +1,7 @@
 /* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
+#include "base/alloc.h"
 #include "math/kernels.h"
 #include "math/stats.h"
 #include "spec/metrics.h"
@@ -89,25 +90,22 @@ static int open_data(trainer *t, smoe_err *err) {
 
 /* The data of a checkpoint about the training data. Names that are not printable UTF-8, or very
  * long, are left out. */
-static int data_mark(trainer *t, smoe_err *err) {
+static void data_mark(trainer *t) {
     enum { LONGEST = 1 << 20 };
     uLong crc = 0;
     json_t *names = json_array();
-    bool printable = true, whole = names != NULL;
+    bool printable = true;
     for (size_t i = 0; i < t->N; i++) {
         const char *name = smoe_dataset_class_name(t->train, i);
         crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
         printable = printable && smoe_text_printable(name);
-        if (printable) whole = whole && !json_array_append_new(names, json_string(name));
+        if (printable) json_array_append_new(names, json_string(name));
     }
-    t->names = printable && whole ? smoe_json_dump(names, 0) : NULL;
+    t->names = printable ? smoe_json_dump(names, 0) : NULL;
     json_decref(names);
-    if (printable && !t->names)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of %zu classes", t->N);
     if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
-    return 0;
 }
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
@@ -154,7 +152,6 @@ static int load_init(trainer *t, smoe_err *err) {
             "the classes of the data are others than those of the file, so the head is not taken "
             "from it");
     char *text = smoe_init_map_text(t->params, t->init, options->fit);
-    if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);
     free(text);
     text = smoe_model_file_remark(t->init);
@@ -192,11 +189,10 @@ static int prepare(trainer *t, smoe_err *err) {
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
         return -1;
-    if (data_mark(t, err)) return -1;
+    data_mark(t);
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
-    t->durations = calloc(DURATIONS, sizeof *t->durations);
-    if (!t->durations) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the times of steps");
+    t->durations = smoe_alloc(DURATIONS, sizeof *t->durations);
     const smoe_step_options options = {.comm = t->comm};
     if (smoe_step_open(&t->step, t->model, spec, t->N, &options, err)) return -1;
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
@@ -230,8 +226,7 @@ static int keep_wall(void *user, const smoe_record *record, smoe_err *err) {
  * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
-    int status = path ? smoe_records_each(path, 0, keep_wall, t, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->dir);
+    int status = smoe_records_each(path, 0, keep_wall, t, err);
     free(path);
     return status;
 }
@@ -257,16 +252,15 @@ static int restore(trainer *t, smoe_err *err) {
     return 1;
 }
 
-/* The spec with only the last name of data.path: on another machine the data may be elsewhere. NULL
- * when out of memory. */
+/* The spec with only the last name of data.path: on another machine the data may be elsewhere. */
 static char *placeless_spec(const smoe_spec *spec) {
     char *text = smoe_spec_json(spec);
-    json_t *all = text ? json_loads(text, 0, NULL) : NULL, *data = json_object_get(all, "data");
+    json_t *all = json_loads(text, 0, NULL), *data = json_object_get(all, "data");
     const char *path = json_string_value(json_object_get(data, "path"));
     const char *last = path ? strrchr(path, '/') : NULL;
     free(text);
     if (last) json_object_set_new(data, "path", json_string(last + 1));
-    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    text = smoe_json_dump(all, 0);
     json_decref(all);
     return text;
 }
@@ -274,10 +268,8 @@ static char *placeless_spec(const smoe_spec *spec) {
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     char *spec = placeless_spec(t->spec);
-    int status = spec ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the spec");
     const uint64_t data[] = {t->state.images, t->state.classes, t->N};
-    status = smoe_comm_agree(t->comm, status, NULL, err);
-    if (!status) status = smoe_comm_same(t->comm, "spec", spec, spec ? strlen(spec) : 0, err);
+    int status = smoe_comm_same(t->comm, "spec", spec, strlen(spec), err);
     if (!status) status = smoe_comm_same(t->comm, "training data", data, sizeof data, err);
     free(spec);
     return status;
@@ -430,14 +422,11 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     smoe_eval *eval = &t->result->test;
     size_t images = smoe_dataset_images(t->test);
     bool last = t->state.step == t->spec->train.steps;
-    float *outcomes = last ? calloc(2 * images, sizeof *outcomes) : NULL;
-    int status = last && !outcomes
-                     ? smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images)
-                     : smoe_routing_open(&routing, t->model, err);
-    if (!status)
-        status =
-            smoe_evaluate(t->model, t->spec, t->test, B,
-                          &(smoe_eval_options){.comm = t->comm, .outcomes = outcomes}, eval, err);
+    float *outcomes = last ? smoe_alloc(2 * images, sizeof *outcomes) : NULL;
+    smoe_routing_open(&routing, t->model);
+    int status =
+        smoe_evaluate(t->model, t->spec, t->test, B,
+                      &(smoe_eval_options){.comm = t->comm, .outcomes = outcomes}, eval, err);
     if (!status) smoe_routing_sum(&routing, t->comm);
     if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {

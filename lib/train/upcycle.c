@@ -1,5 +1,6 @@
 /* How upcycling changes the function of a model; see upcycle.h. */
 #include "train/upcycle.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 #include "tensors/init_map.h"
 #include "tensors/params_io.h"
@@ -18,8 +19,8 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
                         double share) {
     enum { RUN = SMOE_PARAM_RUN };
     smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE, "");
-    real *noise = malloc(RUN * sizeof *noise);
-    for (size_t i = 0; noise && i < params->count; i++) {
+    real *noise = smoe_alloc(RUN, sizeof *noise);
+    for (size_t i = 0; i < params->count; i++) {
         const smoe_param *param = &params->param[i];
         if (!is_copied(&from, param) || param->group != SMOE_PARAM_KERNEL) continue;
         real *w = params->w + param->offset;
@@ -198,11 +199,9 @@ static void compare(const comparison *c, const float *after) {
 static int read_images(comparison *c, const smoe_dataset *set, smoe_err *err) {
     const smoe_data_spec *data = &c->spec->data;
     size_t each = data->channels * data->image_size * data->image_size;
-    c->pixels = calloc(c->images * each, sizeof *c->pixels);
-    c->target = calloc(c->classes, sizeof *c->target);
-    c->before = calloc(2 * c->images * c->classes, sizeof *c->before);
-    if (!c->pixels || !c->target || !c->before)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", c->images);
+    c->pixels = smoe_alloc(c->images * each, sizeof *c->pixels);
+    c->target = smoe_alloc(c->classes, sizeof *c->target);
+    c->before = smoe_alloc(2 * c->images * c->classes, sizeof *c->before);
     for (size_t i = 0; i < c->images; i++) {
         int64_t label;
         if (smoe_dataset_image(set, i, false, c->pixels + i * each, c->target, &label, err))

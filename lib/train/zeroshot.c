@@ -1,5 +1,6 @@
 /* Classes by texts; see zeroshot.h. */
 #include "train/zeroshot.h"
+#include "base/alloc.h"
 #include "math/gemm.h"
 
 #include <stdlib.h>
@@ -40,48 +41,33 @@ static void embed(texts *x, smoe_model *model, const smoe_spec *spec, double *su
     x->count = 0;
 }
 
-int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *spec,
-                          const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t batch,
-                          smoe_err *err) {
+real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                            const smoe_tokenizer *tokenizer, size_t batch) {
     const smoe_prompts *prompts = &spec->eval.zeroshot;
     size_t N = smoe_dataset_classes(set), D = smoe_model_width(model), all = N * prompts->count;
     texts x = {.room = batch, .context = spec->text.context};
-    double *sums = calloc(N * D, sizeof *sums);
-    x.tokens = malloc(batch * x.context * sizeof *x.tokens);
-    x.lengths = malloc(batch * sizeof *x.lengths);
-    x.unit = malloc(batch * D * sizeof *x.unit);
-    *classes = malloc(N * D * sizeof **classes);
-    int status = 0;
-    if (!sums || !x.tokens || !x.lengths || !x.unit || !*classes) {
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the texts of %zu classes", N);
-        goto out;
-    }
+    double *sums = smoe_alloc(N * D, sizeof *sums);
+    real *classes = smoe_alloc(N * D, sizeof *classes);
+    x.tokens = smoe_alloc(batch * x.context, sizeof *x.tokens);
+    x.lengths = smoe_alloc(batch, sizeof *x.lengths);
+    x.unit = smoe_alloc(batch * D, sizeof *x.unit);
     for (size_t i = 0, first = 0; i < all; i++) {
         char text[SMOE_CAPTION];
         smoe_zeroshot_prompt(text, sizeof text, prompts->text[i % prompts->count],
                              smoe_dataset_class_name(set, i / prompts->count));
         x.lengths[x.count] =
             smoe_tokenizer_encode(tokenizer, x.tokens + x.count * x.context, x.context, text);
-        if (!x.lengths[x.count]) {
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a prompt");
-            goto out;
-        }
         if (++x.count < x.room && i + 1 < all) continue;
         embed(&x, model, spec, sums, first);
         first = i + 1;
     }
-    for (size_t i = 0; i < N * D; i++) (*classes)[i] = (real)sums[i];
-    smoe_pairs_unit(*classes, *classes, N, D);
-out:
-    if (status) {
-        free(*classes);
-        *classes = NULL;
-    }
+    for (size_t i = 0; i < N * D; i++) classes[i] = (real)sums[i];
+    smoe_pairs_unit(classes, classes, N, D);
     free(sums);
     free(x.tokens);
     free(x.lengths);
     free(x.unit);
-    return status;
+    return classes;
 }
 
 void smoe_zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,

@@ -12,9 +12,8 @@
 
 /* classes [N,D] of the data set's classes, fresh, the caller's to free. The model is reserved for
  * `batch` texts. */
-int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *spec,
-                          const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t batch,
-                          smoe_err *err) SMOE_MUST_CHECK;
+real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                            const smoe_tokenizer *tokenizer, size_t batch);
 
 /* logits [B,N] of images [B,D] of length 1. */
 void smoe_zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,

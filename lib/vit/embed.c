@@ -5,6 +5,7 @@
  * after it registers, which are tokens without a position.
  */
 #include "base/team.h"
+#include "base/alloc.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -31,7 +32,7 @@ static void fill_sincos2d(smoe_embed *l) {
     }
 }
 
-int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
+void smoe_embed_init(smoe_embed *l, const smoe_build *build) {
     const smoe_spec *spec = build->spec;
     l->build = build;
     l->d = spec->model.width;
@@ -60,11 +61,8 @@ int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
                                 "%spatch_embed.proj.weight", build->prefix);
     l->bias = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel,
                               "%spatch_embed.proj.bias", build->prefix);
-    if (l->learned) return 0;
-    l->fixed = calloc(position[1] * l->d, sizeof *l->fixed);
-    if (!l->fixed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for positions");
+    if (!l->learned) l->fixed = smoe_alloc(position[1] * l->d, sizeof *l->fixed);
     if (spec->model.position == SMOE_POSITION_SINCOS2D) fill_sincos2d(l);
-    return 0;
 }
 
 static size_t patch_elements(const smoe_embed *l) {

@@ -25,7 +25,7 @@ static int init(smoe_encoder *e, size_t N, smoe_err *err) {
     const smoe_spec *spec = e->build.spec;
     e->build.model = &spec->model;
     e->build.T = smoe_spec_tokens(spec);
-    if (smoe_embed_init(&x->embed, &e->build, err)) return -1;
+    smoe_embed_init(&x->embed, &e->build);
     if (spec->model.pre_norm) smoe_norm_init(&x->norm, &e->build, spec->model.width, "norm_pre");
     e->blocks = e->build.params->count;
     if (smoe_tower_init(&e->tower, &e->build, err)) return -1;

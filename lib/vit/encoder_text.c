@@ -10,6 +10,7 @@
  * open_clip's text tower.
  */
 #include "vit/encoder.h"
+#include "base/alloc.h"
 #include "base/team.h"
 #include "text/tokenizer.h"
 #include "math/gemm.h"
@@ -76,8 +77,7 @@ static int init(smoe_encoder *e, size_t N, smoe_err *err) {
     e->build.padded = spec->text.padding == SMOE_PADDING_MASKED;
     snprintf(e->build.prefix, sizeof e->build.prefix, "text.");
     if (spec->text.causal) {
-        e->build.seen = x->seen = malloc(T * sizeof *x->seen);
-        if (!x->seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the text tower");
+        e->build.seen = x->seen = smoe_alloc(T, sizeof *x->seen);
         for (size_t t = 0; t < T; t++) x->seen[t] = t + 1;
     }
     smoe_text_embed_init(&x->embed, &e->build, vocabulary);

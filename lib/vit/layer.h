@@ -152,7 +152,7 @@ typedef struct smoe_embed {
     real *patches; /* [R, channels*patch*patch] kept; rows of other tokens are zero */
     real *sums;    /* [T,d] */
 } smoe_embed;
-int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_embed_init(smoe_embed *l, const smoe_build *build);
 void smoe_embed_reserve(smoe_embed *l, const smoe_space *space);
 void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs);
 /* x [R,d] = patches of pixels [B, channels, side*patch, side*patch] times W^T + bias + positions;

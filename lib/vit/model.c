@@ -4,6 +4,7 @@
  * pass.
  */
 #include "vit/model.h"
+#include "base/alloc.h"
 #include "base/threads.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
@@ -113,8 +114,7 @@ static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classe
                           smoe_err *err) {
     const smoe_encoder_type *type = types[number];
     if (!type->wanted(&m->spec)) return 0;
-    smoe_encoder *e = m->encoder[number] = calloc(1, type->size);
-    if (!e) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
+    smoe_encoder *e = m->encoder[number] = smoe_alloc(1, type->size);
     e->type = type;
     e->first = m->params.count;
     e->build = (smoe_build){.spec = &m->spec, .params = &m->params, .site = *site};
@@ -134,9 +134,8 @@ static int check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *e
 }
 
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    smoe_model *m = *model = calloc(1, sizeof *m);
+    smoe_model *m = *model = smoe_alloc(1, sizeof *m);
     size_t site = 0;
-    if (!m) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
     if (check_superclasses(spec, classes, err)) goto fail;
     m->spec = *spec;
     m->share.block = smoe_comm_alone;

@@ -1,5 +1,6 @@
 /* Experts divided over processes; see share.h. */
 #include "vit/share.h"
+#include "base/alloc.h"
 #include "base/team.h"
 
 #include <stdlib.h>
@@ -58,8 +59,7 @@ int smoe_share_allocate(smoe_share *s, const smoe_params *params, smoe_err *err)
     s->size = params->trained - params->shared;
     smoe_arena arena = {0};
     smoe_arena_take(&arena, smoe_share_sums(s) * s->size, sizeof *s->sums);
-    s->counts = calloc(4 * most, sizeof *s->counts); /* of two groups at most */
-    if (!s->counts) return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of rows");
+    s->counts = smoe_alloc(4 * most, sizeof *s->counts); /* of two groups at most */
     if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of experts");
     s->sums = (real *)arena.base;
     return 0;

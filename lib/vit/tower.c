@@ -1,5 +1,6 @@
 /* Towers of blocks; see tower.h. */
 #include "vit/tower.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,10 +38,8 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
 int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) {
     const smoe_model_spec *spec = build->model;
     *t = (smoe_tower){.build = build, .L = spec->depth, .d = spec->width, .T = build->T};
-    t->blocks = calloc(t->L, sizeof *t->blocks);
-    t->moe = calloc(t->L, sizeof *t->moe);
-    if (!t->blocks || !t->moe)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu blocks", t->L);
+    t->blocks = smoe_alloc(t->L, sizeof *t->blocks);
+    t->moe = smoe_alloc(t->L, sizeof *t->moe);
     if (build_blocks(t, err)) return -1;
     t->normed = spec->head != SMOE_HEAD_GAP_NORM;
     if (t->normed) smoe_norm_init(&t->norm, build, t->d, "norm");

@@ -15,7 +15,7 @@ static void ranks_of(size_t *rank, const real *image, const real *caption, const
     size_t first[16];
     for (size_t i = 0; i <= n; i++) first[i] = i;
     const smoe_retrieval r = {n, n, D, image, caption, first, key};
-    assert_int_equal(smoe_retrieval_rank(rank, &r, false, NULL), 0);
+    smoe_retrieval_rank(rank, &r, false);
 }
 
 /*
@@ -79,9 +79,9 @@ static void any_of_several_captions(void **state) {
     const size_t first[] = {0, 2, 3, 5}, images[] = {0, 2, 0}, captions[] = {1, 0, 0, 1, 1};
     const smoe_retrieval r = {3, 5, 2, image, caption, first, key};
     size_t rank[5];
-    assert_int_equal(smoe_retrieval_rank(rank, &r, false, NULL), 0);
+    smoe_retrieval_rank(rank, &r, false);
     assert_memory_equal(rank, images, sizeof images);
-    assert_int_equal(smoe_retrieval_rank(rank, &r, true, NULL), 0);
+    smoe_retrieval_rank(rank, &r, true);
     assert_memory_equal(rank, captions, sizeof captions);
 }
 
