@@ -39,7 +39,7 @@ void smoe_params_place(smoe_params *params) {
     for (int kind = 0; kind < KINDS; kind++) {
         for (size_t i = 0; i < params->count; i++) {
             smoe_param *p = &params->param[i];
-            int own = p->frozen ? FROZEN : smoe_param_divided(p) ? DIVIDED : SHARED;
+            int own = p->frozen ? FROZEN : smoe_param_sharded(p) ? DIVIDED : SHARED;
             if (own == kind) put(params, p);
         }
         if (kind == SHARED) params->shared = params->size;
@@ -47,7 +47,7 @@ void smoe_params_place(smoe_params *params) {
     }
 }
 
-void smoe_params_divide(smoe_params *params, size_t i, size_t from, size_t size) {
+void smoe_params_shard(smoe_params *params, size_t i, size_t from, size_t size) {
     smoe_param *p = &params->param[i];
     params->total -= p->size - size;
     p->from = from;

@@ -34,7 +34,7 @@ typedef struct smoe_outer {
 } smoe_outer;
 
 /* With several passes per update, the gradient is the sum of theirs in a fixed binary tree, that of
- * train/pieces.h. Their factors lie one after another, in memory of the layer. */
+ * train/grad_accum.h. Their factors lie one after another, in memory of the layer. */
 typedef struct smoe_outer_passes {
     size_t passes, rows; /* a power of two, or 0: there is a single pass; room for rows of each */
     real *dy, *x;        /* [passes,rows,out], [passes,rows,in] */
@@ -116,8 +116,8 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
 void smoe_params_place(smoe_params *params);
 
 /* Only elements from .. from + size of a tensor are here. */
-void smoe_params_divide(smoe_params *params, size_t i, size_t from, size_t size);
-static inline bool smoe_param_divided(const smoe_param *param) {
+void smoe_params_shard(smoe_params *params, size_t i, size_t from, size_t size);
+static inline bool smoe_param_sharded(const smoe_param *param) {
     return param->size != param->whole;
 }
 

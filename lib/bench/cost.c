@@ -15,9 +15,9 @@
  */
 #include "bench/cost.h"
 #include "train/optim.h"
-#include "train/pieces.h"
+#include "train/grad_accum.h"
 #include "train/step.h"
-#include "vit/share.h"
+#include "vit/expert_parallel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,14 +60,14 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
 static void count_bytes(smoe_cost *cost, const smoe_spec *spec, smoe_model *model) {
     smoe_params *params = smoe_model_params(model);
     size_t G = spec->train.pieces;
-    params->passes = smoe_optim_factors(&spec->train) ? G : 0;
+    params->passes = smoe_optim_outer(&spec->train) ? G : 0;
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     cost->bytes.weights = 4 * cost->params;
     double trained = (double)smoe_params_trained(params);
     double gradients = (double)smoe_params_gradients(params);
     cost->bytes.optimizer = smoe_optim_bytes(params, &spec->train);
     if (spec->train.ema > 0) cost->bytes.optimizer += 4 * cost->params;
-    cost->bytes.gradients = 4 * gradients * (double)(1 + smoe_pieces_levels(G));
+    cost->bytes.gradients = 4 * gradients * (double)(1 + smoe_grad_accum_levels(G));
     cost->params_outer = trained - gradients;
 }
 
@@ -100,24 +100,24 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     smoe_sent sent[SMOE_TRAFFICS] = {{0}};
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
-    smoe_model_divide(model, comm, spec->train.experts_over, G / R);
-    const smoe_share *divided = smoe_model_share(model);
-    params->passes = smoe_optim_factors(&spec->train) ? G : 0;
+    smoe_model_shard(model, comm, spec->train.experts_over, G / R);
+    const smoe_expert_parallel *divided = smoe_model_expert_parallel(model);
+    params->passes = smoe_optim_outer(&spec->train) ? G : 0;
     double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     double average = spec->train.ema > 0 ? (double)params->total : 0;
     double trained = (double)smoe_params_trained(params), experts = 0, stored = 0;
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
-        if (!smoe_param_divided(p) || p->frozen) continue;
+        if (!smoe_param_sharded(p) || p->frozen) continue;
         experts += (double)p->size;
         if (!p->outer) stored += (double)p->size;
     }
     double moments = smoe_optim_bytes(params, &spec->train);
     double of_experts = moments * experts / trained;
-    if (smoe_optim_divides(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
-    double levels = (double)(1 + smoe_pieces_levels(G / R));
+    if (smoe_optim_shards(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
+    double levels = (double)(1 + smoe_grad_accum_levels(G / R));
     double gradients = ((double)smoe_params_gradients(params) - stored) * levels;
-    if (divided) gradients += stored * (double)(1 + smoe_share_sums(divided));
+    if (divided) gradients += stored * (double)(1 + smoe_expert_parallel_sums(divided));
     share->weights = fmax(share->weights, 4 * (double)params->total);
     share->gradients = fmax(share->gradients, 4 * gradients);
     share->optimizer = fmax(share->optimizer, moments + 4 * average);
@@ -151,7 +151,7 @@ int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t cla
     return 0;
 }
 
-/* The schedule of vit/share.c, with the passes of all layers in one. In `rows` seconds experts
+/* The schedule of vit/expert_parallel.c, with the passes of all layers in one. In `rows` seconds experts
  * compute the rows of one process, and in `away` seconds these travel in one direction. */
 static double seconds_of_pass(int over, double rows, double away) {
     double now = rows / 2, arrived = away, link = away; /* the link is free from then on */

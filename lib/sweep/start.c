@@ -4,7 +4,7 @@
 #include "store/run.h"
 #include "sweep/trial.h"
 #include "tensors/safetensors.h"
-#include "train/carry.h"
+#include "train/moments_init.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
                        : -1;
     if (!status) status = smoe_run_locate(start, NULL, &model, &text, err);
     if (!status) status = smoe_safetensors_peek(&file, model, err);
-    if (!status) status = smoe_carry_check(file, &spec, smoe_start_fit(sweep, &spec), err);
+    if (!status) status = smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err);
     if (status) status = smoe_fail_prefix(err, "%s", trial->name);
     smoe_safetensors_free(file);
     smoe_spec_free(&spec);

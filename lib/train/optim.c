@@ -29,7 +29,7 @@ static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
 }
 
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_err *err) {
-    params->passes = smoe_optim_factors(spec) ? spec->pieces : 0;
+    params->passes = smoe_optim_outer(spec) ? spec->pieces : 0;
     if (smoe_params_allocate(params, 2, err)) return -1;
     if (spec->ema > 0 && smoe_params_allocate_average(params, err)) return -1;
     if (adafactor(spec) && smoe_adafactor_allocate(params, err)) return -1;
@@ -38,7 +38,7 @@ int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_e
 
 /* Adafactor needs gradients in memory. Sums over pieces have the same bits either way only if the
  * products of the pieces have operands in F32. */
-bool smoe_optim_factors(const smoe_train_spec *spec) {
+bool smoe_optim_outer(const smoe_train_spec *spec) {
     return !adafactor(spec) && (spec->pieces == 1 || spec->precision == SMOE_PRECISION_F32);
 }
 
@@ -266,7 +266,7 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
     }
 }
 
-bool smoe_optim_divides(const smoe_train_spec *spec) {
+bool smoe_optim_shards(const smoe_train_spec *spec) {
     return !adafactor(spec);
 }
 

@@ -28,7 +28,7 @@ void smoe_optim_average(smoe_params *params, double decay, uint64_t updates);
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
 
 /* Whether gradients may be left as outer products (base/param.h). */
-bool smoe_optim_factors(const smoe_train_spec *spec);
+bool smoe_optim_outer(const smoe_train_spec *spec);
 
 /* Sum of the squares of the gradients of parameters first .. end of the table, in double, in an
  * order that does not depend on threads; and the norm of them all. */
@@ -60,7 +60,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
 
 /* Whether a part of the elements can be updated without the others. If so, updates only elements
  * first .. end of the slabs, else all of them. */
-bool smoe_optim_divides(const smoe_train_spec *spec);
+bool smoe_optim_shards(const smoe_train_spec *spec);
 void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
                            double norm, size_t first, size_t end);
 

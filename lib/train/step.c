@@ -2,10 +2,10 @@
 #include "train/step.h"
 #include "base/alloc.h"
 #include "spec/tasks.h"
-#include "train/factors.h"
+#include "train/outer_grad.h"
 #include "train/optim.h"
 #include "train/task.h"
-#include "vit/share.h"
+#include "vit/expert_parallel.h"
 #include "data/loader.h"
 #include "base/threads.h"
 
@@ -40,7 +40,8 @@ static size_t units(const smoe_params *params) {
 }
 
 static size_t all_units(const smoe_step *s) {
-    return s->share ? smoe_divided_units(&s->divided) : units(smoe_model_params(s->model));
+    return s->experts ? smoe_sharded_gradients_units(&s->sharded)
+                      : units(smoe_model_params(s->model));
 }
 
 static void allocate(smoe_step *s) {
@@ -79,22 +80,23 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
             G, G == 1 ? "" : "s", s->comm->size);
     s->pieces = G / (size_t)s->comm->size;
     s->images = spec->train.batch_size / G;
-    smoe_model_divide(model, s->comm, spec->train.experts_over, s->pieces);
-    s->share = smoe_model_share(model);
-    if (s->share) smoe_divided_open(&s->divided, params, s->share, s->comm);
-    smoe_spread_open(&s->spread, params, s->comm, s->share ? (size_t)s->share->block.size : 1,
-                     smoe_optim_divides(&spec->train));
-    if (s->comm->size > 1) params->reader = &s->spread.reader;
+    smoe_model_shard(model, s->comm, spec->train.experts_over, s->pieces);
+    s->experts = smoe_model_expert_parallel(model);
+    if (s->experts) smoe_sharded_gradients_open(&s->sharded, params, s->experts, s->comm);
+    smoe_sharded_state_open(&s->state, params, s->comm,
+                            s->experts ? (size_t)s->experts->block.size : 1,
+                            smoe_optim_shards(&spec->train));
+    if (s->comm->size > 1) params->reader = &s->state.reader;
     allocate(s);
     if (smoe_optim_allocate(params, &spec->train, err)) return -1;
-    if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
-    if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
+    if (s->experts && smoe_expert_parallel_allocate(s->experts, params, err)) return -1;
+    if (smoe_grad_accum_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
 }
 
 void smoe_step_free(smoe_step *s) {
-    smoe_pieces_free(&s->tree);
-    smoe_divided_free(&s->divided);
+    smoe_grad_accum_free(&s->tree);
+    smoe_sharded_gradients_free(&s->sharded);
     free(s->block);
     free(s->squares);
     free(s->sums);
@@ -263,7 +265,7 @@ static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
 /* Sums the other values, besides gradients, over all pieces. */
 static void conclude(smoe_step *s, size_t whole) {
     size_t n = numbers(s), stats = stats_at(smoe_model_params(s->model));
-    smoe_pieces_sum(s->sums, s->pieces, n);
+    smoe_grad_accum_sum(s->sums, s->pieces, n);
     smoe_comm_sum(s->comm, s->sums, s->measure ? n : stats);
     s->loss = s->sums[LOSS] / (double)whole;
     s->precision = s->sums[CORRECT] / (double)whole;
@@ -278,10 +280,10 @@ static void conclude(smoe_step *s, size_t whole) {
 /* Gradients of the range of this process, summed over all processes; those that are left as factors
  * can be computed there. */
 static void sum_shared(smoe_step *s, smoe_params *params) {
-    for (size_t i = 0, at, n; (n = smoe_factors_between(params, false, &i, &at));)
+    for (size_t i = 0, at, n; (n = smoe_outer_grad_between(params, false, &i, &at));)
         smoe_comm_scatter_sum(s->comm, params->g, params->shared, SMOE_OPTIM_UNIT,
                               (smoe_stretch){at, at + n}, s->block);
-    smoe_factors_scatter(params, s->comm);
+    smoe_outer_grad_scatter(params, s->comm);
 }
 
 /* The norm of the gradient of all processes. */
@@ -290,9 +292,9 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
     sum_shared(s, params);
-    if (s->share) {
-        smoe_divided_sum(&s->divided, s->block);
-        smoe_divided_squares(&s->divided, s->squares);
+    if (s->experts) {
+        smoe_sharded_gradients_sum(&s->sharded, s->block);
+        smoe_sharded_gradients_squares(&s->sharded, s->squares);
     } else {
         smoe_optim_unit_squares(s->squares + first, params, first, end);
         smoe_comm_gather(s->comm, s->squares, n * sizeof *s->squares, sizeof *s->squares,
@@ -307,7 +309,7 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
 static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
     smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);
-    if (s->comm->size > 1 && !smoe_optim_divides(&s->spec->train)) {
+    if (s->comm->size > 1 && !smoe_optim_shards(&s->spec->train)) {
         smoe_comm_gather(s->comm, params->g, params->shared * sizeof(real),
                          SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_GRADIENTS);
         smoe_optim_step(params, &s->spec->train, updates, s->norm);
@@ -315,12 +317,12 @@ static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     }
     smoe_optim_step_range(params, &s->spec->train, updates, s->norm, first, end);
     if (s->comm->size == 1) return;
-    if (s->share) /* every process has all of the gradients of its experts */
+    if (s->experts) /* every process has all of the gradients of its experts */
         smoe_optim_step_range(params, &s->spec->train, updates, s->norm, params->shared,
                               params->trained);
     smoe_comm_gather(s->comm, params->w, params->shared * sizeof(real),
                      SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_WEIGHTS);
-    smoe_pieces_clear(params); /* the update has cleared its range only */
+    smoe_grad_accum_clear(params); /* the update has cleared its range only */
 }
 
 /* Losses over the whole batch need sums over all its tokens before the first backward pass: if it
@@ -332,7 +334,7 @@ static void sum_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
         forward(s, batch, i, pass);
         smoe_model_sums(s->model, s->router_sums + i * n);
     }
-    smoe_pieces_sum(s->router_sums, s->pieces, n);
+    smoe_grad_accum_sum(s->router_sums, s->pieces, n);
     smoe_comm_sum(s->comm, s->router_sums, n);
     smoe_model_set_sums(s->model, s->router_sums);
     pass->summed = true;
@@ -353,7 +355,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     if (s->pairs) compare_batch(s, batch, &pass);
     for (size_t i = 0; i < s->pieces; i++) {
         run_piece(s, batch, i, &pass);
-        smoe_pieces_add(&s->tree, params, i);
+        smoe_grad_accum_add(&s->tree, params, i);
     }
     conclude(s, whole);
     s->norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
@@ -369,10 +371,10 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
 void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
                       smoe_sent *sent) {
     smoe_params *params = smoe_model_params(model);
-    const smoe_share *share = smoe_model_share(model);
+    const smoe_expert_parallel *share = smoe_model_expert_parallel(model);
     size_t bytes = params->shared * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
     smoe_sent *other = &sent[SMOE_TRAFFIC_OTHER];
-    smoe_divided parts = {0};
+    smoe_sharded_gradients parts = {0};
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
     smoe_comm_expect_sum(comm, stats_at(params), other);
     size_t sums = summed(model, train->pieces);
@@ -380,19 +382,19 @@ void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm
     size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
         smoe_comm_expect_join(comm, embedded, other);
-    for (size_t i = 0, at, n; (n = smoe_factors_between(params, false, &i, &at));)
+    for (size_t i = 0, at, n; (n = smoe_outer_grad_between(params, false, &i, &at));)
         smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
                                      (smoe_stretch){at, at + n}, &sent[SMOE_TRAFFIC_GRADIENTS]);
-    smoe_factors_expect_scatter(params, comm, &sent[SMOE_TRAFFIC_GRADIENTS]);
-    bool divides = smoe_optim_divides(train);
+    smoe_outer_grad_expect_scatter(params, comm, &sent[SMOE_TRAFFIC_GRADIENTS]);
+    bool divides = smoe_optim_shards(train);
     smoe_comm_expect_gather(comm, bytes, unit,
                             &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
     if (!share) {
         smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
         return;
     }
-    smoe_divided_open(&parts, params, share, comm);
-    smoe_divided_expect(&parts, sent);
+    smoe_sharded_gradients_open(&parts, params, share, comm);
+    smoe_sharded_gradients_expect(&parts, sent);
     smoe_model_expect(model, sums ? 2 : 1, &sent[SMOE_TRAFFIC_SLOTS]);
-    smoe_divided_free(&parts);
+    smoe_sharded_gradients_free(&parts);
 }

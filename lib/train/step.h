@@ -9,9 +9,9 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "spec/spec.h"
-#include "train/divided.h"
-#include "train/pieces.h"
-#include "train/spread.h"
+#include "train/sharded_gradients.h"
+#include "train/grad_accum.h"
+#include "train/sharded_state.h"
 #include "vit/model.h"
 #include "data/loader.h"
 
@@ -29,10 +29,11 @@ typedef struct smoe_step {
     bool pairs;
     real *target; /* [B,B] of pairs: the caption of each image is its own; NULL otherwise */
     size_t pieces, images; /* of the batch that are computed here; images of a piece */
-    smoe_pieces tree;
-    smoe_share *share; /* of the experts, which are divided over processes; NULL: they are not */
-    smoe_divided divided;
-    smoe_spread spread; /* what other processes have */
+    smoe_grad_accum tree;
+    smoe_expert_parallel
+        *experts; /* of the experts, which are divided over processes; NULL: they are not */
+    smoe_sharded_gradients sharded;
+    smoe_sharded_state state; /* what other processes have */
     real *block;        /* with several processes: what arrives */
     double *squares;    /* and the squares of the units of the gradient */
     double *sums; /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */

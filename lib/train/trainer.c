@@ -6,7 +6,7 @@
 #include "math/stats.h"
 #include "spec/metrics.h"
 #include "spec/tasks.h"
-#include "train/carry.h"
+#include "train/moments_init.h"
 #include "train/schedule.h"
 #include "train/routing.h"
 #include "train/step.h"
@@ -131,13 +131,13 @@ static int open_init(trainer *t, smoe_err *err) {
     if (t->options->fit != SMOE_FIT_PARTIAL && smoe_implied_check(t->spec, t->init, false, err))
         return -1;
     return t->options->moments
-               ? smoe_carry_open(&t->moments, t->init, t->spec, t->options->fit, err)
+               ? smoe_moments_init_open(&t->moments, t->init, t->spec, t->options->fit, err)
                : 0;
 }
 
 static int load_moments(trainer *t, smoe_err *err) {
     char *text;
-    if (smoe_carry_moments(t->params, t->moments, t->options->fit, &text, err)) return -1;
+    if (smoe_moments_init_moments(t->params, t->moments, t->options->fit, &text, err)) return -1;
     t->state.carried = t->params->carried;
     say(t, text);
     free(text);

@@ -54,7 +54,7 @@ typedef struct smoe_train_options {
     const char *init; /* a run, a checkpoint or a file to start from (smoe_run_locate), or NULL */
     smoe_file_choice choice; /* what the user says of such a file of another program */
     smoe_fit fit;            /* how far it may differ from the model */
-    bool moments;            /* the optimiser's moments start from there too: train/carry.h */
+    bool moments; /* the optimiser's moments start from there too: train/moments_init.h */
     double noise;            /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
     json_t *env;             /* for env.json; taken over */
     const volatile sig_atomic_t

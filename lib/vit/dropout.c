@@ -29,25 +29,11 @@ static bool slot_at(const smoe_plan *plan, size_t first, size_t count, size_t i,
     return true;
 }
 
-static size_t places_before(const smoe_plan *plan, const smoe_pass *pass) {
-    return pass->first * (smoe_plan_places(plan) / pass->images);
-}
-
-void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
-                        double rate, uint32_t site, const smoe_pass *pass) {
-    if (!pass->train || rate <= 0) return;
-    size_t slots = plan->G * count * plan->P, before = places_before(plan, pass);
-    SMOE_SHARED(elementwise, slots * width)
-    for (size_t i = 0; i < slots; i++) {
-        size_t row, place;
-        if (slot_at(plan, first, count, i, before, &row, &place))
-            drop_row(x + row * width, width, rate, site, place, pass);
-    }
-}
-
 void smoe_dropout_find(uint64_t *places, const smoe_plan *plan, size_t first, size_t count,
                        const smoe_pass *pass) {
-    size_t slots = plan->G * count * plan->P, before = places_before(plan, pass);
+    size_t slots = plan->G * count * plan->P,
+           before = pass->first * (smoe_plan_places(plan) / pass->images);
+    SMOE_SHARED(elementwise, slots)
     for (size_t i = 0; i < slots; i++) {
         size_t row, place;
         if (slot_at(plan, first, count, i, before, &row, &place)) places[row] = place;

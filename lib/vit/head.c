@@ -85,7 +85,7 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     smoe_space exact = *space;
     exact.bf16 = false;
     exact.wide = true;
-    smoe_mlp_reserve(&l->pool_mlp, B, &exact);
+    smoe_mlp_reserve(&l->pool_mlp, B, 1, &exact);
     if (!space->train) return;
     l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
     if (l->qk_norm) l->dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));
@@ -173,9 +173,9 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
     }
     smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
     smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->pool_normed}, l->pooled, B);
-    const size_t rows[] = {0, B};
+    const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
     smoe_mlp_forward(&l->pool_mlp, (smoe_outputs){.at = l->features},
-                     (smoe_values){.at = l->pool_normed}, l->pooled, rows, pass);
+                     (smoe_values){.at = l->pool_normed}, l->pooled, &rows, pass);
 }
 
 static void map_heads_backward(smoe_head_layer *l, size_t b) {
@@ -208,10 +208,10 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_params *params = l->build->params;
     size_t d = l->d, size = B * d;
-    const size_t rows[] = {0, B};
+    const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
     real *dnormed = l->dheads; /* scratch of the pool's norm; the heads use it later */
     smoe_mlp_backward(&l->pool_mlp, (smoe_outputs){.at = dnormed},
-                      (smoe_values){.at = l->dfeatures}, (smoe_values){.at = l->pool_normed}, rows,
+                      (smoe_values){.at = l->dfeatures}, (smoe_values){.at = l->pool_normed}, &rows,
                       pass);
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
     smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);

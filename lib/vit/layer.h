@@ -114,12 +114,8 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
  * the whole. x [rows,width], with the same number of rows for each image. */
 void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
                   const smoe_pass *pass);
-/* The same of the rows of the slots that `count` experts of a plan from `first` on have; x is that
- * of their first row. */
-void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
-                        double rate, uint32_t site, const smoe_pass *pass);
-/* For rows that were sent away: place [rows] gets the numbers that key them, and the other function
- * does with these what smoe_dropout_slots does. */
+/* What keys the rows of the slots of `count` experts of a plan from `first` on: place is that of
+ * their first row. And the dropout of rows with such keys. */
 void smoe_dropout_find(uint64_t *place, const smoe_plan *plan, size_t first, size_t count,
                        const smoe_pass *pass);
 void smoe_dropout_places(real *x, const uint64_t *place, size_t rows, size_t width, double rate,
@@ -234,28 +230,27 @@ typedef struct smoe_mlp {
     const smoe_precision *precision;
     size_t fc1, fc1_bias, fc2, fc2_bias;
     size_t E, d, h;
-    size_t from; /* expert of those here with which the E begin: 0 if they are all */
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
-    const smoe_plan *plan;  /* whose slots the rows are; NULL: they are tokens, or have places */
-    size_t first_expert;    /* number in the plan of the first of the E experts */
-    const uint64_t *places; /* of the rows, for dropout (smoe_dropout_places); or NULL */
-    size_t all;             /* experts of the layer; this process has E of them (vit/share.h) */
     bool slopes;            /* `hidden` becomes the slopes of GELU, and `active` is kept */
-    real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
-    real *active, *dactive; /* [rows,h]; kept where they are factors */
-    size_t origins;         /* number of processes that send rows (vit/share.h) */
-    ptrdiff_t ahead;        /* from the current pass of this process to the pass whose rows these
-                               are, as a number of passes of the update */
-    bool narrow;            /* passes in BF16 use the next arrays instead */
-    size_t pitch;           /* numbers from one of their rows to the next */
-    smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
+    bool narrow;            /* in passes in BF16 the buffers of the hidden layer are in BF16 */
+    size_t pitch;           /* numbers from one of their rows to the next then; else h */
+    void *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
+    void *active, *dactive; /* [rows,h]; kept where they are factors */
     real *parts;
     /* Without training: scratch of the fused pass over both layers, one piece per thread. */
     real *panels;
     int threads;
 } smoe_mlp;
+/* The rows of a call. */
+typedef struct smoe_mlp_rows {
+    const size_t *first;    /* [E+1] expert e has rows first[e] .. first[e+1] of x and of y */
+    const uint64_t *places; /* what keys the dropout of each row (smoe_dropout_find); NULL: the rows
+                               are tokens */
+    size_t kept;            /* row of the layer's buffers with which those of this call begin */
+    size_t from, count;     /* the experts that work; count 0: all */
+} smoe_mlp_rows;
 /* What an mlp is made of. */
 typedef struct smoe_mlp_form {
     const char *path; /* of its tensors, PATH.fc1.weight */
@@ -268,8 +263,9 @@ typedef struct smoe_mlp_form {
 /* The dense MLP of a model. */
 smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site);
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *form);
-/* rows: the largest number of all experts together; each expert has at most its equal share. */
-void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
+/* rows: the largest number of a call, of all experts together; each expert has at most its equal
+ * share. `calls`: how many of them are between forward and backward at a time. */
+void smoe_mlp_reserve(smoe_mlp *l, size_t rows, size_t calls, const smoe_space *space);
 /* Multiply-adds forward, and FLOPs of biases and GELU, for `rows` rows per image. */
 double smoe_mlp_macs(const smoe_mlp *l, double rows);
 double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
@@ -279,51 +275,42 @@ static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_spa
     const smoe_param *p = &l->params->param[l->fc1];
     return p->outer && !p->kept.passes ? space->keep : space->scratch;
 }
-/* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
-smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);
 /* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then,
  * and only then. */
-bool smoe_mlp_narrow(const smoe_mlp *l);
-/* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
- * y. */
-void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
-                      const size_t *first, const smoe_pass *pass);
+static inline bool smoe_mlp_narrow(const smoe_mlp *l) {
+    return l->narrow && *l->precision == SMOE_PRECISION_BF16;
+}
+/* y [rows,d] = residual + mlp(x); residual may be NULL or y. */
+void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
+                      const smoe_mlp_rows *rows, const smoe_pass *pass);
 /* dx [rows,d] overwritten. */
-void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
-                       const size_t *first, const smoe_pass *pass);
-/* The same in two calls: the first one may be made part by part (l->from), the second one works on
- * all experts here. dx is neither dy nor x. */
-void smoe_mlp_backward_input(smoe_mlp *l, smoe_outputs dx, smoe_values dy, const size_t *first,
-                             const smoe_pass *pass);
-void smoe_mlp_backward_weights(smoe_mlp *l, smoe_values dy, smoe_values x, const size_t *first,
-                               const smoe_pass *pass);
+void smoe_mlp_backward(const smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                       const smoe_mlp_rows *rows, const smoe_pass *pass);
+/* The same in two calls: the first one may be made for some experts at a time, the second one works
+ * on all experts. dx is neither dy nor x. */
+void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,
+                             const smoe_mlp_rows *rows, const smoe_pass *pass);
+void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
+                               const smoe_mlp_rows *rows, const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
-/* Experts divided over the N processes of a block (vit/share.h); of a model. */
-typedef struct smoe_share {
-    smoe_comm block;
-    size_t pieces;               /* of the batch, in one process */
-    size_t levels, block_levels; /* of the tree over these, and over the processes of a block */
-    size_t size;                 /* number of gradients of the experts of this process */
-    real *sums; /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
-    uint64_t *counts; /* [2, E] rows of experts: sent, received; owned */
-} smoe_share;
-
-/* Rows that the processes of a block send to the experts of this process, for one group. */
-typedef struct smoe_far {
-    size_t most;      /* largest number from one process; those of process q begin at q * most */
-    size_t *first;    /* [N, E+1] rows of each expert from each process; kept */
-    void *x;          /* [N * most, d] inputs; kept; these as the rows of smoe_moe */
-    void *y, *dy;     /* [N * most, d] outputs or gradients of inputs, gradients of outputs */
-    uint64_t *places; /* [N * most] for dropout, kept; NULL: none */
-} smoe_far;
+struct smoe_moe;
+/* What stands between dispatch and experts, and between experts and combine, if other processes
+ * have some of the experts (vit/expert_parallel.h). */
+typedef struct smoe_exchange {
+    size_t processes;
+    /* Buffers, for `rows` rows of a plan. */
+    void (*reserve)(struct smoe_moe *l, size_t rows, const smoe_space *space);
+    /* l->out from l->slots, and l->dslots from l->dout. */
+    void (*forward)(struct smoe_moe *l, const smoe_pass *pass);
+    void (*backward)(struct smoe_moe *l, const smoe_pass *pass);
+} smoe_exchange;
 
 /* Consecutive experts of one width: their MLPs and where their rows begin. */
 typedef struct smoe_expert_group {
     smoe_mlp mlp;
     size_t begin, count; /* the first expert of the group and their number, in all processes */
-    size_t *first;       /* [E+1] rows, counted from the first of the group; kept */
-    smoe_far far;        /* used if experts are divided over processes */
+    size_t *first;       /* [count+1] rows, counted from the first of the group; kept */
 } smoe_expert_group;
 
 typedef struct smoe_moe {
@@ -333,8 +320,8 @@ typedef struct smoe_moe {
     size_t groups;                /* number of groups */
     smoe_mlp shared;              /* the shared experts, side by side as one MLP */
     bool shares;                  /* there are shared experts */
-    smoe_share *share;            /* NULL: this process has all experts */
-    uint64_t *places;             /* [rows] for dropout in experts of other processes; or NULL */
+    smoe_exchange *exchange;      /* owned; NULL: this process has all experts */
+    uint64_t *places;             /* [rows] what keys the dropout of the experts' rows; or NULL */
     size_t d;
     real *rounded; /* [R,d] the tokens rounded to BF16, kept; NULL where no pass needs them */
     /* In `real` or, in passes in which the experts are narrow, in BF16 (smoe_moe_rows): */

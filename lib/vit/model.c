@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
-#include "vit/share.h"
+#include "vit/expert_parallel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ struct smoe_model {
     smoe_inputs in; /* of the last pass */
     smoe_arena keep, scratch;
     smoe_space bound; /* what the buffers were reserved for; B is 0 before */
-    smoe_share share; /* of experts; the block has one process where they are not divided */
+    smoe_expert_parallel
+        experts; /* of experts; the block has one process where they are not divided */
     void *held;
     void (*release)(void *held);
 };
@@ -138,7 +139,7 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
     size_t site = 0;
     if (check_superclasses(spec, classes, err)) goto fail;
     m->spec = *spec;
-    m->share.block = smoe_comm_alone;
+    m->experts.block = smoe_comm_alone;
     m->paired = smoe_task_pairs(spec->train.loss);
     for (int i = 0; i < SMOE_TOWERS; i++)
         if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) goto fail;
@@ -159,7 +160,7 @@ void smoe_model_free(smoe_model *m) {
         if (m->encoder[i]) m->encoder[i]->type->free(m->encoder[i]);
         free(m->encoder[i]);
     }
-    smoe_share_free(&m->share);
+    smoe_expert_parallel_free(&m->experts);
     smoe_params_free(&m->params);
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
@@ -187,7 +188,7 @@ static smoe_moe *moe_at(const smoe_model *m, size_t i) {
     return &tower->blocks[tower->moe[i]].moe;
 }
 
-void smoe_model_divide(smoe_model *m, smoe_comm *comm, double over, size_t pieces) {
+void smoe_model_shard(smoe_model *m, smoe_comm *comm, double over, size_t pieces) {
     size_t n = (size_t)comm->size, layers = smoe_model_moe_layers(m);
     if (!image_of(m) || !layers) return;
     if (over != SMOE_WORD && (size_t)over < n) n = (size_t)over;
@@ -195,31 +196,32 @@ void smoe_model_divide(smoe_model *m, smoe_comm *comm, double over, size_t piece
         for (size_t k = 0; k < moe_at(m, i)->groups; k++)
             while (n > moe_at(m, i)->experts[k].count) n /= 2;
     if (n < 2) return;
-    smoe_share *s = &m->share;
+    smoe_expert_parallel *s = &m->experts;
     s->block = smoe_comm_part(comm, comm->rank / (int)n * (int)n, 1, (int)n);
     s->pieces = pieces;
     while (pieces >> (s->levels + 1)) s->levels++;
     while (n >> (s->block_levels + 1)) s->block_levels++;
-    for (size_t i = 0; i < layers; i++) smoe_share_divide(moe_at(m, i), s);
+    for (size_t i = 0; i < layers; i++) smoe_expert_parallel_shard(moe_at(m, i), s);
     smoe_params_place(&m->params);
 }
 
-smoe_share *smoe_model_share(smoe_model *m) {
-    return m->share.block.size > 1 ? &m->share : NULL;
+smoe_expert_parallel *smoe_model_expert_parallel(smoe_model *m) {
+    return m->experts.block.size > 1 ? &m->experts : NULL;
 }
 
 void smoe_model_serve(smoe_model *m) {
     const smoe_pass pass = {.images = 1};
     smoe_encoder *e = image_of(m);
-    if (!smoe_model_share(m)) return;
+    if (!smoe_model_expert_parallel(m)) return;
     e->build.precision = smoe_spec_precision(&m->spec, false);
-    while (smoe_share_goes_on(&m->share, false))
-        for (size_t i = 0; i < smoe_model_moe_layers(m); i++) smoe_share_serve(moe_at(m, i), &pass);
+    while (smoe_expert_parallel_goes_on(&m->experts, false))
+        for (size_t i = 0; i < smoe_model_moe_layers(m); i++)
+            smoe_expert_parallel_serve(moe_at(m, i), &pass);
 }
 
 void smoe_model_expect(const smoe_model *m, size_t forwards, smoe_sent *sent) {
-    for (size_t i = 0; m->share.block.size > 1 && i < smoe_model_moe_layers(m); i++)
-        smoe_share_expect(moe_at(m, i), forwards, sent);
+    for (size_t i = 0; m->experts.block.size > 1 && i < smoe_model_moe_layers(m); i++)
+        smoe_expert_parallel_expect(moe_at(m, i), forwards, sent);
 }
 
 /* ---- cost ------------------------------------------------------------------------------------ */
@@ -308,7 +310,8 @@ static void encode(smoe_model *m, smoe_encoder *e, const smoe_pass *pass) {
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     m->in.pixels = pixels;
-    if (m->share.block.size > 1 && !pass->train) (void)smoe_share_goes_on(&m->share, true);
+    if (m->experts.block.size > 1 && !pass->train)
+        (void)smoe_expert_parallel_goes_on(&m->experts, true);
     encode(m, image_of(m), pass);
 }
 

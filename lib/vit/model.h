@@ -7,6 +7,7 @@
 #define SMOE_MODEL_H
 
 #include "base/base.h"
+#include "vit/expert_parallel.h"
 #include "base/param.h"
 #include "route/router.h"
 #include "spec/spec.h"
@@ -29,14 +30,14 @@ smoe_params *smoe_model_params(smoe_model *model);
 /* Divides the experts of each layer over `over` of the processes (SMOE_WORD: all), at most as many
  * as there are processes, and experts in the smallest group; `pieces` of a batch are computed by
  * each process. Nothing happens if that is 1. To be called before slabs and buffers are allocated.
- * Borrows comm. See vit/share.h. */
-void smoe_model_divide(smoe_model *model, smoe_comm *comm, double over, size_t pieces);
+ * Borrows comm. See vit/expert_parallel.h. */
+void smoe_model_shard(smoe_model *model, smoe_comm *comm, double over, size_t pieces);
 /* NULL: all experts are here. */
-smoe_share *smoe_model_share(smoe_model *model);
+smoe_expert_parallel *smoe_model_expert_parallel(smoe_model *model);
 /* Outside of training: takes part in the passes of the processes that need the experts here, until
  * all of them have called this function. Nothing where experts are not divided. */
 void smoe_model_serve(smoe_model *model);
-/* Adds what a step of training sends for the experts, see smoe_share_expect. */
+/* Adds what a step of training sends for the experts, see smoe_expert_parallel_expect. */
 void smoe_model_expect(const smoe_model *model, size_t forwards, smoe_sent *sent);
 
 /* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where

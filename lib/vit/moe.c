@@ -4,10 +4,11 @@
  * type of a router.
  */
 #include "math/rows.h"
-#include "vit/share.h"
+#include "vit/layer.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Names are "blocks.3.mlp.experts" and so on. */
@@ -24,8 +25,7 @@ static void group_init(smoe_moe *l, size_t block, const char *name, size_t first
                                 .dropout = spec->expert_dropout,
                                 .site = smoe_build_site(l->build, block) + 1};
     smoe_mlp_init(mlp, l->build, &form);
-    mlp->plan = &l->router->plan;
-    mlp->first_expert = group->begin = first;
+    group->begin = first;
     group->count = count;
 }
 
@@ -77,13 +77,12 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     size_t scratch = space->scratch->used;
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
-        size_t own = rows / l->router->E * group->mlp.E;
-        size_t processes = l->share ? (size_t)l->share->block.size : 1;
-        smoe_mlp_reserve(&group->mlp, processes * own, space);
-        if (l->share) smoe_share_reserve(l, k, own, space);
+        smoe_mlp_reserve(&group->mlp, rows / l->router->E * group->mlp.E,
+                         l->exchange ? l->exchange->processes : 1, space);
         if (smoe_mlp_outer_arena(&group->mlp, space) == space->keep) factors = space->keep;
         if (k) group->first = smoe_arena_take(space->keep, group->count + 1, sizeof *group->first);
     }
+    if (l->exchange) l->exchange->reserve(l, rows, space);
     bool narrow = l->experts[0].mlp.narrow && !space->wide;
     l->again = narrow && space->train && !l->shares;
     if (l->again) reserve_tokens(l, size, scratch, space);
@@ -93,9 +92,9 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->slots = smoe_moe_take_rows(l, space->keep, rows, space);
     l->out = smoe_moe_take_rows(l, space->keep, rows, space);
     l->places = NULL;
-    if (l->share && space->train && l->experts[0].mlp.dropout > 0)
+    if (space->train && l->experts[0].mlp.dropout > 0)
         l->places = smoe_arena_take(space->scratch, rows, sizeof *l->places);
-    if (l->shares) smoe_mlp_reserve(&l->shared, R, space);
+    if (l->shares) smoe_mlp_reserve(&l->shared, R, 1, space);
     if (!space->train) return;
     l->dout = smoe_moe_take_rows(l, factors, rows, space);
     l->dslots = smoe_moe_take_rows(l, space->scratch, rows, space);
@@ -147,7 +146,21 @@ static void find_rows(smoe_moe *l) {
     }
 }
 
-/* The rows of group k in a buffer. */
+/* What keys the dropout of the experts' rows. */
+static void find_places(smoe_moe *l, const smoe_pass *pass) {
+    const smoe_plan *plan = &l->router->plan;
+    for (size_t k = 0; k < l->groups && l->places && pass->train; k++)
+        smoe_dropout_find(l->places + plan->first_row[l->experts[k].begin], plan,
+                          l->experts[k].begin, l->experts[k].count, pass);
+}
+
+/* The rows of group k in a call, and in a buffer. */
+static smoe_mlp_rows call_of(const smoe_moe *l, size_t k) {
+    size_t row = l->router->plan.first_row[l->experts[k].begin];
+    return (smoe_mlp_rows){.first = l->experts[k].first,
+                           .places = l->places ? l->places + row : NULL};
+}
+
 static smoe_outputs rows_of(const smoe_moe *l, size_t k, void *buffer) {
     return smoe_moe_rows(l, buffer, l->router->plan.first_row[l->experts[k].begin]);
 }
@@ -168,6 +181,25 @@ static void leave_out(smoe_moe *l, const smoe_pass *pass) {
     }
 }
 
+/* l->out from l->slots. */
+static void experts_forward(smoe_moe *l, const smoe_pass *pass) {
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_mlp_rows rows = call_of(l, k);
+        smoe_mlp_forward(&l->experts[k].mlp, rows_of(l, k, l->out),
+                         smoe_written(rows_of(l, k, l->slots)), NULL, &rows, pass);
+    }
+}
+
+/* l->dslots from l->dout. */
+static void experts_backward(smoe_moe *l, const smoe_pass *pass) {
+    for (size_t k = 0; k < l->groups; k++) {
+        const smoe_mlp_rows rows = call_of(l, k);
+        smoe_mlp_backward(&l->experts[k].mlp, rows_of(l, k, l->dslots),
+                          smoe_written(rows_of(l, k, l->dout)),
+                          smoe_written(rows_of(l, k, l->slots)), &rows, pass);
+    }
+}
+
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
@@ -181,27 +213,26 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_plan_dispatch(plan, slots, tokens, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     find_rows(l);
-    if (l->share) smoe_share_forward(l, pass);
-    for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_forward(&l->experts[k].mlp, rows_of(l, k, l->out),
-                         smoe_written(rows_of(l, k, l->slots)), NULL, l->experts[k].first, pass);
+    find_places(l, pass);
+    l->exchange ? l->exchange->forward(l, pass) : experts_forward(l, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     if (pass->without && pass->without_block == l->router->block) leave_out(l, pass);
     if (tokens != x) smoe_rows_round(out.at, out.at, plan->rows * l->d);
     smoe_plan_combine(plan, y, smoe_written(out), residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (!l->shares) return;
-    const size_t rows[] = {0, plan->tokens};
-    smoe_mlp_forward(&l->shared, (smoe_outputs){.at = y}, (smoe_values){.at = x}, y, rows, pass);
+    const smoe_mlp_rows rows = {.first = (const size_t[]){0, plan->tokens}};
+    smoe_mlp_forward(&l->shared, (smoe_outputs){.at = y}, (smoe_values){.at = x}, y, &rows, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
 static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                             const smoe_pass *pass) {
-    const size_t rows[] = {0, l->router->plan.tokens};
+    size_t tokens = l->router->plan.tokens;
+    const smoe_mlp_rows rows = {.first = (const size_t[]){0, tokens}};
     smoe_mlp_backward(&l->shared, (smoe_outputs){.at = l->dshared}, (smoe_values){.at = dy},
-                      (smoe_values){.at = x}, rows, pass);
-    smoe_rows_add(dx, l->dshared, rows[1] * l->d);
+                      (smoe_values){.at = x}, &rows, pass);
+    smoe_rows_add(dx, l->dshared, tokens * l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
@@ -212,11 +243,8 @@ void smoe_moe_experts_backward(smoe_moe *l, const real *dy, const smoe_pass *pas
     smoe_plan_combine_backward(plan, smoe_moe_rows(l, l->dout, 0), dy,
                                smoe_written(smoe_moe_rows(l, l->out, 0)), l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
-    if (l->share) smoe_share_backward(l, pass);
-    for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_backward(&l->experts[k].mlp, rows_of(l, k, l->dslots),
-                          smoe_written(rows_of(l, k, l->dout)),
-                          smoe_written(rows_of(l, k, l->slots)), l->experts[k].first, pass);
+    find_places(l, pass);
+    l->exchange ? l->exchange->backward(l, pass) : experts_backward(l, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
 }
 
@@ -233,4 +261,5 @@ void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real 
 
 void smoe_moe_free(smoe_moe *l) {
     smoe_router_free(l->router);
+    free(l->exchange);
 }

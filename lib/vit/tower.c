@@ -108,7 +108,7 @@ static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
     if (b->is_moe)
         smoe_moe_reserve(&b->moe, space);
     else
-        smoe_mlp_reserve(&b->mlp, R, space);
+        smoe_mlp_reserve(&b->mlp, R, 1, space);
     b->normed2 = b->is_moe && b->moe.again
                      ? b->moe.tokens
                      : smoe_space_take(space, space->keep, R * d, !b->is_moe && b->mlp.narrow);
@@ -160,9 +160,9 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
             if (t->watch) t->watch(t->watch_user, layer, b->moe.router);
             layer++;
         } else {
-            const size_t rows[] = {0, R};
+            const smoe_mlp_rows rows = {.first = (const size_t[]){0, R}};
             smoe_mlp_forward(&b->mlp, (smoe_outputs){.at = b->out}, smoe_written(normed), b->middle,
-                             rows, pass);
+                             &rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
@@ -195,9 +195,9 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
         if (b->is_moe) {
             moe_backward(b, branch, dy, R, pass);
         } else {
-            const size_t rows[] = {0, R};
+            const smoe_mlp_rows rows = {.first = (const size_t[]){0, R}};
             smoe_mlp_backward(&b->mlp, (smoe_outputs){.at = branch}, (smoe_values){.at = dy},
-                              smoe_written(mlp_rows(b)), rows, pass);
+                              smoe_written(mlp_rows(b)), &rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);

@@ -254,15 +254,15 @@ static void attention(void **state) {
 /* ---- mlp ------------------------------------------------------------------------------------- */
 
 static void mlp_reserve(rig *r, const smoe_space *space) {
-    smoe_mlp_reserve(&r->mlp, r->R, space);
+    smoe_mlp_reserve(&r->mlp, r->R, 1, space);
 }
 static void mlp_forward(rig *r) {
     smoe_mlp_forward(&r->mlp, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->x0,
-                     r->first, &r->pass);
+                     &(smoe_mlp_rows){.first = r->first}, &r->pass);
 }
 static void mlp_backward(rig *r) {
     smoe_mlp_backward(&r->mlp, (smoe_outputs){.at = r->dx}, (smoe_values){.at = r->p},
-                      (smoe_values){.at = r->x}, r->first, &r->pass);
+                      (smoe_values){.at = r->x}, &(smoe_mlp_rows){.first = r->first}, &r->pass);
 }
 
 static void mlps(size_t experts, const size_t *first) {

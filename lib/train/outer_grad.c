@@ -1,5 +1,5 @@
-/* Factors of gradients over several processes; see factors.h. */
-#include "train/factors.h"
+/* Factors of gradients over several processes; see outer_grad.h. */
+#include "train/outer_grad.h"
 #include "train/optim.h"
 
 /* Whether parameter i has gradients, and is among those that are divided, or among the others. */
@@ -8,7 +8,7 @@ static bool is_of(const smoe_params *params, size_t i, bool divided) {
     return !param->frozen && (param->offset >= params->shared) == divided;
 }
 
-size_t smoe_factors_between(const smoe_params *params, bool divided, size_t *i, size_t *first) {
+size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *i, size_t *first) {
     size_t size = 0;
     for (; *i < params->count; ++*i) {
         const smoe_param *param = &params->param[*i];
@@ -49,7 +49,7 @@ static size_t first_bytes(const sizes *s) {
 
 /* ---- to all ---------------------------------------------------------------------------------- */
 
-void smoe_factors_collect(const smoe_params *params, smoe_comm *comm) {
+void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, true, &i));) {
         const smoe_outer_passes *kept = &param->kept;
@@ -61,8 +61,8 @@ void smoe_factors_collect(const smoe_params *params, smoe_comm *comm) {
     }
 }
 
-void smoe_factors_expect_collect(const smoe_params *params, const smoe_comm *comm,
-                                 smoe_sent *sent) {
+void smoe_outer_grad_expect_collect(const smoe_params *params, const smoe_comm *comm,
+                                    smoe_sent *sent) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, true, &i));) {
         sizes s = sizes_of(param, comm);
@@ -122,7 +122,7 @@ static void exchange(const smoe_params *params, const smoe_param *param, smoe_co
         }
 }
 
-void smoe_factors_scatter(const smoe_params *params, smoe_comm *comm) {
+void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);
@@ -137,8 +137,8 @@ static void expect(smoe_sent *sent, size_t bytes, size_t times) {
     sent->messages += times;
 }
 
-void smoe_factors_expect_scatter(const smoe_params *params, const smoe_comm *comm,
-                                 smoe_sent *sent) {
+void smoe_outer_grad_expect_scatter(const smoe_params *params, const smoe_comm *comm,
+                                    smoe_sent *sent) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);

@@ -3,38 +3,38 @@
  * pieces 2i and 2i + 1, of two such sums, and so on. Processes that have equal numbers of
  * neighbouring pieces have subtrees of it each, so the bits do not depend on how many there are
  * (comm/comm.h). Gradients of experts that are divided over processes have their own tree
- * (vit/share.h).
+ * (vit/expert_parallel.h).
  */
-#ifndef SMOE_PIECES_H
-#define SMOE_PIECES_H
+#ifndef SMOE_GRAD_ACCUM_H
+#define SMOE_GRAD_ACCUM_H
 
 #include "base/param.h"
 
-enum { SMOE_PIECES_LEVELS = 17 };
+enum { SMOE_GRAD_ACCUM_LEVELS = 17 };
 
 /* A slab of gradients for each level, for a sum whose right neighbour is not computed yet. */
-typedef struct smoe_pieces {
-    real *slab[SMOE_PIECES_LEVELS];
+typedef struct smoe_grad_accum {
+    real *slab[SMOE_GRAD_ACCUM_LEVELS];
     size_t levels, size; /* elements of a slab */
-} smoe_pieces;
+} smoe_grad_accum;
 
 /* The number of slabs for `count` pieces, log2 of it. count is a power of two. */
-size_t smoe_pieces_levels(size_t count);
+size_t smoe_grad_accum_levels(size_t count);
 
 /* For trees of `count` pieces of the gradients of the table. Free in any case. */
-int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t count,
-                     smoe_err *err) SMOE_MUST_CHECK;
-void smoe_pieces_free(smoe_pieces *pieces);
+int smoe_grad_accum_open(smoe_grad_accum *pieces, const smoe_params *params, size_t count,
+                         smoe_err *err) SMOE_MUST_CHECK;
+void smoe_grad_accum_free(smoe_grad_accum *pieces);
 
 /* Adds the gradients of piece `i` in params->g to the tree. After the last piece params->g has the
  * sum; after any other it is ready for the next backward pass. Those that layers leave as outer
  * products are their own tree (math/outer.h), and take no memory in the slabs. */
-void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i);
+void smoe_grad_accum_add(smoe_grad_accum *pieces, smoe_params *params, size_t i);
 
 /* Makes gradients count as zero, as after an update of the optimiser. */
-void smoe_pieces_clear(smoe_params *params);
+void smoe_grad_accum_clear(smoe_params *params);
 
 /* The same tree over vectors x [count,n] of numbers: the sum is in the first. */
-void smoe_pieces_sum(double *x, size_t count, size_t n);
+void smoe_grad_accum_sum(double *x, size_t count, size_t n);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * The parameter table of a step where experts are divided over processes (vit/share.h): the norm of
+ * The parameter table of a step where experts are divided over processes (vit/expert_parallel.h): the norm of
  * the whole gradient, and sums over blocks of processes.
  *
  * The norm is that of one process with all experts, to the bit: the sum of the squares of units of
  * SMOE_OPTIM_UNIT elements of a slab that nothing is missing from. A unit may have parts in several
  * processes; the one that has its first element gets the others.
  */
-#ifndef SMOE_DIVIDED_H
-#define SMOE_DIVIDED_H
+#ifndef SMOE_SHARDED_GRADIENTS_H
+#define SMOE_SHARDED_GRADIENTS_H
 
 #include "comm/comm.h"
-#include "vit/layer.h"
+#include "vit/expert_parallel.h"
 
 /* A part of a unit that one process has. */
 typedef struct smoe_unit_part {
@@ -19,7 +19,7 @@ typedef struct smoe_unit_part {
     int process;            /* that has them; of parts to be sent: that gets them */
 } smoe_unit_part;
 
-typedef struct smoe_divided {
+typedef struct smoe_sharded_gradients {
     smoe_params *params;
     smoe_comm *comm;
     size_t shards;         /* N */
@@ -31,26 +31,27 @@ typedef struct smoe_divided {
     size_t *in, *out; /* [R] elements from and to each process; owned */
     real *buffer;     /* what is received, then what is sent; owned */
     real *unit;       /* [SMOE_OPTIM_UNIT] owned */
-} smoe_divided;
+} smoe_sharded_gradients;
 
 /* The table needs no slabs. `share` is that of the model; borrows all. Free in any case. */
-void smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
-                       smoe_comm *comm);
-void smoe_divided_free(smoe_divided *parts);
+void smoe_sharded_gradients_open(smoe_sharded_gradients *parts, smoe_params *params,
+                                 const smoe_expert_parallel *share, smoe_comm *comm);
+void smoe_sharded_gradients_free(smoe_sharded_gradients *parts);
 
 /* Units of the whole gradient. */
-size_t smoe_divided_units(const smoe_divided *parts);
+size_t smoe_sharded_gradients_units(const smoe_sharded_gradients *parts);
 
 /* The gradients of experts become their sum over all blocks; those that are kept as factors become
  * known, so that every process that has an expert computes the same sum of all passes. `block` as
  * in smoe_comm_scatter_sum. */
-void smoe_divided_sum(smoe_divided *parts, real *block);
+void smoe_sharded_gradients_sum(smoe_sharded_gradients *parts, real *block);
 
-/* square [smoe_divided_units] of the gradients, of which shared ones are summed in the range of
+/* square [smoe_sharded_gradients_units] of the gradients, of which shared ones are summed in the range of
  * each process, and those of experts everywhere. */
-void smoe_divided_squares(smoe_divided *parts, double *square);
+void smoe_sharded_gradients_squares(smoe_sharded_gradients *parts, double *square);
 
 /* Adds what the two functions send. */
-void smoe_divided_expect(const smoe_divided *parts, smoe_sent sent[SMOE_TRAFFICS]);
+void smoe_sharded_gradients_expect(const smoe_sharded_gradients *parts,
+                                   smoe_sent sent[SMOE_TRAFFICS]);
 
 #endif

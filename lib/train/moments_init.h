@@ -4,8 +4,8 @@
  * that are copies of a dense MLP get copies of its moments. How tensors correspond is that of the
  * weights (tensors/init_map.h); a tensor without moments in the file starts with zeros.
  */
-#ifndef SMOE_CARRY_H
-#define SMOE_CARRY_H
+#ifndef SMOE_MOMENTS_INIT_H
+#define SMOE_MOMENTS_INIT_H
 
 #include "base/param.h"
 #include "spec/spec.h"
@@ -15,16 +15,16 @@
 /* Whether a run of the spec can have moments from the checkpoint of `model`, the file of the
  * weights: it must be one of smoe, of the same optimiser, and not be upcycled with Adafactor, whose
  * second moments are means over a whole matrix, else SMOE_USAGE. */
-int smoe_carry_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
-                     smoe_err *err) SMOE_MUST_CHECK;
+int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
+                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* So, and the state beside `model`, opened. */
-int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
-                    smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
+                           const smoe_spec *spec, smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Fills the moments, which are allocated, and params->carried; *text, fresh, says what came from
  * where. */
-int smoe_carry_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
-                       char **text, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_moments_init_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                              char **text, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

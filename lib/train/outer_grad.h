@@ -10,26 +10,28 @@
  * Each of R processes then sends at most 1/R of the gradient to each of the others; if gradients
  * were summed in halves, it would send (R - 1)/R of it in all.
  */
-#ifndef SMOE_FACTORS_H
-#define SMOE_FACTORS_H
+#ifndef SMOE_OUTER_GRAD_H
+#define SMOE_OUTER_GRAD_H
 
 #include "base/param.h"
 #include "comm/comm.h"
 
 /* Each process gets the factors of all processes of `comm`, of all tensors that are divided. */
-void smoe_factors_collect(const smoe_params *params, smoe_comm *comm);
+void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm);
 
 /* Of tensors that are not divided: each process gets from all others the factors of the experts
  * that have elements in its range of the slabs (smoe_optim_range). */
-void smoe_factors_scatter(const smoe_params *params, smoe_comm *comm);
+void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm);
 
 /* Adds what such a call will send; with choice routers, if all buffers are full. The table needs no
  * slabs. */
-void smoe_factors_expect_collect(const smoe_params *params, const smoe_comm *comm, smoe_sent *sent);
-void smoe_factors_expect_scatter(const smoe_params *params, const smoe_comm *comm, smoe_sent *sent);
+void smoe_outer_grad_expect_collect(const smoe_params *params, const smoe_comm *comm,
+                                    smoe_sent *sent);
+void smoe_outer_grad_expect_scatter(const smoe_params *params, const smoe_comm *comm,
+                                    smoe_sent *sent);
 
 /* The next gradients that are in memory without a gap, from parameter *i on, of the tensors that
  * are divided or of the others; returns their number. *i starts at 0. */
-size_t smoe_factors_between(const smoe_params *params, bool divided, size_t *i, size_t *first);
+size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *i, size_t *first);
 
 #endif

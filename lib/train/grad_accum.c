@@ -1,19 +1,20 @@
-/* Sums over the pieces of a batch; see pieces.h. */
-#include "train/pieces.h"
+/* Sums over the pieces of a batch; see grad_accum.h. */
+#include "train/grad_accum.h"
 #include "base/team.h"
 #include "spec/parts.h"
 
 #include <string.h>
 
-size_t smoe_pieces_levels(size_t count) {
+size_t smoe_grad_accum_levels(size_t count) {
     size_t levels = 0;
     while (count >> (levels + 1)) levels++;
     return levels;
 }
 
-int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t count, smoe_err *err) {
-    *pieces = (smoe_pieces){.size = params->shared};
-    for (size_t levels = smoe_pieces_levels(count); pieces->levels < levels; pieces->levels++) {
+int smoe_grad_accum_open(smoe_grad_accum *pieces, const smoe_params *params, size_t count,
+                         smoe_err *err) {
+    *pieces = (smoe_grad_accum){.size = params->shared};
+    for (size_t levels = smoe_grad_accum_levels(count); pieces->levels < levels; pieces->levels++) {
         smoe_arena arena = {0};
         smoe_arena_take(&arena, pieces->size, sizeof(real));
         if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of pieces");
@@ -22,12 +23,12 @@ int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t coun
     return 0;
 }
 
-void smoe_pieces_free(smoe_pieces *pieces) {
+void smoe_grad_accum_free(smoe_grad_accum *pieces) {
     for (size_t i = 0; i < pieces->levels; i++) {
         smoe_arena arena = {.base = (char *)pieces->slab[i], .size = pieces->size * sizeof(real)};
         smoe_arena_free(&arena);
     }
-    *pieces = (smoe_pieces){0};
+    *pieces = (smoe_grad_accum){0};
 }
 
 static void add(real *restrict x, const real *restrict y, size_t n) {
@@ -47,7 +48,7 @@ static void add_gradients(smoe_params *params, const real *y, size_t size) {
     if (begin < size) add(params->g + begin, y + begin, size - begin);
 }
 
-void smoe_pieces_clear(smoe_params *params) {
+void smoe_grad_accum_clear(smoe_params *params) {
     for (size_t i = 0; i < params->count; i++) {
         smoe_param *p = &params->param[i];
         if (p->frozen) continue;
@@ -57,7 +58,7 @@ void smoe_pieces_clear(smoe_params *params) {
 }
 
 /* As in a binary counter: a sum that is stored at a level is the left neighbour. */
-void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
+void smoe_grad_accum_add(smoe_grad_accum *pieces, smoe_params *params, size_t i) {
     size_t level = 0;
     for (; i >> level & 1; level++) add_gradients(params, pieces->slab[level], pieces->size);
     if (level == pieces->levels) return;
@@ -68,10 +69,10 @@ void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
     } else {
         memcpy(pieces->slab[level], params->g, pieces->size * sizeof(real));
     }
-    smoe_pieces_clear(params);
+    smoe_grad_accum_clear(params);
 }
 
-void smoe_pieces_sum(double *x, size_t count, size_t n) {
+void smoe_grad_accum_sum(double *x, size_t count, size_t n) {
     for (size_t stride = 1; stride < count; stride *= 2)
         for (size_t i = 0; i < count; i += 2 * stride)
             for (size_t k = 0; k < n; k++) x[i * n + k] += x[(i + stride) * n + k];

@@ -1,9 +1,9 @@
-/* The parameter table of several processes; see divided.h. */
-#include "train/divided.h"
+/* The parameter table of several processes; see sharded_gradients.h. */
+#include "train/sharded_gradients.h"
 #include "base/alloc.h"
-#include "train/factors.h"
+#include "train/outer_grad.h"
 #include "train/optim.h"
-#include "vit/share.h"
+#include "vit/expert_parallel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static size_t least(size_t a, size_t b) {
 
 /* The process whose range has element `at` of the parameters that are not divided, and where that
  * range ends. `guess` is tried first. */
-static int range_owner(const smoe_divided *p, size_t at, int guess, size_t *end) {
+static int range_owner(const smoe_sharded_gradients *p, size_t at, int guess, size_t *end) {
     for (int i = 0; i <= p->comm->size; i++) {
         int rank = i ? i - 1 : guess;
         size_t first;
@@ -36,14 +36,14 @@ static void put(smoe_unit_part *list, size_t *count, smoe_unit_part part) {
 
 /* The walk over all parts of all units: those of units that begin here, and those sent away. */
 typedef struct walk {
-    smoe_divided *parts;
+    smoe_sharded_gradients *parts;
     size_t at; /* in the whole slab */
     size_t unit;
     int home, guess;
 } walk;
 
 static void part_found(walk *w, const smoe_param *param, size_t first, size_t count, int owner) {
-    smoe_divided *p = w->parts;
+    smoe_sharded_gradients *p = w->parts;
     size_t at = w->at + first, unit = at / UNIT;
     int rank = p->comm->rank;
     if (unit != w->unit) w->home = owner;
@@ -63,7 +63,7 @@ static void part_found(walk *w, const smoe_param *param, size_t first, size_t co
     }
 }
 
-static void find_parts(smoe_divided *p) {
+static void find_parts(smoe_sharded_gradients *p) {
     walk w = {.parts = p, .unit = SIZE_MAX};
     p->count = p->sent_count = 0;
     memset(p->in, 0, (size_t)p->comm->size * sizeof *p->in);
@@ -73,10 +73,11 @@ static void find_parts(smoe_divided *p) {
         if (param->frozen) continue;
         for (size_t first = 0, end = 0; first < param->whole; first = end) {
             int owner;
-            if (smoe_param_divided(param)) {
+            if (smoe_param_sharded(param)) {
                 /* of the processes that have it, a block each: in turn, unit by unit */
                 size_t turn = (w.at + first) / UNIT % (size_t)p->same.size;
-                owner = (int)(smoe_share_owner(param, p->shards, first, &end) + p->shards * turn);
+                owner = (int)(smoe_expert_parallel_owner(param, p->shards, first, &end) +
+                              p->shards * turn);
             } else {
                 owner = w.guess = range_owner(p, param->offset + first, w.guess, &end);
                 end = least(end - param->offset, param->whole);
@@ -92,11 +93,11 @@ static void find_parts(smoe_divided *p) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-void smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
-                       smoe_comm *comm) {
+void smoe_sharded_gradients_open(smoe_sharded_gradients *p, smoe_params *params,
+                                 const smoe_expert_parallel *share, smoe_comm *comm) {
     int n = share->block.size;
     size_t R = (size_t)comm->size, moved = 0;
-    *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
+    *p = (smoe_sharded_gradients){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
     p->in = smoe_alloc(R, sizeof *p->in);
     p->out = smoe_alloc(R, sizeof *p->out);
@@ -109,46 +110,46 @@ void smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *s
     find_parts(p);
 }
 
-void smoe_divided_free(smoe_divided *p) {
+void smoe_sharded_gradients_free(smoe_sharded_gradients *p) {
     free(p->units);
     free(p->sent);
     free(p->in);
     free(p->out);
     free(p->buffer);
     free(p->unit);
-    *p = (smoe_divided){0};
+    *p = (smoe_sharded_gradients){0};
 }
 
 /* ---- sums and squares ------------------------------------------------------------------------ */
 
-size_t smoe_divided_units(const smoe_divided *p) {
+size_t smoe_sharded_gradients_units(const smoe_sharded_gradients *p) {
     return (p->whole + UNIT - 1) / UNIT;
 }
 
-void smoe_divided_sum(smoe_divided *p, real *block) {
+void smoe_sharded_gradients_sum(smoe_sharded_gradients *p, real *block) {
     smoe_params *params = p->params;
     if (p->same.size == 1) return;
-    for (size_t i = 0, first, n; (n = smoe_factors_between(params, true, &i, &first));) {
+    for (size_t i = 0, first, n; (n = smoe_outer_grad_between(params, true, &i, &first));) {
         real *g = params->g + first;
         smoe_comm_scatter_sum(&p->same, g, n, UNIT, (smoe_stretch){0, n}, block);
         smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
     }
-    smoe_factors_collect(params, &p->same);
+    smoe_outer_grad_collect(params, &p->same);
 }
 
 /* Where the parts from that process begin in the buffer. */
-static size_t begin_of(const smoe_divided *p, int process) {
+static size_t begin_of(const smoe_sharded_gradients *p, int process) {
     size_t begin = 0;
     for (int r = 0; r < process; r++) begin += p->in[r];
     return begin;
 }
 
-static void copy_gradients(const smoe_divided *p, size_t at, size_t n, real *to) {
+static void copy_gradients(const smoe_sharded_gradients *p, size_t at, size_t n, real *to) {
     const real *from = smoe_optim_gradients(p->params, at, n, to);
     if (from != to) memcpy(to, from, n * sizeof *to);
 }
 
-static void exchange_parts(smoe_divided *p) {
+static void exchange_parts(smoe_sharded_gradients *p) {
     int R = p->comm->size;
     size_t received = 0;
     for (int r = 0; r < R; r++) received += p->in[r];
@@ -168,14 +169,15 @@ static void exchange_parts(smoe_divided *p) {
 }
 
 /* Elements of a part that is here, in place or in `room`, or was received. */
-static const real *values_of(const smoe_divided *p, const smoe_unit_part *part, real *room) {
+static const real *values_of(const smoe_sharded_gradients *p, const smoe_unit_part *part,
+                             real *room) {
     if (part->process == p->comm->rank)
         return smoe_optim_gradients(p->params, part->from, part->count, room);
     return p->buffer + begin_of(p, part->process) + part->from;
 }
 
 /* Fills the unit of part i, and returns the number of the part after it. */
-static size_t assemble(smoe_divided *p, size_t i, const real **values) {
+static size_t assemble(smoe_sharded_gradients *p, size_t i, const real **values) {
     const smoe_unit_part *part = &p->units[i];
     size_t unit = part->unit, size = least(UNIT, p->whole - unit * UNIT);
     if (part->count == size) {
@@ -192,8 +194,8 @@ static size_t assemble(smoe_divided *p, size_t i, const real **values) {
     return i;
 }
 
-void smoe_divided_squares(smoe_divided *p, double *square) {
-    size_t n = smoe_divided_units(p);
+void smoe_sharded_gradients_squares(smoe_sharded_gradients *p, double *square) {
+    size_t n = smoe_sharded_gradients_units(p);
     memset(square, 0, n * sizeof *square);
     exchange_parts(p);
     for (size_t i = 0; i < p->count;) {
@@ -205,17 +207,17 @@ void smoe_divided_squares(smoe_divided *p, double *square) {
     smoe_comm_join(p->comm, square, n * sizeof *square);
 }
 
-void smoe_divided_expect(const smoe_divided *p, smoe_sent sent[SMOE_TRAFFICS]) {
+void smoe_sharded_gradients_expect(const smoe_sharded_gradients *p, smoe_sent sent[SMOE_TRAFFICS]) {
     smoe_sent *gradients = &sent[SMOE_TRAFFIC_GRADIENTS];
-    for (size_t i = 0, first, n; (n = smoe_factors_between(p->params, true, &i, &first));) {
+    for (size_t i = 0, first, n; (n = smoe_outer_grad_between(p->params, true, &i, &first));) {
         smoe_comm_expect_scatter_sum(&p->same, n, UNIT, (smoe_stretch){0, n}, gradients);
         smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
     }
-    smoe_factors_expect_collect(p->params, &p->same, gradients);
+    smoe_outer_grad_expect_collect(p->params, &p->same, gradients);
     for (int r = 0; r < p->comm->size; r++) {
         gradients->bytes += p->out[r] * sizeof(real);
         gradients->messages += p->out[r] > 0;
     }
-    smoe_comm_expect_join(p->comm, smoe_divided_units(p) * sizeof(double),
+    smoe_comm_expect_join(p->comm, smoe_sharded_gradients_units(p) * sizeof(double),
                           &sent[SMOE_TRAFFIC_OTHER]);
 }

@@ -1,5 +1,5 @@
-/* Moments from the checkpoint of another run; see carry.h. */
-#include "train/carry.h"
+/* Moments from the checkpoint of another run; see moments_init.h. */
+#include "train/moments_init.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
@@ -31,8 +31,8 @@ static const char *name_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-int smoe_carry_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
-                     smoe_err *err) {
+int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
+                            smoe_err *err) {
     const char *path = smoe_safetensors_path(model);
     if (spec->train.optimizer.name == SMOE_OPTIMIZER_ADAFACTOR && fit == SMOE_FIT_UPCYCLE)
         return smoe_fail(err, SMOE_USAGE,
@@ -48,11 +48,11 @@ int smoe_carry_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_
     return 0;
 }
 
-int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, const smoe_spec *spec,
-                    smoe_fit fit, smoe_err *err) {
+int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
+                           const smoe_spec *spec, smoe_fit fit, smoe_err *err) {
     const char *path = smoe_safetensors_path(model), *file = name_of(path);
     *state = NULL;
-    if (smoe_carry_check(model, spec, fit, err)) return -1;
+    if (smoe_moments_init_check(model, spec, fit, err)) return -1;
     char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
     int status = smoe_safetensors_open(state, beside, err);
     const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
@@ -63,8 +63,8 @@ int smoe_carry_open(smoe_safetensors **state, const smoe_safetensors *model, con
     return status;
 }
 
-int smoe_carry_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
-                       char **text, smoe_err *err) {
+int smoe_moments_init_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                              char **text, smoe_err *err) {
     smoe_slab slabs[2];
     const char *path = smoe_safetensors_path(state);
     const char *updates = smoe_safetensors_metadata(state, "smoe.optimizer_steps");

@@ -1,6 +1,6 @@
 /* The tree in which the gradients of pieces are summed: its order, compared with the definition. */
 #include "base/param.h"
-#include "train/pieces.h"
+#include "train/grad_accum.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,18 +26,18 @@ static void sums_follow_the_tree(void **state) {
     (void)state;
     for (size_t count = 1; count <= MOST; count *= 2) {
         smoe_params params = {0};
-        smoe_pieces pieces;
+        smoe_grad_accum pieces;
         smoe_err err;
         smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 1, (const size_t[]){SIZE}, "x");
         assert_int_equal(smoe_params_allocate(&params, 2, &err), 0);
-        assert_int_equal(smoe_pieces_open(&pieces, &params, count, &err), 0);
+        assert_int_equal(smoe_grad_accum_open(&pieces, &params, count, &err), 0);
         assert_int_equal(1 << pieces.levels, count);
         for (size_t i = 0; i < count; i++) {
             for (size_t k = 0; k < SIZE; k++) {
                 assert_true(params.g[k] == 0);
                 params.g[k] += number(i, k);
             }
-            smoe_pieces_add(&pieces, &params, i);
+            smoe_grad_accum_add(&pieces, &params, i);
         }
         size_t unlike = 0;
         for (size_t k = 0; k < SIZE; k++) {
@@ -47,7 +47,7 @@ static void sums_follow_the_tree(void **state) {
             unlike += params.g[k] != in_order;
         }
         assert_true(count < 4 || unlike > 0); /* the numbers do distinguish orders */
-        smoe_pieces_free(&pieces);
+        smoe_grad_accum_free(&pieces);
         smoe_params_free(&params);
     }
 }
@@ -62,7 +62,7 @@ static void vectors_are_summed_in_the_same_tree(void **state) {
             for (size_t i = 0; i < n / 2; i++) level[i] = level[2 * i] + level[2 * i + 1];
         want[k] = level[0];
     }
-    smoe_pieces_sum(x, MOST, 3);
+    smoe_grad_accum_sum(x, MOST, 3);
     assert_memory_equal(x, want, sizeof want);
 }
 

@@ -1,13 +1,13 @@
 /*
- * Reading tensors that other processes have; see spread.h.
+ * Reading tensors that other processes have; see sharded_state.h.
  *
  * All processes read in rounds. In a round each says to all others what it wants, or that it wants
  * nothing, and they send each other what they have of it. A process that has nothing to read takes
  * part until nobody wants anything.
  */
-#include "train/spread.h"
+#include "train/sharded_state.h"
 #include "train/optim.h"
-#include "vit/share.h"
+#include "vit/expert_parallel.h"
 
 #include <string.h>
 
@@ -39,26 +39,27 @@ static int64_t number_of(const smoe_params *params, const void *slab) {
     return number;
 }
 
-static const smoe_param *param_of(const smoe_spread *s, int64_t slab, uint64_t i) {
+static const smoe_param *param_of(const smoe_sharded_state *s, int64_t slab, uint64_t i) {
     return slab == SECOND ? &s->params->second->param[i] : &s->params->param[i];
 }
 
 /* Whether every process has those moments in its own range. */
-static bool in_ranges(const smoe_spread *s, int64_t slab) {
+static bool in_ranges(const smoe_sharded_state *s, int64_t slab) {
     return s->moments && slab >= M && slab <= V_BF16;
 }
 
 /* The elements of a tensor that process `owner` sends to `asker` when that one makes the request.
  * Experts come from the same block. */
-static smoe_stretch part_of(const smoe_spread *s, const request *r, int owner, int asker) {
+static smoe_stretch part_of(const smoe_sharded_state *s, const request *r, int owner, int asker) {
     smoe_stretch part = {0, 0};
     if (r->slab < 0) return part;
     const smoe_param *p = param_of(s, r->slab, r->param);
     int shards = (int)s->shards;
-    if (smoe_param_divided(p)) {
+    if (smoe_param_sharded(p)) {
         size_t each = p->whole / p->dim[0];
         if (owner / shards != asker / shards) return part;
-        smoe_share_range(p->dim[0], s->shards, (size_t)(owner % shards), &part.first, &part.end);
+        smoe_expert_parallel_range(p->dim[0], s->shards, (size_t)(owner % shards), &part.first,
+                                   &part.end);
         part.first *= each;
         part.end *= each;
     } else if (in_ranges(s, r->slab)) {
@@ -78,13 +79,13 @@ static size_t bytes_of(const request *r, size_t count) {
 }
 
 /* Where element `at` of the tensor is in this process. */
-static const char *here(const smoe_spread *s, const request *r, size_t at) {
+static const char *here(const smoe_sharded_state *s, const request *r, size_t at) {
     const smoe_param *p = param_of(s, r->slab, r->param);
     return slab_at(s->params, r->slab) + bytes_of(r, p->offset + at - p->from);
 }
 
 /* Returns whether any process wanted something. */
-static bool take_round(const smoe_spread *s, const request *own, char *out) {
+static bool take_round(const smoe_sharded_state *s, const request *own, char *out) {
     int rank = s->comm->rank;
     bool wanted = own->slab >= 0;
     smoe_stretch mine = part_of(s, own, rank, rank);
@@ -108,26 +109,26 @@ static bool take_round(const smoe_spread *s, const request *own, char *out) {
 }
 
 static bool spread_away(void *user, const void *slab, size_t i) {
-    const smoe_spread *s = user;
+    const smoe_sharded_state *s = user;
     int64_t number = number_of(s->params, slab);
     const smoe_param *p = param_of(s, number, i);
-    return smoe_param_divided(p) || (in_ranges(s, number) && !p->frozen);
+    return smoe_param_sharded(p) || (in_ranges(s, number) && !p->frozen);
 }
 
 static void spread_read(void *user, const void *slab, size_t i, size_t first, size_t count,
                         void *out) {
-    const smoe_spread *s = user;
+    const smoe_sharded_state *s = user;
     const request r = {number_of(s->params, slab), i, first, count};
     (void)take_round(s, &r, out);
 }
 
 static void spread_finish(void *user) {
-    const smoe_spread *s = user;
+    const smoe_sharded_state *s = user;
     while (take_round(s, &nothing, NULL)) continue;
 }
 
 static void spread_here(void *user, const void *slab, size_t i, size_t *first, size_t *end) {
-    const smoe_spread *s = user;
+    const smoe_sharded_state *s = user;
     int64_t number = number_of(s->params, slab);
     const request all = {number, i, 0, param_of(s, number, i)->whole};
     int rank = s->comm->rank;
@@ -137,8 +138,8 @@ static void spread_here(void *user, const void *slab, size_t i, size_t *first, s
     *end = part.end;
 }
 
-void smoe_spread_open(smoe_spread *s, const smoe_params *params, smoe_comm *comm, size_t shards,
-                      bool moments) {
-    *s = (smoe_spread){.params = params, .comm = comm, .shards = shards, .moments = moments};
+void smoe_sharded_state_open(smoe_sharded_state *s, const smoe_params *params, smoe_comm *comm,
+                             size_t shards, bool moments) {
+    *s = (smoe_sharded_state){.params = params, .comm = comm, .shards = shards, .moments = moments};
     s->reader = (smoe_part_reader){spread_away, spread_read, spread_finish, spread_here, s};
 }
