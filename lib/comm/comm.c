@@ -104,7 +104,7 @@ typedef struct half {
     size_t away_first, away_end; /* what the other one keeps */
 } half;
 
-static half halve(const smoe_comm *c, int bit, size_t first, size_t end) {
+static half half_of(const smoe_comm *c, int bit, size_t first, size_t end) {
     size_t middle = first + (end - first) / 2;
     if (c->rank & bit) return (half){c->rank ^ bit, middle, end, first, middle};
     return (half){c->rank ^ bit, first, middle, middle, end};
@@ -114,23 +114,23 @@ void smoe_comm_range(const smoe_comm *c, size_t n, size_t *first, size_t *end) {
     *first = 0;
     *end = n;
     for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = halve(c, bit, *first, *end);
+        half h = half_of(c, bit, *first, *end);
         *first = h.first;
         *end = h.end;
     }
 }
 
-static size_t least(size_t a, size_t b) {
+static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static void add(real *x, const real *y, size_t n) {
+static void numbers_add(real *x, const real *y, size_t n) {
     SMOE_SHARED(elementwise, n)
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
 /* The elements of `part` in units first .. end. */
-static smoe_stretch clip(smoe_stretch part, size_t first, size_t end, size_t unit) {
+static smoe_stretch stretch_clip(smoe_stretch part, size_t first, size_t end, size_t unit) {
     if (part.first < first * unit) part.first = first * unit;
     if (part.end > end * unit) part.end = end * unit;
     if (part.end < part.first) part.end = part.first;
@@ -140,15 +140,15 @@ static smoe_stretch clip(smoe_stretch part, size_t first, size_t end, size_t uni
 /* Sends the part that the other process keeps, and adds the part that it sends, block by block. */
 static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_stretch part,
                      real *block) {
-    smoe_stretch stays = clip(part, h->first, h->end, unit);
-    smoe_stretch goes = clip(part, h->away_first, h->away_end, unit);
+    smoe_stretch stays = stretch_clip(part, h->first, h->end, unit);
+    smoe_stretch goes = stretch_clip(part, h->away_first, h->away_end, unit);
     size_t keep = stays.first, keep_end = stays.end, away = goes.first, away_end = goes.end;
     while (keep < keep_end || away < away_end) {
-        size_t in = least(keep_end - keep, SMOE_COMM_BLOCK);
-        size_t out = least(away_end - away, SMOE_COMM_BLOCK);
+        size_t in = smaller(keep_end - keep, SMOE_COMM_BLOCK);
+        size_t out = smaller(away_end - away, SMOE_COMM_BLOCK);
         smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
                            in * sizeof *x);
-        add(x + keep, block, in);
+        numbers_add(x + keep, block, in);
         keep += in;
         away += out;
     }
@@ -159,7 +159,7 @@ void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe
     assert(is_power(c->size) && part.end <= size);
     size_t first = 0, end = (size + unit - 1) / unit;
     for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = halve(c, bit, first, end);
+        half h = half_of(c, bit, first, end);
         sum_half(c, x, &h, unit, part, block);
         first = h.first;
         end = h.end;
@@ -167,19 +167,19 @@ void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe
 }
 
 /* The reverse: the last division is exchanged first. */
-static void gather(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffic kind, int bit,
-                   size_t first, size_t end) {
+static void gather_halves(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffic kind,
+                          int bit, size_t first, size_t end) {
     if (bit >= c->size) return;
-    half h = halve(c, bit, first, end);
-    gather(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
-    size_t own = least(h.first * unit, bytes), own_end = least(h.end * unit, bytes);
-    size_t away = least(h.away_first * unit, bytes), away_end = least(h.away_end * unit, bytes);
+    half h = half_of(c, bit, first, end);
+    gather_halves(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
+    size_t own = smaller(h.first * unit, bytes), own_end = smaller(h.end * unit, bytes);
+    size_t away = smaller(h.away_first * unit, bytes), away_end = smaller(h.away_end * unit, bytes);
     smoe_comm_exchange(c, kind, h.other, x + own, own_end - own, x + away, away_end - away);
 }
 
 void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
     assert(is_power(c->size));
-    gather(c, x, bytes, unit, kind, 1, 0, (bytes + unit - 1) / unit);
+    gather_halves(c, x, bytes, unit, kind, 1, 0, (bytes + unit - 1) / unit);
 }
 
 /* At each level two processes exchange the parts of their neighbours. */
@@ -210,7 +210,7 @@ typedef struct vote {
     uint32_t flags;
 } vote;
 
-static void join(vote *v, const vote *other) {
+static void vote_join(vote *v, const vote *other) {
     if (other->failed && (!v->failed || other->first < v->first)) v->first = other->first;
     v->failed += other->failed;
     v->flags |= other->flags;
@@ -222,7 +222,7 @@ static void exchange_votes(smoe_comm *c, vote *v) {
     for (int bit = 1; bit < c->size; bit *= 2) {
         vote in;
         smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
-        join(v, &in);
+        vote_join(v, &in);
     }
 }
 
@@ -234,7 +234,7 @@ static void count_votes(smoe_comm *c, vote *v) {
         vote in;
         if (c->rank < bit && c->rank + bit < c->size) {
             smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, NULL, 0, &in, sizeof in);
-            join(v, &in);
+            vote_join(v, &in);
         } else if (c->rank >= bit && c->rank < 2 * bit) {
             smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, v, sizeof *v, NULL, 0);
         }
@@ -283,7 +283,7 @@ int smoe_comm_same(smoe_comm *c, const char *what, const void *bytes, size_t siz
 
 /* ---- what will be sent ----------------------------------------------------------------------- */
 
-static void expect(smoe_sent *sent, uint64_t bytes, uint64_t messages) {
+static void sent_add(smoe_sent *sent, uint64_t bytes, uint64_t messages) {
     if (!bytes) return;
     sent->bytes += bytes;
     sent->messages += messages;
@@ -293,10 +293,10 @@ void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, 
                                   smoe_sent *sent) {
     size_t first = 0, end = (size + unit - 1) / unit;
     for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = halve(c, bit, first, end);
-        smoe_stretch goes = clip(part, h.away_first, h.away_end, unit);
+        half h = half_of(c, bit, first, end);
+        smoe_stretch goes = stretch_clip(part, h.away_first, h.away_end, unit);
         size_t n = goes.end - goes.first;
-        expect(sent, n * sizeof(real), (n + SMOE_COMM_BLOCK - 1) / SMOE_COMM_BLOCK);
+        sent_add(sent, n * sizeof(real), (n + SMOE_COMM_BLOCK - 1) / SMOE_COMM_BLOCK);
         first = h.first;
         end = h.end;
     }
@@ -305,29 +305,29 @@ void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, 
 void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe_sent *sent) {
     size_t first = 0, end = (bytes + unit - 1) / unit;
     for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = halve(c, bit, first, end);
-        expect(sent, least(h.end * unit, bytes) - least(h.first * unit, bytes), 1);
+        half h = half_of(c, bit, first, end);
+        sent_add(sent, smaller(h.end * unit, bytes) - smaller(h.first * unit, bytes), 1);
         first = h.first;
         end = h.end;
     }
 }
 
 void smoe_comm_expect_collect(const smoe_comm *c, size_t part, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2) expect(sent, (size_t)bit * part, 1);
+    for (int bit = 1; bit < c->size; bit *= 2) sent_add(sent, (size_t)bit * part, 1);
 }
 
 void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {
     for (int bit = 1; bit < c->size; bit *= 2)
-        expect(sent, n * sizeof(double), (n * sizeof(double) + SUM_MOST - 1) / SUM_MOST);
+        sent_add(sent, n * sizeof(double), (n * sizeof(double) + SUM_MOST - 1) / SUM_MOST);
 }
 
 void smoe_comm_expect_join(const smoe_comm *c, size_t bytes, smoe_sent *sent) {
     for (int bit = 1; bit < c->size; bit *= 2)
-        expect(sent, bytes, (bytes + JOIN_MOST - 1) / JOIN_MOST);
+        sent_add(sent, bytes, (bytes + JOIN_MOST - 1) / JOIN_MOST);
 }
 
 void smoe_comm_expect_agree(const smoe_comm *c, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2) expect(sent, sizeof(vote), 1);
+    for (int bit = 1; bit < c->size; bit *= 2) sent_add(sent, sizeof(vote), 1);
 }
 
 int smoe_comm_alike(smoe_comm *c, const char *what, const char *text, const char *remedy,

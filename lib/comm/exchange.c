@@ -31,7 +31,7 @@ struct smoe_background {
     bool closing;
 };
 
-static void *run(void *user) {
+static void *background_run(void *user) {
     smoe_background *b = user;
     pthread_mutex_lock(&b->lock);
     for (;;) {
@@ -48,7 +48,7 @@ static void *run(void *user) {
     return NULL;
 }
 
-static void release(smoe_background *b) {
+static void background_release(smoe_background *b) {
     pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);
     free(b);
@@ -65,10 +65,10 @@ int smoe_comm_start(smoe_comm *c, smoe_err *err) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&b->thread, NULL, run, b);
+    int error = pthread_create(&b->thread, NULL, background_run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        release(b);
+        background_release(b);
         return smoe_fail(err, SMOE_RUNTIME, "no thread for exchanges between processes: %s",
                          strerror(error));
     }
@@ -84,7 +84,7 @@ void smoe_comm_stop(smoe_comm *c) {
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
     pthread_join(b->thread, NULL);
-    release(b);
+    background_release(b);
     c->background = NULL;
 }
 
@@ -92,7 +92,7 @@ static int number_of(const smoe_comm *c, int process) {
     return c->all ? c->first + process * c->stride : process;
 }
 
-static void count(smoe_comm *c, smoe_traffic kind, size_t bytes) {
+static void sent_count(smoe_comm *c, smoe_traffic kind, size_t bytes) {
     smoe_sent *sent = c->all ? c->all->sent : c->sent;
     if (!bytes) return;
     sent[kind].bytes += bytes;
@@ -103,7 +103,7 @@ void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *
                         size_t out_bytes, void *in, size_t in_bytes) {
     assert(!c->background || c->background->known == c->background->begun);
     c->link->exchange(c->self, number_of(c, other), out, out_bytes, in, in_bytes, false);
-    count(c, kind, out_bytes);
+    sent_count(c, kind, out_bytes);
 }
 
 uint64_t smoe_comm_begin(smoe_comm *c, smoe_traffic kind, int other, const void *out,
@@ -113,7 +113,7 @@ uint64_t smoe_comm_begin(smoe_comm *c, smoe_traffic kind, int other, const void 
         smoe_comm_exchange(c, kind, other, out, out_bytes, in, in_bytes);
         return 0;
     }
-    count(c, kind, out_bytes);
+    sent_count(c, kind, out_bytes);
     pthread_mutex_lock(&b->lock);
     while (b->begun - b->ended == QUEUE) pthread_cond_wait(&b->changed, &b->lock);
     b->queue[b->begun++ % QUEUE] = (message){number_of(c, other), out, in, out_bytes, in_bytes};

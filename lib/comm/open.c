@@ -8,23 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
-static long number(const char *name) {
+static long variable_number(const char *name) {
     const char *text = getenv(name);
     return text ? strtol(text, NULL, 10) : 0;
 }
 
 /* The number of processes that the launcher started, 0 without a launcher. */
-static long launched(void) {
-    if (getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
+static long launched_processes(void) {
+    if (getenv("OMPI_COMM_WORLD_SIZE")) return variable_number("OMPI_COMM_WORLD_SIZE");
     if (getenv("PMIX_RANK"))
-        return getenv("SLURM_STEP_NUM_TASKS") ? number("SLURM_STEP_NUM_TASKS") : 2;
+        return getenv("SLURM_STEP_NUM_TASKS") ? variable_number("SLURM_STEP_NUM_TASKS") : 2;
     return 0;
 }
 
 /* Whether srun started several processes without a way to find each other. */
 static bool is_separated(void) {
     return !getenv("PMIX_RANK") && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID") &&
-           number("SLURM_STEP_NUM_TASKS") > 1;
+           variable_number("SLURM_STEP_NUM_TASKS") > 1;
 }
 
 int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
@@ -33,8 +33,8 @@ int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE,
                          "srun started %ld processes that do not know each other: use srun "
                          "--mpi=pmix (or mpirun)",
-                         number("SLURM_STEP_NUM_TASKS"));
-    if (launched() < 2) return 0;
+                         variable_number("SLURM_STEP_NUM_TASKS"));
+    if (launched_processes() < 2) return 0;
     void (*entry)(void);
     /* Open MPI's own plug-ins look for its symbols globally. */
     switch (smoe_module_load("mpi", SMOE_COMM_ENTRY, true, &entry, err)) {
@@ -43,7 +43,7 @@ int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE,
                          "started as one of %ld processes, but this build has no MPI (smoe_mpi.so "
                          "is not there): install libopenmpi-dev and build again",
-                         launched());
+                         launched_processes());
     case SMOE_MODULE_HERE: break;
     }
     smoe_link_open *open = (smoe_link_open *)entry;

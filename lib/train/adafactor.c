@@ -33,7 +33,7 @@ static matrices matrices_of(const smoe_param *p) {
     return m;
 }
 
-static bool factored(matrices m) {
+static bool is_factored(matrices m) {
     return m.rows >= LEAST && m.columns >= LEAST;
 }
 
@@ -43,7 +43,7 @@ double smoe_adafactor_numbers(const smoe_params *params) {
         const smoe_param *p = &params->param[i];
         matrices m = matrices_of(p);
         if (p->frozen) continue;
-        sum += (double)(factored(m) ? m.count * (m.rows + m.columns) : p->size);
+        sum += (double)(is_factored(m) ? m.count * (m.rows + m.columns) : p->size);
     }
     return sum;
 }
@@ -65,7 +65,7 @@ int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) {
         size_t count = p->stacked ? p->dim[0] : 1;
         const size_t rows[] = {count, m.rows}, columns[] = {count, m.columns};
         if (p->frozen) continue;
-        if (!factored(m)) {
+        if (!is_factored(m)) {
             add_moments(second, p, p->ndim, p->dim, "");
             continue;
         }
@@ -90,7 +90,7 @@ static real mean_after(real mean, double b, double square) {
 }
 
 /* m and w of n <= PIECE elements from element `at` of the slabs on, with u = g / sqrt(V). */
-static void apply(const update *x, size_t at, const real *u, size_t n) {
+static void update_apply(const update *x, size_t at, const real *u, size_t n) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     smoe_params *params = x->params;
     real wide[PIECE], *m = params->m_bf16 ? wide : params->m + at, *w = params->w + at;
@@ -117,12 +117,12 @@ static void step_whole(const update *x, real *v) {
             *mean = mean_after(*mean, x->beta2, clipped * clipped);
             u[i] = (real)(clipped / sqrt((double)*mean));
         }
-        apply(x, x->param->offset + at, u, n);
+        update_apply(x, x->param->offset + at, u, n);
     }
 }
 
 /* The means of the squares of a tensor over rows and over columns, computed block by block. */
-static void measure(const update *x, matrices m, real *rows, real *columns) {
+static void update_measure(const update *x, matrices m, real *rows, real *columns) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const real *g = x->params->g + x->param->offset;
     size_t blocks = (m.columns + COLUMNS - 1) / COLUMNS;
@@ -157,13 +157,13 @@ static void step_row(const update *x, matrices m, size_t e, size_t i, real own, 
             double clipped = x->clip * (double)x->params->g[start + j + k];
             u[k] = (real)(clipped / sqrt((double)own / mean * (double)columns[j + k]));
         }
-        apply(x, start + j, u, n);
+        update_apply(x, start + j, u, n);
     }
 }
 
 static void step_factored(const update *x, matrices m, real *rows, real *columns) {
     size_t blocks = (m.rows + ROWS - 1) / ROWS;
-    measure(x, m, rows, columns);
+    update_measure(x, m, rows, columns);
     SMOE_SHARED(optimizer, x->param->size)
     for (size_t b = 0; b < m.count * blocks; b++) {
         size_t e = b / blocks, first = b % blocks * ROWS;
@@ -193,7 +193,7 @@ void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_
                     .rate = (real)(rate * p->lr),
                     .decay = (real)smoe_schedule_decay(spec, p)};
         real *first = second->w + second->param[at++].offset;
-        if (factored(m))
+        if (is_factored(m))
             step_factored(&x, m, first, second->w + second->param[at++].offset);
         else
             step_whole(&x, first);

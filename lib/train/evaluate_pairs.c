@@ -175,7 +175,7 @@ static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec,
 }
 
 /* Gives every process what the others have evaluated. */
-static void join(gathered *g, smoe_comm *comm) {
+static void gathered_join(gathered *g, smoe_comm *comm) {
     for (int k = 0; k < 2; k++) smoe_comm_join(comm, g->unit[k], g->n * g->D * sizeof(real));
     smoe_comm_join(comm, g->key, g->n * sizeof *g->key);
     smoe_comm_join(comm, g->captions, g->n * sizeof *g->captions);
@@ -185,7 +185,7 @@ static void join(gathered *g, smoe_comm *comm) {
 
 /* The loss of each image: it and its caption among those of eval.batch_size consecutive images of
  * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
-static void losses(gathered *g, const smoe_model *model, smoe_loss loss) {
+static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss) {
     size_t n = g->n, D = g->D, G = g->group;
     size_t *image = smoe_alloc(n, sizeof *image);
     real *unit[2] = {smoe_alloc(G * D, sizeof(real)), smoe_alloc(G * D, sizeof(real))};
@@ -215,7 +215,7 @@ static void losses(gathered *g, const smoe_model *model, smoe_loss loss) {
 
 /* All captions, those of an image after one another, and their ranks and recalls. Further captions
  * are where `more` has them, image by image, in the processes that embedded them. */
-static void retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
+static void gathered_retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
     size_t n = g->n, D = g->D, all = 0;
     size_t *first = smoe_alloc(n + 1, sizeof *first);
     for (size_t i = 0; i <= n; i++) {
@@ -249,10 +249,10 @@ static void retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
 }
 
 /* The results of the split, from those of its images. */
-static void conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result) {
+static void gathered_conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result) {
     size_t n = g->n, correct = 0;
     double sum = 0;
-    retrieve(g, comm, result);
+    gathered_retrieve(g, comm, result);
     for (size_t i = 0; i < n; i++) {
         bool right = g->classified ? g->correct[i] : g->rank[i] == 0;
         correct += right;
@@ -293,10 +293,10 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
         status = smoe_comm_agree(comm, status, NULL, err);
     }
     if (!status) {
-        join(&g, comm);
+        gathered_join(&g, comm);
         if (!g.n) status = smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        losses(&g, model, spec->train.loss);
-        if (!status) conclude(&g, comm, options->outcomes, result);
+        gathered_losses(&g, model, spec->train.loss);
+        if (!status) gathered_conclude(&g, comm, options->outcomes, result);
         result->seconds = smoe_now() - start;
         result->infer_s = NAN; /* texts are embedded too */
     }

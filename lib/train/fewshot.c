@@ -214,7 +214,7 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
 }
 
 /* Gives all processes the features of a draw, each of which one of them has computed. */
-static int join(smoe_features *f, const measuring *m, int status, smoe_err *err) {
+static int features_join(smoe_features *f, const measuring *m, int status, smoe_err *err) {
     smoe_model_serve(m->model);
     if (smoe_comm_agree(m->comm, status, NULL, err)) return -1;
     f->n = m->few->count;
@@ -226,7 +226,7 @@ static int join(smoe_features *f, const measuring *m, int status, smoe_err *err)
 /* ---- the regression -------------------------------------------------------------------------- */
 
 /* mean and 1 / (std + eps) of each feature over the shots. */
-static void whitening(double *mean, double *scale, const real *x, size_t n, size_t d) {
+static void features_mean(double *mean, double *scale, const real *x, size_t n, size_t d) {
     for (size_t j = 0; j < d; j++) {
         double sum = 0, squares = 0;
         for (size_t i = 0; i < n; i++) sum += (double)x[i * d + j];
@@ -239,7 +239,8 @@ static void whitening(double *mean, double *scale, const real *x, size_t n, size
     }
 }
 
-static void whiten(double *to, const double *mean, const double *scale, const real *x, size_t d) {
+static void features_whiten(double *to, const double *mean, const double *scale, const real *x,
+                            size_t d) {
     for (size_t j = 0; j < d; j++) to[j] = ((double)x[j] - mean[j]) * scale[j];
     to[d] = bias;
 }
@@ -251,11 +252,11 @@ typedef struct solver {
 } solver;
 
 /* The scores of one query for every strength, then whether the highest is the true class's. */
-static void judge(const solver *s, double *scratch, const real *query, int64_t asked, size_t d,
-                  size_t N, size_t *correct) {
+static void query_judge(const solver *s, double *scratch, const real *query, int64_t asked,
+                        size_t d, size_t N, size_t *correct) {
     size_t wide = SMOE_FEWSHOT_STRENGTHS * N;
     double *x = scratch, *score = scratch + d + 1;
-    whiten(x, s->mean, s->scale, query, d);
+    features_whiten(x, s->mean, s->scale, query, d);
     for (size_t c = 0; c < wide; c++) score[c] = 0;
     for (size_t j = 0; j <= d; j++) {
         const double *w = s->W + j * wide;
@@ -280,8 +281,9 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
                 .Y = smoe_alloc(n * N, sizeof(double)),
                 .W = smoe_alloc(D * wide, sizeof(double))};
     smoe_ridge ridge = {0};
-    whitening(s.mean, s.scale, shots->x, n, d);
-    for (size_t i = 0; i < n; i++) whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
+    features_mean(s.mean, s.scale, shots->x, n, d);
+    for (size_t i = 0; i < n; i++)
+        features_whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
     int status = smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err);
@@ -293,7 +295,7 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
         double *scratch = smoe_alloc(D + wide, sizeof *scratch);
 #pragma omp for
         for (size_t i = 0; i < asked; i++)
-            judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
+            query_judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
         free(scratch);
     }
     memcpy(correct, counts, sizeof counts);
@@ -309,7 +311,8 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Of correct [draws, strengths] out of q, the strength with the highest mean. */
-static smoe_fewshot_score summary(const size_t *correct, size_t draws, size_t q, size_t shots) {
+static smoe_fewshot_score score_summary(const size_t *correct, size_t draws, size_t q,
+                                        size_t shots) {
     size_t best = 0, most = 0;
     for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
         size_t sum = 0;
@@ -352,7 +355,7 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
         features_free(&all);
         all = features_room(f->count, d);
         if (!status) status = features_of_draw(&all, m, i, err);
-        if (join(&all, m, status, err)) {
+        if (features_join(&all, m, status, err)) {
             status = -1;
             break;
         }
@@ -379,8 +382,8 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
     if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
     if (!status) smoe_comm_sum_counts(m.comm, correct, n);
     for (size_t k = 0; k < wanted->count && !status; k++)
-        score[k] = summary(correct + k * each, f->draws, smoe_dataset_images(f->queries),
-                           wanted->shots[k]);
+        score[k] = score_summary(correct + k * each, f->draws, smoe_dataset_images(f->queries),
+                                 wanted->shots[k]);
     free(correct);
     return status;
 }

@@ -31,7 +31,7 @@ void smoe_grad_accum_free(smoe_grad_accum *pieces) {
     *pieces = (smoe_grad_accum){0};
 }
 
-static void add(real *restrict x, const real *restrict y, size_t n) {
+static void gradient_add(real *restrict x, const real *restrict y, size_t n) {
     SMOE_SHARED(optimizer, n)
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
@@ -42,10 +42,10 @@ static void add_gradients(smoe_params *params, const real *y, size_t size) {
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         if (!p->outer || p->offset >= size) continue;
-        add(params->g + begin, y + begin, p->offset - begin);
+        gradient_add(params->g + begin, y + begin, p->offset - begin);
         begin = smoe_param_end(p);
     }
-    if (begin < size) add(params->g + begin, y + begin, size - begin);
+    if (begin < size) gradient_add(params->g + begin, y + begin, size - begin);
 }
 
 void smoe_grad_accum_clear(smoe_params *params) {

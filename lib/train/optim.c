@@ -15,7 +15,7 @@ enum {
     SHARE = 1 << 11 /* least elements of a tensor per thread: few, so that shares are equal */
 };
 
-static bool adafactor(const smoe_train_spec *spec) {
+static bool is_adafactor(const smoe_train_spec *spec) {
     return spec->optimizer.name == SMOE_OPTIMIZER_ADAFACTOR;
 }
 
@@ -32,21 +32,21 @@ int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_e
     params->passes = smoe_optim_outer(spec) ? spec->pieces : 0;
     if (smoe_params_allocate(params, 2, err)) return -1;
     if (spec->ema > 0 && smoe_params_allocate_average(params, err)) return -1;
-    if (adafactor(spec) && smoe_adafactor_allocate(params, err)) return -1;
+    if (is_adafactor(spec) && smoe_adafactor_allocate(params, err)) return -1;
     return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
 }
 
 /* Adafactor needs gradients in memory. Sums over pieces have the same bits either way only if the
  * products of the pieces have operands in F32. */
 bool smoe_optim_outer(const smoe_train_spec *spec) {
-    return !adafactor(spec) && (spec->pieces == 1 || spec->precision == SMOE_PRECISION_F32);
+    return !is_adafactor(spec) && (spec->pieces == 1 || spec->precision == SMOE_PRECISION_F32);
 }
 
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec) {
     static const size_t bytes[] = {
         [SMOE_MOMENT_REAL] = sizeof(real), [SMOE_MOMENT_BF16] = sizeof(smoe_bf16)};
     double each = (double)(bytes[moment_of(spec, 0)] + bytes[moment_of(spec, 1)]);
-    double factors = adafactor(spec) ? sizeof(real) * smoe_adafactor_numbers(params) : 0;
+    double factors = is_adafactor(spec) ? sizeof(real) * smoe_adafactor_numbers(params) : 0;
     return each * (double)smoe_params_trained(params) + factors;
 }
 
@@ -147,8 +147,8 @@ double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
-static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
-                real momentum, real rate, real decay, bool leave) {
+static void sgd_update(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
+                       real momentum, real rate, real decay, bool leave) {
     for (size_t i = 0; i < n; i++) {
         real move = clip * g[i];
         if (m) move = m[i] = momentum * m[i] + move;
@@ -157,36 +157,8 @@ static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, 
     }
 }
 
-/* Elements at .. at+n of the slabs, moments in `real`. */
-static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_train_spec *spec,
-                   const smoe_adam_constants *k) {
-    if (spec->optimizer.name == SMOE_OPTIMIZER_ADAM)
-        smoe_kernels_get()->row->adam(w, g, m, v, n, k);
-    else
-        sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
-}
-
-/* The same with moments in BF16: through a few thousand bytes that stay in the L1. Element
- * at + i is number first + i of those that `key` rounds. */
-static void update_narrow(const smoe_params *params, size_t at, real *g, size_t n, uint32_t key,
-                          size_t first, const smoe_train_spec *spec, const smoe_adam_constants *k) {
-    enum { PIECE = 1024 };
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    real m[PIECE], v[PIECE];
-    for (size_t i = 0; i < n; i += PIECE) {
-        size_t count = n - i < PIECE ? n - i : PIECE;
-        smoe_bf16 *m_bf16 = params->m_bf16 + at + i;
-        smoe_bf16 *v_bf16 = params->v_bf16 ? params->v_bf16 + at + i : NULL;
-        kern->widen(m, m_bf16, count);
-        if (v_bf16) kern->widen(v, v_bf16, count);
-        update(params->w + at + i, g + i, m, params->v ? params->v + at + i : v, count, spec, k);
-        kern->narrow(m_bf16, m, count);
-        if (v_bf16) kern->narrow_random(v_bf16, v, count, key, first + i);
-    }
-}
-
 /* The ranges of memory that an update of n elements at `at` changes. */
-static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t n) {
+static smoe_prefetch_ranges changed_ranges(const smoe_params *params, size_t at, size_t n) {
     smoe_prefetch_ranges prefetch_ranges = {.at = {(const char *)(params->w + at)},
                                             .bytes = {n * sizeof(real)}};
     const real *moment[] = {params->m, params->v};
@@ -209,20 +181,25 @@ static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t
 static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t at, size_t n,
                                                size_t terms, size_t *early) {
     enum { ADAM = 100 };
-    if (!params->m || !params->v) return changed(params, at, n);
+    if (!params->m || !params->v) return changed_ranges(params, at, n);
     *early = n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE;
-    return changed(params, at + SMOE_ADAM_PREFETCH, *early);
+    return changed_ranges(params, at + SMOE_ADAM_PREFETCH, *early);
 }
 
-/* Adam or SGD: element by element, of elements first .. end of the slabs. */
-static void step_elements(smoe_params *params, const smoe_train_spec *spec, size_t step,
-                          double clip, size_t first, size_t end) {
-    double t = (double)(step + params->carried) + 1;
+/* An update of one parameter: what all of its elements share. */
+typedef struct update {
+    const smoe_params *params;
+    const smoe_param *param;
+    const smoe_train_spec *spec;
+    smoe_adam_constants k;
+    uint32_t key; /* of rounding by chance */
+} update;
+
+static smoe_adam_constants constants_of(const smoe_train_spec *spec, double t, double clip) {
     /* The corrections use the betas rounded to `real`, like the moments: rounding changes 1 - 0.999
      * by a relative 1e-5. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
-    double rate = smoe_schedule_rate(spec, step);
-    smoe_adam_constants all = {
+    return (smoe_adam_constants){
         .clip = (real)clip,
         .beta1 = (real)beta1,
         .beta2 = (real)beta2,
@@ -230,44 +207,90 @@ static void step_elements(smoe_params *params, const smoe_train_spec *spec, size
         .correct2 = (real)(1 / (1 - pow(beta2, t))),
         .eps = (real)spec->optimizer.eps,
     };
+}
+
+static update update_of(const smoe_params *params, const smoe_param *p, const smoe_train_spec *spec,
+                        size_t step, const smoe_adam_constants *all) {
+    /* The key has no seed: runs with different seeds may round in the same way. */
+    smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
+    update u = {params, p, spec, *all, (uint32_t)smoe_rng_u64(&rng)};
+    u.k.rate = p->until && step >= p->until ? 0 : (real)(smoe_schedule_rate(spec, step) * p->lr);
+    u.k.decay = (real)smoe_schedule_decay(spec, p);
+    u.k.leave = smoe_param_streams(p);
+    return u;
+}
+
+/* n elements, moments in `real`. */
+static void update_real(const update *u, real *w, real *g, real *m, real *v, size_t n) {
+    const smoe_adam_constants *k = &u->k;
+    if (u->spec->optimizer.name == SMOE_OPTIMIZER_ADAM)
+        smoe_kernels_get()->row->adam(w, g, m, v, n, k);
+    else
+        sgd_update(w, g, m, n, k->clip, (real)u->spec->optimizer.momentum, k->rate, k->decay,
+                   k->leave);
+}
+
+/* The n elements from element j of the parameter on, with gradients g. Moments in BF16 pass through
+ * a few thousand bytes that stay in the L1. */
+static void update_elements(const update *u, size_t j, real *g, size_t n) {
+    enum { PIECE = 1024 };
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const smoe_params *params = u->params;
+    size_t at = u->param->offset + j;
+    real *w = params->w + at, *m = params->m ? params->m + at : NULL;
+    real *v = params->v ? params->v + at : NULL;
+    if (!params->m_bf16) {
+        update_real(u, w, g, m, v, n);
+        return;
+    }
+    real wide_m[PIECE], wide_v[PIECE];
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t count = n - i < PIECE ? n - i : PIECE;
+        smoe_bf16 *m_bf16 = params->m_bf16 + at + i;
+        smoe_bf16 *v_bf16 = params->v_bf16 ? params->v_bf16 + at + i : NULL;
+        kern->widen(wide_m, m_bf16, count);
+        if (v_bf16) kern->widen(wide_v, v_bf16, count);
+        update_real(u, w + i, g + i, wide_m, v ? v + i : wide_v, count);
+        kern->narrow(m_bf16, wide_m, count);
+        if (v_bf16) kern->narrow_random(v_bf16, wide_v, count, u->key, u->param->from + j + i);
+    }
+}
+
+/* The elements j .. j + n of a gradient that is an outer product, in its step that begins at `step`,
+ * which is computed whole. */
+static void update_outer(update *u, size_t step, size_t j, size_t n) {
+    real *made = smoe_thread_room(SMOE_ROOM_GRADIENTS, SMOE_FACTORS_STEP * sizeof *made);
+    smoe_prefetch_ranges next = prefetch_ranges_of(u->params, u->param->offset + j, n,
+                                                   smoe_outer_terms(u->param, step), &u->k.early);
+    smoe_outer_write(made, u->param, step, &next);
+    update_elements(u, j, made + (j - step), n);
+}
+
+/* Adam or SGD: element by element, of elements first .. end of the slabs. */
+static void step_elements(smoe_params *params, const smoe_train_spec *spec, size_t step,
+                          double clip, size_t first, size_t end) {
+    const smoe_adam_constants all = constants_of(spec, (double)(step + params->carried) + 1, clip);
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
-        smoe_adam_constants k = all;
         if (p->frozen || p->offset >= end || p->offset + p->size <= first) continue;
         size_t from = p->offset < first ? first - p->offset : 0;
         size_t to = p->offset + p->size > end ? end - p->offset : p->size;
-        k.rate = p->until && step >= p->until ? 0 : (real)(rate * p->lr);
-        k.decay = (real)smoe_schedule_decay(spec, p);
-        k.leave = smoe_param_streams(p);
-        /* The key has no seed: runs with different seeds may round in the same way. */
-        smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
-        uint32_t key = (uint32_t)smoe_rng_u64(&rng);
         size_t size = p->outer ? smoe_outer_step(p) : SHARE;
+        update u = update_of(params, p, spec, step, &all);
 #pragma omp for schedule(static) nowait
-        for (size_t step_at = from / size * size; step_at < to; step_at += size) {
-            size_t j = step_at < from ? from : step_at, at = p->offset + j;
-            size_t n = (to - step_at < size ? to : step_at + size) - j;
-            real *g = params->g + at;
-            if (p->outer) { /* computed whole, even if the range has only a part of it */
-                size_t terms = smoe_outer_terms(p, step_at);
-                smoe_prefetch_ranges next = prefetch_ranges_of(params, at, n, terms, &k.early);
-                real *made =
-                    smoe_thread_room(SMOE_ROOM_GRADIENTS, SMOE_FACTORS_STEP * sizeof *made);
-                smoe_outer_write(made, p, step_at, &next);
-                g = made + (j - step_at);
-            }
-            if (params->m_bf16)
-                update_narrow(params, at, g, n, key, p->from + j, spec, &k);
+        for (size_t at = from / size * size; at < to; at += size) {
+            size_t j = at < from ? from : at, n = (to - at < size ? to : at + size) - j;
+            if (p->outer)
+                update_outer(&u, at, j, n);
             else
-                update(params->w + at, g, params->m ? params->m + at : NULL,
-                       params->v ? params->v + at : NULL, n, spec, &k);
+                update_elements(&u, j, params->g + p->offset + j, n);
         }
     }
 }
 
 bool smoe_optim_shards(const smoe_train_spec *spec) {
-    return !adafactor(spec);
+    return !is_adafactor(spec);
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -277,7 +300,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
 void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
                            double norm, size_t first, size_t end) {
     double most = spec->optimizer.clip, clip = most > 0 && norm > most ? most / norm : 1;
-    if (adafactor(spec))
+    if (is_adafactor(spec))
         smoe_adafactor_step(params, spec, step, clip);
     else
         step_elements(params, spec, step, clip, first, end);

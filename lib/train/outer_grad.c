@@ -3,7 +3,7 @@
 #include "train/optim.h"
 
 /* Whether parameter i has gradients, and is among those that are divided, or among the others. */
-static bool is_of(const smoe_params *params, size_t i, bool divided) {
+static bool param_is_of(const smoe_params *params, size_t i, bool divided) {
     const smoe_param *param = &params->param[i];
     return !param->frozen && (param->offset >= params->shared) == divided;
 }
@@ -12,7 +12,7 @@ size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *
     size_t size = 0;
     for (; *i < params->count; ++*i) {
         const smoe_param *param = &params->param[*i];
-        if (!is_of(params, *i, divided)) continue;
+        if (!param_is_of(params, *i, divided)) continue;
         if (param->outer && size) break;
         if (param->outer) continue;
         if (!size) *first = param->offset;
@@ -26,7 +26,7 @@ size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *
 static const smoe_param *next_outer(const smoe_params *params, bool divided, size_t *i) {
     while (*i < params->count) {
         size_t at = (*i)++;
-        if (is_of(params, at, divided) && params->param[at].outer) return &params->param[at];
+        if (param_is_of(params, at, divided) && params->param[at].outer) return &params->param[at];
     }
     return NULL;
 }
@@ -104,8 +104,8 @@ static rows rows_of(const sizes *s, const smoe_outer_passes *kept, real *factor,
 }
 
 /* Both factors of one parameter, with one other process. */
-static void exchange(const smoe_params *params, const smoe_param *param, smoe_comm *comm,
-                     int other) {
+static void factors_exchange(const smoe_params *params, const smoe_param *param, smoe_comm *comm,
+                             int other) {
     const smoe_outer_passes *kept = &param->kept;
     sizes s = sizes_of(param, comm);
     experts theirs = experts_of(params, param, other, comm->size);
@@ -127,11 +127,12 @@ void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm) {
     for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);
         smoe_comm_collect(comm, param->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
-        for (int bit = 1; bit < comm->size; bit++) exchange(params, param, comm, comm->rank ^ bit);
+        for (int bit = 1; bit < comm->size; bit++)
+            factors_exchange(params, param, comm, comm->rank ^ bit);
     }
 }
 
-static void expect(smoe_sent *sent, size_t bytes, size_t times) {
+static void sent_add(smoe_sent *sent, size_t bytes, size_t times) {
     if (!bytes) return;
     sent->bytes += bytes * times;
     sent->messages += times;
@@ -146,8 +147,8 @@ void smoe_outer_grad_expect_scatter(const smoe_params *params, const smoe_comm *
         for (int bit = 1; bit < comm->size; bit++) {
             experts e = experts_of(params, param, comm->rank ^ bit, comm->size);
             size_t bytes = (e.end - e.begin) * (s.rows / s.E) * sizeof(real);
-            expect(sent, bytes * s.out, s.passes);
-            expect(sent, bytes * s.in, s.passes);
+            sent_add(sent, bytes * s.out, s.passes);
+            sent_add(sent, bytes * s.in, s.passes);
         }
     }
 }

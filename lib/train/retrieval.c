@@ -8,11 +8,11 @@
 
 const size_t smoe_recall_at[SMOE_RECALLS] = {1, 5, 10};
 
-static bool nearer(const real *score, size_t a, size_t b) {
+static bool item_nearer(const real *score, size_t a, size_t b) {
     return score[a] > score[b] || (score[a] == score[b] && a < b);
 }
 
-static bool belongs(const smoe_retrieval *r, size_t image, size_t caption) {
+static bool caption_belongs(const smoe_retrieval *r, size_t image, size_t caption) {
     bool same = false;
     for (size_t k = r->first[image]; k < r->first[image + 1] && !same; k++)
         same = r->key[k] == r->key[caption];
@@ -23,11 +23,12 @@ static size_t rank_of(const smoe_retrieval *r, bool by_caption, const real *scor
     size_t n = by_caption ? r->images : r->captions, best = SIZE_MAX, before = 0;
     for (size_t pass = 0; pass < 2; pass++)
         for (size_t j = 0; j < n; j++) {
-            if (pass && !nearer(score, j, best)) continue;
-            bool true_one = by_caption ? belongs(r, j, query) : belongs(r, query, j);
+            if (pass && !item_nearer(score, j, best)) continue;
+            bool true_one =
+                by_caption ? caption_belongs(r, j, query) : caption_belongs(r, query, j);
             if (pass)
                 before += !true_one;
-            else if (true_one && (best == SIZE_MAX || nearer(score, j, best)))
+            else if (true_one && (best == SIZE_MAX || item_nearer(score, j, best)))
                 best = j;
         }
     return before;

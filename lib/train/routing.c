@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void count(void *routing, size_t i, const smoe_router *router) {
+static void routing_count(void *routing, size_t i, const smoe_router *router) {
     smoe_routing *r = routing;
     const smoe_plan *plan = &router->plan;
     if (!plan->sparse) return;
@@ -28,7 +28,7 @@ void smoe_routing_open(smoe_routing *r, smoe_model *model) {
     r->chosen = smoe_alloc(layers * r->E, sizeof *r->chosen);
     r->lost = smoe_alloc(layers * r->E, sizeof *r->lost);
     r->model = model;
-    smoe_model_watch(model, count, r);
+    smoe_model_watch(model, routing_count, r);
 }
 
 void smoe_routing_stop(smoe_routing *r) {
@@ -51,14 +51,14 @@ void smoe_routing_sum(smoe_routing *r, smoe_comm *comm) {
     smoe_comm_sum_counts(comm, r->lost, r->layers * r->E);
 }
 
-static double share(const smoe_routing *r, size_t layer) {
+static double dropped_share(const smoe_routing *r, size_t layer) {
     return (double)r->dropped[layer] / (double)r->tokens[layer];
 }
 
 double smoe_routing_dropped(const smoe_routing *r) {
     double worst = NAN;
     for (size_t i = 0; i < r->layers; i++)
-        if (r->tokens[i] && !(share(r, i) <= worst)) worst = share(r, i);
+        if (r->tokens[i] && !(dropped_share(r, i) <= worst)) worst = dropped_share(r, i);
     return worst;
 }
 
@@ -79,7 +79,7 @@ void smoe_routing_record(const smoe_routing *r, const char *split, json_t *recor
         const size_t *chosen = r->chosen + i * r->E, *lost = r->lost + i * r->E;
         size_t block = smoe_model_moe_block(r->model, i);
         if (!r->tokens[i]) continue;
-        smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, share(r, i));
+        smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, dropped_share(r, i));
         if (!smoe_model_router(r->model, i)->plan.gate) continue; /* identity */
         add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
         add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);

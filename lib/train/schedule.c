@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static double decayed(const smoe_train_spec *spec, double t) {
+static double schedule_decayed(const smoe_train_spec *spec, double t) {
     double W = (double)spec->schedule.warmup.steps, steps = (double)spec->steps;
     double start = (double)spec->schedule.start;
     switch (spec->schedule.name) {
@@ -27,7 +27,7 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
         t = (double)(spec->steps - cooldown);
     }
     if (t <= W && W > 0) return peak * share * t / W;
-    return peak * share * decayed(spec, t);
+    return peak * share * schedule_decayed(spec, t);
 }
 
 double smoe_schedule_decay(const smoe_train_spec *spec, const smoe_param *p) {

@@ -12,7 +12,7 @@ enum { UNIT = SMOE_OPTIM_UNIT };
 
 /* ---- which units are where ------------------------------------------------------------------- */
 
-static size_t least(size_t a, size_t b) {
+static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
@@ -29,7 +29,7 @@ static int range_owner(const smoe_sharded_gradients *p, size_t at, int guess, si
 }
 
 /* Parts are counted, and stored where there is memory for them. */
-static void put(smoe_unit_part *list, size_t *count, smoe_unit_part part) {
+static void part_put(smoe_unit_part *list, size_t *count, smoe_unit_part part) {
     if (list) list[*count] = part;
     ++*count;
 }
@@ -55,11 +55,11 @@ static void part_found(walk *w, const smoe_param *param, size_t first, size_t co
             part.from = p->in[owner];
             p->in[owner] += count;
         }
-        put(p->units, &p->count, part);
+        part_put(p->units, &p->count, part);
     } else if (owner == rank) {
         part.process = w->home;
         p->out[w->home] += count;
-        put(p->sent, &p->sent_count, part);
+        part_put(p->sent, &p->sent_count, part);
     }
 }
 
@@ -80,9 +80,9 @@ static void find_parts(smoe_sharded_gradients *p) {
                               p->shards * turn);
             } else {
                 owner = w.guess = range_owner(p, param->offset + first, w.guess, &end);
-                end = least(end - param->offset, param->whole);
+                end = smaller(end - param->offset, param->whole);
             }
-            end = least(end, (w.at + first) / UNIT * UNIT + UNIT - w.at);
+            end = smaller(end, (w.at + first) / UNIT * UNIT + UNIT - w.at);
             part_found(&w, param, first, end - first, owner);
         }
         smoe_param all = {.offset = w.at, .size = param->whole};
@@ -177,9 +177,9 @@ static const real *values_of(const smoe_sharded_gradients *p, const smoe_unit_pa
 }
 
 /* Fills the unit of part i, and returns the number of the part after it. */
-static size_t assemble(smoe_sharded_gradients *p, size_t i, const real **values) {
+static size_t unit_assemble(smoe_sharded_gradients *p, size_t i, const real **values) {
     const smoe_unit_part *part = &p->units[i];
-    size_t unit = part->unit, size = least(UNIT, p->whole - unit * UNIT);
+    size_t unit = part->unit, size = smaller(UNIT, p->whole - unit * UNIT);
     if (part->count == size) {
         *values = values_of(p, part, p->unit);
         return i + 1;
@@ -201,8 +201,8 @@ void smoe_sharded_gradients_squares(smoe_sharded_gradients *p, double *square) {
     for (size_t i = 0; i < p->count;) {
         const real *values;
         size_t unit = p->units[i].unit;
-        i = assemble(p, i, &values);
-        square[unit] = smoe_optim_unit_square(values, least(UNIT, p->whole - unit * UNIT));
+        i = unit_assemble(p, i, &values);
+        square[unit] = smoe_optim_unit_square(values, smaller(UNIT, p->whole - unit * UNIT));
     }
     smoe_comm_join(p->comm, square, n * sizeof *square);
 }

@@ -79,7 +79,7 @@ static size_t bytes_of(const request *r, size_t count) {
 }
 
 /* Where element `at` of the tensor is in this process. */
-static const char *here(const smoe_sharded_state *s, const request *r, size_t at) {
+static const char *place_here(const smoe_sharded_state *s, const request *r, size_t at) {
     const smoe_param *p = param_of(s, r->slab, r->param);
     return slab_at(s->params, r->slab) + bytes_of(r, p->offset + at - p->from);
 }
@@ -90,7 +90,7 @@ static bool take_round(const smoe_sharded_state *s, const request *own, char *ou
     bool wanted = own->slab >= 0;
     smoe_stretch mine = part_of(s, own, rank, rank);
     if (out && mine.end)
-        memcpy(out + bytes_of(own, mine.first - own->first), here(s, own, mine.first),
+        memcpy(out + bytes_of(own, mine.first - own->first), place_here(s, own, mine.first),
                bytes_of(own, mine.end - mine.first));
     for (int bit = 1; bit < s->comm->size; bit++) {
         request theirs;
@@ -100,7 +100,7 @@ static bool take_round(const smoe_sharded_state *s, const request *own, char *ou
         wanted = wanted || theirs.slab >= 0;
         smoe_stretch give = part_of(s, &theirs, rank, other), take = part_of(s, own, other, rank);
         smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other,
-                           give.end ? here(s, &theirs, give.first) : NULL,
+                           give.end ? place_here(s, &theirs, give.first) : NULL,
                            bytes_of(&theirs, give.end - give.first),
                            take.end ? out + bytes_of(own, take.first - own->first) : NULL,
                            bytes_of(own, take.end - take.first));

@@ -46,7 +46,7 @@ static void pot_free(pot *p) {
     free(p->names);
 }
 
-static int load(pot *p, const char *path, smoe_err *err) {
+static int pot_load(pot *p, const char *path, smoe_err *err) {
     smoe_safetensors *file = NULL;
     if (smoe_safetensors_open(&file, path, err)) return -1;
     const char *names = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
@@ -60,7 +60,7 @@ static int load(pot *p, const char *path, smoe_err *err) {
     return status;
 }
 
-static int evaluate(pot *p, smoe_eval *eval, const char *what, smoe_err *err) {
+static int pot_evaluate(pot *p, smoe_eval *eval, const char *what, smoe_err *err) {
     if (smoe_evaluate(p->model, p->spec, p->set, p->batch, NULL, eval, err))
         return smoe_fail_prefix(err, "%s", what);
     p->evaluations++;
@@ -84,7 +84,7 @@ static bool is_first_kernel(const smoe_param *param) {
 }
 
 /* Compares the experts of the current weights with those of the base. */
-static void align(const pot *p, smoe_soup_member *m) {
+static void member_align(const pot *p, smoe_soup_member *m) {
     size_t experts = 0, aligned = 0;
     double cosines = 0;
     for (size_t i = 0; i < p->params->count; i++) {
@@ -110,41 +110,41 @@ static void align(const pot *p, smoe_soup_member *m) {
 /* ---- making a soup --------------------------------------------------------------------------- */
 
 static int measure_alone(pot *p, smoe_soup_member *m, bool first, smoe_err *err) {
-    if (load(p, m->path, err)) return -1;
+    if (pot_load(p, m->path, err)) return -1;
     if (first) memcpy(p->base, p->params->w, p->params->size * sizeof *p->base);
-    align(p, m);
-    return evaluate(p, &m->alone, m->path, err);
+    member_align(p, m);
+    return pot_evaluate(p, &m->alone, m->path, err);
 }
 
 /* Replaces the weights, those of a new member, by the mean of the members and the new one. */
-static void blend(pot *p) {
+static void pot_blend(pot *p) {
     for (size_t i = 0; i < p->params->size; i++)
         p->params->w[i] = (real)((p->sum[i] + (double)p->params->w[i]) / (double)(p->members + 1));
 }
 
-static int add(pot *p, smoe_soup_member *m, const smoe_eval *before, smoe_err *err) {
-    if (load(p, m->path, err)) return -1;
-    blend(p);
-    if (evaluate(p, &m->with, "soup", err)) return -1;
+static int pot_add(pot *p, smoe_soup_member *m, const smoe_eval *before, smoe_err *err) {
+    if (pot_load(p, m->path, err)) return -1;
+    pot_blend(p);
+    if (pot_evaluate(p, &m->with, "soup", err)) return -1;
     m->in = !p->options->greedy || !p->members || m->with.precision_at_1 >= before->precision_at_1;
     if (!m->in) return 0;
-    if (load(p, m->path, err)) return -1;
+    if (pot_load(p, m->path, err)) return -1;
     for (size_t i = 0; i < p->params->size; i++) p->sum[i] += (double)p->params->w[i];
     p->members++;
     return 0;
 }
 
 /* The best first; equal ones in the order in which they were given. */
-static bool better(const smoe_eval *a, const smoe_eval *b) {
+static bool member_better(const smoe_eval *a, const smoe_eval *b) {
     if (a->precision_at_1 != b->precision_at_1) return a->precision_at_1 > b->precision_at_1;
     return a->loss < b->loss;
 }
 
-static void order(smoe_soup_member *member, size_t count) {
+static void members_order(smoe_soup_member *member, size_t count) {
     for (size_t i = 1; i < count; i++) {
         smoe_soup_member m = member[i];
         size_t j = i;
-        for (; j && better(&m.alone, &member[j - 1].alone); j--) member[j] = member[j - 1];
+        for (; j && member_better(&m.alone, &member[j - 1].alone); j--) member[j] = member[j - 1];
         member[j] = m;
     }
 }
@@ -161,8 +161,8 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
 }
 
 /* The mean of the members, with the metadata of the file at `like`. */
-static int save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
-                smoe_err *err) {
+static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
+                    smoe_err *err) {
     const char *out = p->options->out;
     smoe_safetensors *file = NULL;
     smoe_pair *pairs = NULL, *all = NULL;
@@ -198,12 +198,12 @@ int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec
     int status = pot_open(&p, err);
     for (size_t i = 0; i < count && !status; i++)
         status = measure_alone(&p, &member[i], i == 0, err);
-    if (!status && options->greedy) order(member, count);
+    if (!status && options->greedy) members_order(member, count);
     for (size_t i = 0; i < count && !status; i++) {
-        status = add(&p, &member[i], soup, err);
+        status = pot_add(&p, &member[i], soup, err);
         if (!status && member[i].in) *soup = member[i].with;
     }
-    if (!status && options->out) status = save(&p, member, count, first, err);
+    if (!status && options->out) status = pot_save(&p, member, count, first, err);
     pot_free(&p);
     return status;
 }

@@ -21,38 +21,39 @@ static size_t stats_at(const smoe_params *params) {
     return COUNTS + smoe_params_counted(params);
 }
 
-static size_t numbers(const smoe_step *s) {
+static size_t sums_count(const smoe_step *s) {
     return stats_at(smoe_model_params(s->model)) + OF_LAYER * smoe_model_moe_layers(s->model);
 }
 
 /* Sums over the whole batch that the routers cannot make by themselves. */
-static size_t summed(const smoe_model *model, size_t pieces) {
+static size_t router_sums_count(const smoe_model *model, size_t pieces) {
     return pieces > 1 ? smoe_model_summed(model) : 0;
 }
 
 int smoe_step_again(const smoe_model *model, const smoe_train_spec *train) {
-    return (summed(model, train->pieces) > 0) + (train->pieces > 1 && smoe_task_pairs(train->loss));
+    return (router_sums_count(model, train->pieces) > 0) +
+           (train->pieces > 1 && smoe_task_pairs(train->loss));
 }
 
 /* Units of what the processes share; of all gradients, where experts are not divided. */
-static size_t units(const smoe_params *params) {
+static size_t shared_units(const smoe_params *params) {
     return (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
 }
 
 static size_t all_units(const smoe_step *s) {
     return s->experts ? smoe_sharded_gradients_units(&s->sharded)
-                      : units(smoe_model_params(s->model));
+                      : shared_units(smoe_model_params(s->model));
 }
 
-static void allocate(smoe_step *s) {
+static void step_allocate(smoe_step *s) {
     size_t layers = smoe_model_moe_layers(s->model), rows = s->pairs ? s->N : s->images;
     size_t B = s->spec->train.batch_size, D = smoe_model_width(s->model);
     s->dlogits = smoe_alloc(rows * s->N, sizeof *s->dlogits);
     s->losses = smoe_alloc(rows, sizeof *s->losses);
-    s->sums = smoe_alloc(s->pieces * numbers(s), sizeof *s->sums);
+    s->sums = smoe_alloc(s->pieces * sums_count(s), sizeof *s->sums);
     s->stats = smoe_alloc(layers, sizeof *s->stats);
-    s->router_sums =
-        smoe_alloc(s->pieces * summed(s->model, s->spec->train.pieces), sizeof *s->router_sums);
+    s->router_sums = smoe_alloc(s->pieces * router_sums_count(s->model, s->spec->train.pieces),
+                                sizeof *s->router_sums);
     if (s->pairs) s->target = smoe_alloc(B * B, sizeof *s->target);
     for (size_t b = 0; s->pairs && b < B; b++) s->target[b * B + b] = 1;
     for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = smoe_alloc(B * D, sizeof(real));
@@ -87,7 +88,7 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
                             s->experts ? (size_t)s->experts->block.size : 1,
                             smoe_optim_shards(&spec->train));
     if (s->comm->size > 1) params->reader = &s->state.reader;
-    allocate(s);
+    step_allocate(s);
     if (smoe_optim_allocate(params, &spec->train, err)) return -1;
     if (s->experts && smoe_expert_parallel_allocate(s->experts, params, err)) return -1;
     if (smoe_grad_accum_open(&s->tree, params, s->pieces, err)) return -1;
@@ -110,7 +111,7 @@ void smoe_step_free(smoe_step *s) {
 }
 
 /* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
-static const char *suspect(const smoe_params *params, const char *layer) {
+static const char *param_suspect(const smoe_params *params, const char *layer) {
     const char *name = "none";
     double largest = -1;
     for (size_t i = 0; i < params->count; i++) {
@@ -153,7 +154,7 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
 }
 
 /* All processes learn that something is not finite; those that know the place name it. */
-static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
+static int step_check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
     double loss = s->loss + s->aux + s->z;
@@ -169,7 +170,7 @@ static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
         status = smoe_fail(err, SMOE_NONFINITE,
                            "step %llu: the loss is %g: first non-finite values in layer %s, "
                            "parameter %s",
-                           number, fabs(loss), s->bad, suspect(params, s->bad));
+                           number, fabs(loss), s->bad, param_suspect(params, s->bad));
     }
     if (smoe_comm_agree(s->comm, status, NULL, err)) return -1;
     return smoe_fail(err, SMOE_NONFINITE, "step %llu: the %s is not finite", number,
@@ -177,15 +178,15 @@ static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
 }
 
 /* The place in the whole batch of piece i of those here. */
-static size_t place_of(const smoe_step *s, size_t i) {
+static size_t piece_place(const smoe_step *s, size_t i) {
     return ((size_t)s->comm->rank * s->pieces + i) * s->images;
 }
 
 /* Logits of piece i, or embeddings. */
-static void forward(const smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
+static void piece_forward(const smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
     size_t side = s->spec->data.image_size, first = i * s->images;
     const real *pixels = batch->pixels + first * s->spec->data.channels * side * side;
-    pass->first = place_of(s, i);
+    pass->first = piece_place(s, i);
     if (s->pairs)
         smoe_model_embed_pairs(s->model,
                                &(smoe_inputs){pixels, batch->tokens + first * s->spec->text.context,
@@ -196,11 +197,11 @@ static void forward(const smoe_step *s, const smoe_batch *batch, size_t i, smoe_
 }
 
 /* The targets of piece i, which models of pairs do not have. */
-static const real *targets_of(const smoe_step *s, const smoe_batch *batch, size_t i) {
+static const real *piece_targets(const smoe_step *s, const smoe_batch *batch, size_t i) {
     return s->pairs ? NULL : batch->target + i * s->images * s->N;
 }
 
-static void put_loss(double *sums, const smoe_task_sums *task) {
+static void sums_put_loss(double *sums, const smoe_task_sums *task) {
     sums[LOSS] = task->loss;
     sums[CORRECT] = (double)task->correct;
 }
@@ -214,11 +215,11 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
     bool chief = s->comm->rank == 0;
     for (int k = 0; k < 2; k++) memset(s->embedded[k], 0, B * D * sizeof(real));
     for (size_t i = 0; i < s->pieces; i++) {
-        forward(s, batch, i, pass);
+        piece_forward(s, batch, i, pass);
         const real *out[] = {smoe_model_logits(s->model), smoe_model_texts(s->model)};
         for (int k = 0; k < 2; k++)
-            memcpy(s->embedded[k] + place_of(s, i) * D, out[k], rows * sizeof(real));
-        put_loss(s->sums + i * numbers(s), &(smoe_task_sums){0});
+            memcpy(s->embedded[k] + piece_place(s, i) * D, out[k], rows * sizeof(real));
+        sums_put_loss(s->sums + i * sums_count(s), &(smoe_task_sums){0});
     }
     for (int k = 0; k < 2; k++) smoe_comm_join(s->comm, s->embedded[k], B * D * sizeof(real));
     const real *logits = smoe_model_compare(s->model, s->embedded[0], s->embedded[1], B);
@@ -226,7 +227,7 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
     smoe_task_sums task = {0};
     smoe_task_of(train->loss)
         ->batch(&task, s->dlogits, s->losses, logits, s->target, B, B, B, train->label_smoothing);
-    if (chief) put_loss(s->sums, &task);
+    if (chief) sums_put_loss(s->sums, &task);
     smoe_clock_lap(pass->clock, SMOE_PART_loss);
     smoe_model_compare_backward(s->model, s->dlogits, B, chief);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
@@ -234,18 +235,18 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
 
 /* Forward, loss and backward of piece i of those here; of pairs there is a loss already, and of a
  * single piece what a backward pass needs. */
-static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
+static void piece_run(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
     const smoe_train_spec *train = &s->spec->train;
-    double *sums = s->sums + i * numbers(s);
-    pass->targets = targets_of(s, batch, i);
+    double *sums = s->sums + i * sums_count(s);
+    pass->targets = piece_targets(s, batch, i);
     pass->classes = s->N;
-    if (!s->pairs || s->pieces > 1) forward(s, batch, i, pass);
+    if (!s->pairs || s->pieces > 1) piece_forward(s, batch, i, pass);
     if (!s->pairs) {
         smoe_task_sums task = {0};
         smoe_task_of(train->loss)
             ->batch(&task, s->dlogits, s->losses, smoe_model_logits(s->model), pass->targets,
                     pass->images, s->N, pass->whole, train->label_smoothing);
-        put_loss(sums, &task);
+        sums_put_loss(sums, &task);
     }
     sums[AUX] = smoe_model_losses(s->model).aux;
     sums[Z] = smoe_model_losses(s->model).z;
@@ -263,8 +264,8 @@ static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
 }
 
 /* Sums the other values, besides gradients, over all pieces. */
-static void conclude(smoe_step *s, size_t whole) {
-    size_t n = numbers(s), stats = stats_at(smoe_model_params(s->model));
+static void step_conclude(smoe_step *s, size_t whole) {
+    size_t n = sums_count(s), stats = stats_at(smoe_model_params(s->model));
     smoe_grad_accum_sum(s->sums, s->pieces, n);
     smoe_comm_sum(s->comm, s->sums, s->measure ? n : stats);
     s->loss = s->sums[LOSS] / (double)whole;
@@ -288,7 +289,7 @@ static void sum_shared(smoe_step *s, smoe_params *params) {
 
 /* The norm of the gradient of all processes. */
 static double shared_norm(smoe_step *s, smoe_params *params) {
-    size_t n = units(params), first, end;
+    size_t n = shared_units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
     sum_shared(s, params);
@@ -306,7 +307,7 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
 
 /* Every process updates its range, and receives the weights of the others; if the update cannot be
  * divided, it receives all gradients and updates everything. */
-static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
+static void step_update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
     smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);
     if (s->comm->size > 1 && !smoe_optim_shards(&s->spec->train)) {
@@ -327,11 +328,11 @@ static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
 
 /* Losses over the whole batch need sums over all its tokens before the first backward pass: if it
  * has several pieces, each of them runs forward once more. */
-static void sum_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
-    size_t n = summed(s->model, s->spec->train.pieces);
+static void router_sums_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass) {
+    size_t n = router_sums_count(s->model, s->spec->train.pieces);
     if (!n) return;
     for (size_t i = 0; i < s->pieces; i++) {
-        forward(s, batch, i, pass);
+        piece_forward(s, batch, i, pass);
         smoe_model_sums(s->model, s->router_sums + i * n);
     }
     smoe_grad_accum_sum(s->router_sums, s->pieces, n);
@@ -351,16 +352,16 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
                       .whole = whole,
                       .clock = clock};
     s->bad[0] = '\0';
-    sum_batch(s, batch, &pass);
+    router_sums_batch(s, batch, &pass);
     if (s->pairs) compare_batch(s, batch, &pass);
     for (size_t i = 0; i < s->pieces; i++) {
-        run_piece(s, batch, i, &pass);
+        piece_run(s, batch, i, &pass);
         smoe_grad_accum_add(&s->tree, params, i);
     }
-    conclude(s, whole);
+    step_conclude(s, whole);
     s->norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
-    if (check(s, &pass, err)) return -1;
-    update(s, params, updates);
+    if (step_check(s, &pass, err)) return -1;
+    step_update(s, params, updates);
     smoe_model_settle(s->model, s->sums + COUNTS, &pass);
     smoe_model_bound(s->model);
     if (params->average) smoe_optim_average(params, s->spec->train.ema, updates);
@@ -377,7 +378,7 @@ void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm
     smoe_sharded_gradients parts = {0};
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
     smoe_comm_expect_sum(comm, stats_at(params), other);
-    size_t sums = summed(model, train->pieces);
+    size_t sums = router_sums_count(model, train->pieces);
     if (sums) smoe_comm_expect_sum(comm, sums, other);
     size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
@@ -390,7 +391,7 @@ void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm
     smoe_comm_expect_gather(comm, bytes, unit,
                             &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
     if (!share) {
-        smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
+        smoe_comm_expect_gather(comm, shared_units(params) * sizeof(double), sizeof(double), other);
         return;
     }
     smoe_sharded_gradients_open(&parts, params, share, comm);

@@ -3,7 +3,7 @@
 #include "spec/routers.h"
 #include "store/run.h"
 
-static void set(json_t *r, smoe_metric metric, double value) {
+static void metric_set(json_t *r, smoe_metric metric, double value) {
     smoe_run_metric(r, metric, NULL, 0, value);
 }
 
@@ -31,7 +31,7 @@ static void add_router_metrics(const smoe_step *s, json_t *r) {
 }
 
 /* Whether there is an auxiliary loss; it may be 0. */
-static bool balances(const smoe_step *s) {
+static bool step_balances(const smoe_step *s) {
     const smoe_router_entry *router = smoe_router_find(s->spec->model.moe.router);
     return smoe_model_routes(s->model) && smoe_router_counts_experts(router) &&
            (s->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
@@ -47,13 +47,13 @@ static bool has_z_loss(const smoe_step *s) {
 
 void smoe_step_record(json_t *r, const smoe_step *s, double rate, double images_per_s,
                       double waited_s) {
-    set(r, SMOE_METRIC_TRAIN_LOSS, s->loss);
-    set(r, SMOE_METRIC_TRAIN_PRECISION, s->precision);
-    set(r, SMOE_METRIC_LR, rate);
-    set(r, SMOE_METRIC_GRADIENT_NORM, s->norm);
-    set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
-    set(r, SMOE_METRIC_WAITED_S, waited_s);
-    if (balances(s)) set(r, SMOE_METRIC_AUX_LOSS, s->aux);
-    if (has_z_loss(s)) set(r, SMOE_METRIC_Z_LOSS, s->z);
+    metric_set(r, SMOE_METRIC_TRAIN_LOSS, s->loss);
+    metric_set(r, SMOE_METRIC_TRAIN_PRECISION, s->precision);
+    metric_set(r, SMOE_METRIC_LR, rate);
+    metric_set(r, SMOE_METRIC_GRADIENT_NORM, s->norm);
+    metric_set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
+    metric_set(r, SMOE_METRIC_WAITED_S, waited_s);
+    if (step_balances(s)) metric_set(r, SMOE_METRIC_AUX_LOSS, s->aux);
+    if (has_z_loss(s)) metric_set(r, SMOE_METRIC_Z_LOSS, s->z);
     add_router_metrics(s, r);
 }

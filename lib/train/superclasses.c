@@ -18,7 +18,7 @@ typedef struct pair {
     size_t size;
 } pair;
 
-static void fill(sets *s, const smoe_prediction *prediction, size_t images) {
+static void sets_fill(sets *s, const smoe_prediction *prediction, size_t images) {
     size_t N = s->N;
     for (size_t i = 0; i < images; i++) s->size[prediction[i].label]++;
     for (size_t i = 0; i < images; i++) {
@@ -34,25 +34,25 @@ static void fill(sets *s, const smoe_prediction *prediction, size_t images) {
 }
 
 /* Whether x is to be merged before y. */
-static bool better(const pair *x, const pair *y) {
+static bool pair_better(const pair *x, const pair *y) {
     if (!y->size || x->alike != y->alike) return !y->size || x->alike > y->alike;
     return x->size < y->size;
 }
 
 /* The pair to merge next, with at most `most` classes together; size 0: there is none. */
-static pair next(const sets *s, size_t most) {
+static pair sets_next(const sets *s, size_t most) {
     pair best = {0};
     for (size_t a = 0; a < s->N; a++)
         for (size_t b = a + 1; s->size[a] && b < s->N; b++) {
             pair x = {a, b, 0, s->size[a] + s->size[b]};
             if (!s->size[b] || x.size > most) continue;
             x.alike = s->alike[a * s->N + b] / (double)(s->size[a] * s->size[b]);
-            if (better(&x, &best)) best = x;
+            if (pair_better(&x, &best)) best = x;
         }
     return best;
 }
 
-static void merge(sets *s, const pair *x) {
+static void sets_merge(sets *s, const pair *x) {
     size_t N = s->N;
     for (size_t c = 0; c < N; c++) {
         s->alike[x->a * N + c] += s->alike[x->b * N + c];
@@ -72,11 +72,11 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *p
     sets s = {.N = N, .left = N, .of = of};
     s.alike = smoe_alloc(N * N, sizeof *s.alike);
     s.size = smoe_alloc(N, sizeof *s.size);
-    fill(&s, prediction, images);
+    sets_fill(&s, prediction, images);
     for (size_t most = (N + E - 1) / E; s.left > E;) {
-        pair x = next(&s, most);
+        pair x = sets_next(&s, most);
         if (x.size)
-            merge(&s, &x);
+            sets_merge(&s, &x);
         else
             most++;
     }

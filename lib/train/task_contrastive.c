@@ -19,8 +19,9 @@ static double log_sum(const real *l, size_t n, size_t step) {
 }
 
 /* rows: first the row's, then the column's, which every gradient of the column needs. */
-static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole, double smoothing) {
+static void contrastive_batch(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
+                              const real *target, size_t B, size_t N, size_t whole,
+                              double smoothing) {
     assert(N == B && smoothing == 0);
     (void)smoothing;
     double scale = 0.5 / (double)whole;
@@ -46,4 +47,4 @@ static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real 
     }
 }
 
-const smoe_task smoe_task_contrastive = {.batch = batch};
+const smoe_task smoe_task_contrastive = {.batch = contrastive_batch};

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static double image_loss(real *dl, const real *l, const smoe_targets *y, size_t N, double scale) {
+static double sigmoid_image_loss(real *dl, const real *l, const smoe_targets *y, size_t N,
+                                 double scale) {
     double loss = 0;
     for (size_t c = 0; c < N; c++) {
         double x = (double)l[c], t = smoe_target(y, c), e = exp(-fabs(x));
@@ -13,9 +14,10 @@ static double image_loss(real *dl, const real *l, const smoe_targets *y, size_t 
     return loss;
 }
 
-static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole, double smoothing) {
-    smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
+static void sigmoid_batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
+                          const real *target, size_t B, size_t N, size_t whole, double smoothing) {
+    smoe_task_by_image(sigmoid_image_loss, sums, dlogits, losses, logits, target, B, N, whole,
+                       smoothing);
 }
 
-const smoe_task smoe_task_sigmoid = {.multi = true, .batch = batch};
+const smoe_task smoe_task_sigmoid = {.multi = true, .batch = sigmoid_batch};

@@ -4,7 +4,8 @@
 #include <math.h>
 
 /* With p = softmax(l) and t the targets' sum: d/dl = t p - target. */
-static double image_loss(real *dl, const real *l, const smoe_targets *x, size_t N, double scale) {
+static double softmax_image_loss(real *dl, const real *l, const smoe_targets *x, size_t N,
+                                 double scale) {
     double top = (double)l[0], sum = 0, picked = 0;
     for (size_t c = 1; c < N; c++) top = (double)l[c] > top ? (double)l[c] : top;
     for (size_t c = 0; c < N; c++) {
@@ -17,9 +18,10 @@ static double image_loss(real *dl, const real *l, const smoe_targets *x, size_t 
     return x->mass * log(sum) - picked;
 }
 
-static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole, double smoothing) {
-    smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
+static void softmax_batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
+                          const real *target, size_t B, size_t N, size_t whole, double smoothing) {
+    smoe_task_by_image(softmax_image_loss, sums, dlogits, losses, logits, target, B, N, whole,
+                       smoothing);
 }
 
-const smoe_task smoe_task_softmax = {.batch = batch};
+const smoe_task smoe_task_softmax = {.batch = softmax_batch};

@@ -62,8 +62,8 @@ typedef struct trainer {
     double epoch, rate;
 } trainer;
 
-static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static void note(const trainer *t, const char *fmt, ...) {
+static void trainer_note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
+static void trainer_note(const trainer *t, const char *fmt, ...) {
     char text[512];
     va_list args;
     va_start(args, fmt);
@@ -110,7 +110,7 @@ static void data_mark(trainer *t) {
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
  * spelled differently. */
-static void say(void *user, const char *text) {
+static void trainer_say(void *user, const char *text) {
     const trainer *t = user;
     const smoe_observer *o = t->options->observer;
     if (!t->chief) return;
@@ -139,7 +139,7 @@ static int load_moments(trainer *t, smoe_err *err) {
     char *text;
     if (smoe_moments_init_moments(t->params, t->moments, t->options->fit, &text, err)) return -1;
     t->state.carried = t->params->carried;
-    say(t, text);
+    trainer_say(t, text);
     free(text);
     return 0;
 }
@@ -148,24 +148,25 @@ static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
     if (t->params->headless)
-        say(t,
+        trainer_say(
+            t,
             "the classes of the data are others than those of the file, so the head is not taken "
             "from it");
     char *text = smoe_init_map_text(t->params, t->init, options->fit);
-    say(t, text);
+    trainer_say(t, text);
     free(text);
     text = smoe_model_file_remark(t->init);
-    if (text) say(t, text);
+    if (text) trainer_say(t, text);
     free(text);
     text = smoe_implied_remark(t->spec, t->init);
-    if (text) say(t, text);
+    if (text) trainer_say(t, text);
     free(text);
     if (t->moments && load_moments(t, err)) return -1;
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
     return smoe_upcycle_compare(t->model, t->spec, t->init, t->test ? t->test : t->train,
-                                t->step.images, say, t, err);
+                                t->step.images, trainer_say, t, err);
 }
 
 static int open_loader(trainer *t, smoe_err *err) {
@@ -184,7 +185,7 @@ static int open_loader(trainer *t, smoe_err *err) {
 
 /* Does everything that can fail before the run directory is made: data, model, files to start from,
  * memory. */
-static int prepare(trainer *t, smoe_err *err) {
+static int trainer_prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
@@ -237,7 +238,7 @@ static int restore_records(trainer *t, smoe_err *err) {
     return t->state.step < t->spec->train.steps ? smoe_run_outcomes(t->run, NULL, 0, err) : 0;
 }
 
-static int restore(trainer *t, smoe_err *err) {
+static int trainer_restore(trainer *t, smoe_err *err) {
     smoe_checkpoint now = t->state;
     int restored = t->chief ? smoe_run_restore(t->run, t->params, &t->state, err)
                             : smoe_checkpoint_restore(t->options->dir, t->params, &t->state, err);
@@ -248,7 +249,7 @@ static int restore(trainer *t, smoe_err *err) {
     t->state.classes = now.classes;
     t->state.names = now.names;
     t->params->carried = t->state.carried;
-    note(t, "resumed after step %llu", (unsigned long long)t->state.step);
+    trainer_note(t, "resumed after step %llu", (unsigned long long)t->state.step);
     return 1;
 }
 
@@ -293,7 +294,7 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
     if (!count || !t->chief) return;
     snprintf(text, sizeof text, "data.on_error: %zu images of %s are left out; log.txt lists %s",
              count, split, count > SMOE_LEFT ? "the first 1000" : "them");
-    say((void *)t, text);
+    trainer_say((void *)t, text);
     for (size_t i = 0; i < count && i < SMOE_LEFT; i++)
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
 }
@@ -306,10 +307,10 @@ static bool has_remark(const smoe_dataset *set, const char *text) {
 
 static void say_remarks(const trainer *t) {
     for (size_t i = 0; i < smoe_dataset_remarks(t->train); i++)
-        say((void *)t, smoe_dataset_remark(t->train, i));
+        trainer_say((void *)t, smoe_dataset_remark(t->train, i));
     for (size_t i = 0; t->test && i < smoe_dataset_remarks(t->test); i++)
         if (!has_remark(t->train, smoe_dataset_remark(t->test, i)))
-            say((void *)t, smoe_dataset_remark(t->test, i));
+            trainer_say((void *)t, smoe_dataset_remark(t->test, i));
 }
 
 /* Photographs of telephones: most programs that show them turn them. */
@@ -321,7 +322,7 @@ static void say_turned(const trainer *t) {
              "%zu images of train are not turned upright; data.orientation=apply turns them as "
              "their EXIF data say",
              count);
-    say((void *)t, text);
+    trainer_say((void *)t, text);
 }
 
 /* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
@@ -333,13 +334,14 @@ static void say_kernels(const trainer *t) {
         "kernels for %s until now, for %s from here on: they add in another order, so the last "
         "digits differ from those of a run without this change",
         before ? before : "", smoe_kernels_get()->isa);
-    if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision)) say((void *)t, text);
+    if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision))
+        trainer_say((void *)t, text);
     free(before);
 }
 
-static int start(trainer *t, smoe_err *err) {
+static int trainer_start(trainer *t, smoe_err *err) {
     t->state.best = -1;
-    int status = smoe_comm_agree(t->comm, prepare(t, err), NULL, err);
+    int status = smoe_comm_agree(t->comm, trainer_prepare(t, err), NULL, err);
     if (!status) status = same_everywhere(t, err);
     if (status) {
         json_decref(t->options->env);
@@ -352,7 +354,7 @@ static int start(trainer *t, smoe_err *err) {
     say_turned(t);
     say_left_out(t, t->train, "train");
     if (t->test) say_left_out(t, t->test, t->spec->eval.split);
-    int restored = resume ? restore(t, err) : 0;
+    int restored = resume ? trainer_restore(t, err) : 0;
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
     if (restored > 0 && t->chief) say_kernels(t);
@@ -367,21 +369,21 @@ static int start(trainer *t, smoe_err *err) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static bool due(size_t every, uint64_t step) {
+static bool is_due(size_t every, uint64_t step) {
     return every && step % every == 0;
 }
 
-static bool logs(const trainer *t, uint64_t step) {
-    return due(t->spec->train.log_every, step) || step == t->spec->train.steps;
+static bool is_logged(const trainer *t, uint64_t step) {
+    return is_due(t->spec->train.log_every, step) || step == t->spec->train.steps;
 }
 
-static int step(trainer *t, smoe_err *err) {
+static int trainer_step(trainer *t, smoe_err *err) {
     smoe_batch batch;
     int status = smoe_loader_next(t->loader, &batch, err) < 0 ? -1 : 0;
     if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
     t->epoch = batch.epoch;
     t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
-    t->step.measure = logs(t, t->state.step + 1);
+    t->step.measure = is_logged(t, t->state.step + 1);
     if (smoe_step_run(&t->step, &batch, t->state.step, t->state.optimizer_steps, NULL, err)) {
         smoe_err failed = *err;
         if (failed.code != SMOE_NONFINITE) return -1;
@@ -395,7 +397,7 @@ static int step(trainer *t, smoe_err *err) {
 
 /* ---- what is due ----------------------------------------------------------------------------- */
 
-static json_t *record(const trainer *t) {
+static json_t *record_begin(const trainer *t) {
     json_t *r = json_object();
     json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
     smoe_run_metric(r, SMOE_METRIC_EPOCH, NULL, 0, t->epoch);
@@ -410,7 +412,7 @@ static int put_record(trainer *t, json_t *r, smoe_err *err) {
 }
 
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
-    json_t *r = record(t);
+    json_t *r = record_begin(t);
     smoe_step_record(r, &t->step, t->rate, images_per_s, smoe_loader_waited(t->loader));
     return put_record(t, r, err);
 }
@@ -455,12 +457,12 @@ static int evaluate_average(trainer *t, size_t B, json_t *r, smoe_err *err) {
     return 0;
 }
 
-static int evaluate(trainer *t, smoe_err *err) {
+static int trainer_evaluate(trainer *t, smoe_err *err) {
     size_t B = t->spec->eval.batch_size;
     if (B > t->step.images) B = t->step.images;
     const smoe_eval *eval = &t->result->test;
     const smoe_train_options *options = t->options;
-    json_t *r = record(t);
+    json_t *r = record_begin(t);
     int status = evaluate_split(t, B, r, err);
     if (!status && t->params->average) status = evaluate_average(t, B, r, err);
     if (smoe_comm_agree(t->comm, status, NULL, err)) status = -1;
@@ -482,11 +484,11 @@ static int evaluate(trainer *t, smoe_err *err) {
                            : NULL;
     const smoe_observer *o = t->options->observer;
     if (t->chief && o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
-    if (text) say(t, text);
+    if (text) trainer_say(t, text);
     return put_record(t, r, err);
 }
 
-static bool asked(const volatile sig_atomic_t *flag) {
+static bool is_asked(const volatile sig_atomic_t *flag) {
     return flag && *flag;
 }
 
@@ -498,18 +500,18 @@ static bool checkpoint_due(const trainer *t) {
     bool best = train->checkpoint_every && t->state.best_step == step;
     bool late =
         train->checkpoint_minutes > 0 && smoe_now() - t->saved >= 60 * train->checkpoint_minutes;
-    return due(train->checkpoint_every, step) || due(train->keep_every, step) || best || late ||
-           asked(t->options->save);
+    return is_due(train->checkpoint_every, step) || is_due(train->keep_every, step) || best ||
+           late || is_asked(t->options->save);
 }
 
-static int checkpoint(trainer *t, smoe_err *err) {
+static int trainer_checkpoint(trainer *t, smoe_err *err) {
     const smoe_checkpoint_to to = {t->options->dir, t->spec->train.keep, t->comm};
     if (t->options->save) *t->options->save = 0;
     t->saved = smoe_now();
     return smoe_run_checkpoint(t->run, &to, t->params, t->spec, &t->state, err);
 }
 
-static void tell(const trainer *t, double images_per_s) {
+static void trainer_tell(const trainer *t, double images_per_s) {
     const smoe_observer *o = t->options->observer;
     if (!t->chief || !o || !o->step) return;
     size_t steps = t->spec->train.steps;
@@ -526,7 +528,7 @@ static void tell(const trainer *t, double images_per_s) {
     o->step(o->user, &s);
 }
 
-static void tell_begin(const trainer *t) {
+static void trainer_tell_begin(const trainer *t) {
     const smoe_observer *o = t->options->observer;
     const smoe_train_begin begin = {.spec = t->spec,
                                     .dir = t->options->dir,
@@ -537,39 +539,39 @@ static void tell_begin(const trainer *t) {
     if (t->chief && o && o->begin) o->begin(o->user, &begin);
 }
 
-static int loop(trainer *t, smoe_err *err) {
+static int trainer_loop(trainer *t, smoe_err *err) {
     const smoe_train_spec *train = &t->spec->train;
     double mark = smoe_now();
     size_t since = 0;
     t->start = t->saved = mark;
     while (t->state.step < train->steps) {
         double begin = smoe_now();
-        if (step(t, err)) return -1;
+        if (trainer_step(t, err)) return -1;
         t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
         const char *text = smoe_watch_step(&t->watch, t->state.step, t->step.loss);
-        if (text) say(t, text);
+        if (text) trainer_say(t, text);
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
-        tell(t, images_per_s);
+        trainer_tell(t, images_per_s);
         int status = 0;
-        if (logs(t, t->state.step)) {
+        if (is_logged(t, t->state.step)) {
             status = log_step(t, images_per_s, err);
             mark = smoe_now();
             since = 0;
         }
-        if (t->test && (due(train->eval_every, t->state.step) || last)) {
+        if (t->test && (is_due(train->eval_every, t->state.step) || last)) {
             double paused = smoe_now();
-            if (smoe_comm_agree(t->comm, status, NULL, err) || evaluate(t, err)) return -1;
+            if (smoe_comm_agree(t->comm, status, NULL, err) || trainer_evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
         }
         /* Checked last, so that a request that came during an evaluation need not wait for a
          * step. */
         enum { STOP = 1, SAVE = 2 }; /* if one process gets a request, all of them act on it */
-        unsigned wish =
-            (!last && asked(t->options->stop) ? STOP : 0) | (last || checkpoint_due(t) ? SAVE : 0);
+        unsigned wish = (!last && is_asked(t->options->stop) ? STOP : 0) |
+                        (last || checkpoint_due(t) ? SAVE : 0);
         if (smoe_comm_agree(t->comm, status, &wish, err)) return -1;
         bool stop = wish & STOP;
-        if (wish && checkpoint(t, err)) return -1;
+        if (wish && trainer_checkpoint(t, err)) return -1;
         if (stop)
             return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
                              (unsigned long long)t->state.step, train->steps);
@@ -593,7 +595,7 @@ static void log_traffic(const trainer *t) {
 
 /* Writes the result of the run, also of a failed one. A status that cannot be written makes the run
  * fail, unless it has failed already. */
-static int finish(trainer *t, int status, smoe_err *err) {
+static int trainer_finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;
     r->train_loss = t->done ? t->step.loss : NAN;
@@ -623,10 +625,10 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
         json_decref(options->env);
         return -1;
     }
-    int status = start(&t, err);
-    if (!status) tell_begin(&t);
-    if (!status) status = loop(&t, err);
-    status = finish(&t, status, err);
+    int status = trainer_start(&t, err);
+    if (!status) trainer_tell_begin(&t);
+    if (!status) status = trainer_loop(&t, err);
+    status = trainer_finish(&t, status, err);
     smoe_loader_free(t.loader);
     smoe_tokenizer_free(t.tokenizer);
     smoe_model_free(t.model);

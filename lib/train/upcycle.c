@@ -53,8 +53,8 @@ typedef struct comparison {
     void *user;
 } comparison;
 
-static void say(const comparison *c, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static void say(const comparison *c, const char *fmt, ...) {
+static void compare_say(const comparison *c, const char *fmt, ...) SMOE_PRINTF(2, 3);
+static void compare_say(const comparison *c, const char *fmt, ...) {
     char line[400];
     va_list args;
     va_start(args, fmt);
@@ -75,7 +75,8 @@ static void find_copied(comparison *c, const smoe_safetensors *file) {
 }
 
 /* The numbers of the layers that stay. */
-static void thin(smoe_series *series, const smoe_moe_spec *moe, const bool *copied, size_t depth) {
+static void series_thin(smoe_series *series, const smoe_moe_spec *moe, const bool *copied,
+                        size_t depth) {
     size_t layer = 0, kept = 0;
     for (size_t i = 0; series->listed && i < depth; i++) {
         if (!moe->is_moe[i]) continue;
@@ -89,8 +90,8 @@ static void thin(smoe_series *series, const smoe_moe_spec *moe, const bool *copi
 static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err) {
     smoe_spec spec = *c->spec; /* its texts stay the other's */
     smoe_moe_spec *moe = &spec.model.moe;
-    thin(&moe->k, &c->spec->model.moe, c->copied, spec.model.depth);
-    thin(&moe->capacity, &c->spec->model.moe, c->copied, spec.model.depth);
+    series_thin(&moe->k, &c->spec->model.moe, c->copied, spec.model.depth);
+    series_thin(&moe->capacity, &c->spec->model.moe, c->copied, spec.model.depth);
     for (size_t i = 0; i < spec.model.depth; i++)
         if (c->copied[i]) {
             moe->is_moe[i] = false;
@@ -106,7 +107,7 @@ static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err
 
 /* ---- the routing ----------------------------------------------------------------------------- */
 
-static double combined(const smoe_plan *plan, size_t token) {
+static double weights_combined(const smoe_plan *plan, size_t token) {
     double sum = 0;
     if (plan->sparse)
         for (int32_t i = plan->first[token]; i < plan->first[token + 1]; i++)
@@ -118,7 +119,7 @@ static double combined(const smoe_plan *plan, size_t token) {
 
 /* Equal experts compute the same as the MLP if the combine weights of a token sum to 1 and its
  * slots hold no other token. */
-static void watch(void *user, size_t i, const smoe_router *router) {
+static void compare_watch(void *user, size_t i, const smoe_router *router) {
     const comparison *c = user;
     const smoe_plan *plan = &router->plan;
     size_t block = smoe_model_moe_block(c->model, i);
@@ -126,22 +127,25 @@ static void watch(void *user, size_t i, const smoe_router *router) {
     double sum = 0;
     if (!c->copied[block]) return;
     smoe_plan_measure(plan, &stats);
-    for (size_t t = 0; t < plan->tokens; t++) sum += combined(plan, t) / (double)plan->tokens;
+    for (size_t t = 0; t < plan->tokens; t++)
+        sum += weights_combined(plan, t) / (double)plan->tokens;
     if (plan->sparse)
-        say(c,
+        compare_say(
+            c,
             "upcycled block %zu: the combine weights of a token sum to %.3f on average, %.3f of "
             "the "
             "tokens are dropped (preserving: 1 and 0)",
             block, sum, stats.dropped);
     else
-        say(c,
+        compare_say(
+            c,
             "upcycled block %zu: the combine weights of a token sum to %.3f on average, a slot "
             "mixes "
             "%.1f tokens (preserving: 1 and 1)",
             block, sum, stats.tokens_per_slot);
 }
 
-static const char *advice(const smoe_moe_spec *moe) {
+static const char *compare_advice(const smoe_moe_spec *moe) {
     bool chooses = smoe_moe_chooses(moe), tokens = !strcmp(moe->router, "tokens-choice");
     if (tokens && !smoe_moe_renormalizes(moe))
         return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
@@ -157,21 +161,21 @@ static const char *advice(const smoe_moe_spec *moe) {
 
 /* ---- the logits ------------------------------------------------------------------------------ */
 
-static size_t top(const float *logits, size_t N) {
+static size_t logits_top(const float *logits, size_t N) {
     size_t best = 0;
     for (size_t k = 1; k < N; k++)
         if (logits[k] > logits[best]) best = k;
     return best;
 }
 
-static void run(smoe_model *model, const comparison *c, float *logits) {
+static void logits_run(smoe_model *model, const comparison *c, float *logits) {
     smoe_pass pass = {.seed = c->spec->seed, .images = c->images};
     smoe_model_forward(model, c->pixels, &pass);
     const real *values = smoe_model_logits(model);
     for (size_t i = 0; i < c->images * c->classes; i++) logits[i] = (float)values[i];
 }
 
-static void compare(const comparison *c, const float *after) {
+static void logits_compare(const comparison *c, const float *after) {
     size_t count = c->images * c->classes, same = 0;
     double largest = 0, square = 0, mean = 0, spread = 0;
     for (size_t i = 0; i < count; i++) {
@@ -185,15 +189,16 @@ static void compare(const comparison *c, const float *after) {
         spread += d * d / (double)count;
     }
     for (size_t b = 0; b < c->images; b++)
-        same +=
-            top(c->before + b * c->classes, c->classes) == top(after + b * c->classes, c->classes);
+        same += logits_top(c->before + b * c->classes, c->classes) ==
+                logits_top(after + b * c->classes, c->classes);
     bool preserved = square <= 1e-10 * spread; /* but for another order of sums */
-    say(c,
+    compare_say(
+        c,
         "upcycled: logits of %zu images before and after: largest difference %.3g, root mean "
         "square "
         "%.3g where the logits have a standard deviation of %.3g, the same top class for %zu%s",
         c->images, largest, sqrt(square), sqrt(spread), same,
-        preserved ? "" : advice(&c->spec->model.moe));
+        preserved ? "" : compare_advice(&c->spec->model.moe));
 }
 
 static int read_images(comparison *c, const smoe_dataset *set, smoe_err *err) {
@@ -225,11 +230,11 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
     int status = open_dense(&c, file, err) || read_images(&c, set, err) ? -1 : 0;
     if (!status) {
         float *after = c.before + c.images * c.classes;
-        run(c.dense, &c, c.before);
-        smoe_model_watch(model, watch, &c);
-        run(model, &c, after);
+        logits_run(c.dense, &c, c.before);
+        smoe_model_watch(model, compare_watch, &c);
+        logits_run(model, &c, after);
         smoe_model_watch(model, NULL, NULL);
-        compare(&c, after);
+        logits_compare(&c, after);
     }
     smoe_model_free(c.dense);
     free(c.pixels);

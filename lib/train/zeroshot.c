@@ -29,7 +29,8 @@ typedef struct texts {
 } texts;
 
 /* Embeds the texts, of which the first is number `first`, and adds them to their classes. */
-static void embed(texts *x, smoe_model *model, const smoe_spec *spec, double *sums, size_t first) {
+static void texts_embed(texts *x, smoe_model *model, const smoe_spec *spec, double *sums,
+                        size_t first) {
     size_t D = smoe_model_width(model), templates = spec->eval.zeroshot.count;
     smoe_pass pass = {.seed = spec->seed, .images = x->count};
     smoe_model_forward_texts(model, x->tokens, x->lengths, &pass);
@@ -58,7 +59,7 @@ real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe
         x.lengths[x.count] =
             smoe_tokenizer_encode(tokenizer, x.tokens + x.count * x.context, x.context, text);
         if (++x.count < x.room && i + 1 < all) continue;
-        embed(&x, model, spec, sums, first);
+        texts_embed(&x, model, spec, sums, first);
         first = i + 1;
     }
     for (size_t i = 0; i < N * D; i++) classes[i] = (real)sums[i];

@@ -85,7 +85,7 @@ bool smoe_attention_narrow(const smoe_attention *l) {
 }
 
 /* A buffer, in the type that this pass keeps, from element `at` on. */
-static smoe_outputs held(const smoe_attention *l, void *buffer, size_t at) {
+static smoe_outputs buffer_at(const smoe_attention *l, void *buffer, size_t at) {
     return smoe_outputs_from(smoe_outputs_of(buffer, smoe_attention_narrow(l)), at);
 }
 
@@ -103,7 +103,7 @@ typedef struct head {
 
 static head head_of(const smoe_attention *l, size_t task) {
     size_t d = l->d, ld = l->qk_norm ? 2 * d : 3 * d;
-    smoe_values rows = smoe_written(held(l, l->rows, head_place(l, task, 3 * d))), q = rows;
+    smoe_values rows = smoe_written(buffer_at(l, l->rows, head_place(l, task, 3 * d))), q = rows;
     if (l->qk_norm) q = (smoe_values){.at = l->normed + head_place(l, task, ld)};
     return (head){{q, ld}, {smoe_values_from(q, d), ld}, {smoe_values_from(rows, 2 * d), 3 * d}};
 }
@@ -195,8 +195,8 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
         else
             head_prefetch(l, &after, i, n);
     }
-    head_mix(l, held(l, l->heads, head_place(l, task, l->d)), l->d, smoe_written(weights), false,
-             x.v, 1);
+    head_mix(l, buffer_at(l, l->heads, head_place(l, task, l->d)), l->d, smoe_written(weights),
+             false, x.v, 1);
 }
 
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
@@ -206,9 +206,9 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz, smoe_b
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     head x = head_of(l, task);
     size_t T = l->T, d = l->d;
-    smoe_values weights = smoe_written(held(l, l->weights, task * T * T));
-    smoe_rows dout = {smoe_written(held(l, l->dheads, head_place(l, task, d))), d};
-    smoe_outputs drows = held(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
+    smoe_values weights = smoe_written(buffer_at(l, l->weights, task * T * T));
+    smoe_rows dout = {smoe_written(buffer_at(l, l->dheads, head_place(l, task, d))), d};
+    smoe_outputs drows = buffer_at(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
     if (l->qk_norm) dq.at = l->dnormed + head_place(l, task, x.q.ld);
     head_mix(l, smoe_outputs_from(drows, 2 * d), 3 * d, weights, true, dout, 1);
     head_compare(l, dz, dout, x.v, 1);
@@ -233,7 +233,7 @@ static uint32_t attention_site(const smoe_attention *l) {
 /* Computes l->heads, the outputs of the heads before the projection. */
 static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
-    smoe_outputs rows = held(l, l->rows, 0);
+    smoe_outputs rows = buffer_at(l, l->rows, 0);
     smoe_linear_forward_values(&l->qkv, rows, x, NULL, R);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * d, rows.at, 3 * d, R);
@@ -244,7 +244,8 @@ static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pas
         size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
         real *scores = l->scores + smoe_thread() * scores_size(l);
         smoe_outputs weights = {.at = scores};
-        if (l->weights) weights = held(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
+        if (l->weights)
+            weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
         head_forward(l, task, next, scores, weights, pass);
     }
 }
@@ -254,7 +255,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
     size_t R = pass->images * l->T;
     double dropout = l->build->model->dropout;
     heads_forward(l, x, pass);
-    smoe_values heads = smoe_written(held(l, l->heads, 0));
+    smoe_values heads = smoe_written(buffer_at(l, l->heads, 0));
     if (!pass->train || dropout <= 0) {
         smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
         return;
@@ -269,14 +270,14 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
                              const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
     double dropout = l->build->model->dropout;
-    smoe_outputs rows = held(l, l->rows, 0), drows = held(l, l->drows, 0);
+    smoe_outputs rows = buffer_at(l, l->rows, 0), drows = buffer_at(l, l->drows, 0);
     if (dropout > 0) {
         memcpy(l->branch, dy, R * d * sizeof *dy);
         smoe_dropout(l->branch, R, d, dropout, attention_site(l), pass);
         dy = l->branch;
     }
-    smoe_linear_backward_values(&l->proj, held(l, l->dheads, 0), (smoe_values){.at = dy},
-                                smoe_written(held(l, l->heads, 0)), R);
+    smoe_linear_backward_values(&l->proj, buffer_at(l, l->dheads, 0), (smoe_values){.at = dy},
+                                smoe_written(buffer_at(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         head_backward(l, task, l->scores + smoe_thread() * scores_size(l),

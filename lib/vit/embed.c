@@ -86,7 +86,7 @@ void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs) {
     if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%spos_embed", prefix);
 }
 
-static void cut(const smoe_embed *l, real *rows, const real *pixels) {
+static void patches_cut(const smoe_embed *l, real *rows, const real *pixels) {
     size_t n = patch_elements(l), image = l->side * l->patch;
     memset(rows, 0, l->before * n * sizeof *rows);
     rows += l->before * n;
@@ -115,7 +115,7 @@ typedef struct images {
     const real *w, *bias, *position;
 } images;
 
-static smoe_product project(size_t b, const void *context) {
+static smoe_product patches_project(size_t b, const void *context) {
     const images *in = context;
     const smoe_embed *l = in->l;
     size_t n = patch_elements(l), row = b * l->T + l->before;
@@ -133,11 +133,11 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
     const real *position = l->learned ? smoe_weight(params, l->position) : l->fixed;
     SMOE_SHARED(elementwise, B * image)
     for (size_t b = 0; b < B; b++) {
-        cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
+        patches_cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
         tokens_put(l, x + b * l->T * l->d, position);
     }
     images in = {l, x, smoe_weight(params, l->weight), smoe_weight(params, l->bias), position};
-    smoe_gemm_each(B, project, &in);
+    smoe_gemm_each(B, patches_project, &in);
 }
 
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {

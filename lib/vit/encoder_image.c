@@ -20,7 +20,7 @@ static bool always(const smoe_spec *spec) {
     return true;
 }
 
-static int init(smoe_encoder *e, size_t N, smoe_err *err) {
+static int image_init(smoe_encoder *e, size_t N, smoe_err *err) {
     image_encoder *x = (image_encoder *)e;
     const smoe_spec *spec = e->build.spec;
     e->build.model = &spec->model;
@@ -40,7 +40,7 @@ static void image_free(smoe_encoder *e) {
 }
 
 /* The scratch of the embedding is free again for the tower; tower and head need theirs together. */
-static void reserve(smoe_encoder *e, const smoe_space *space) {
+static void image_reserve(smoe_encoder *e, const smoe_space *space) {
     image_encoder *x = (image_encoder *)e;
     size_t size = space->B * e->build.T * e->tower.d;
     if (space->train) x->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
@@ -57,7 +57,7 @@ static void reserve(smoe_encoder *e, const smoe_space *space) {
     e->out = x->head.logits;
 }
 
-static void cost(const smoe_encoder *e, smoe_costs *costs) {
+static void image_cost(const smoe_encoder *e, smoe_costs *costs) {
     const image_encoder *x = (const image_encoder *)e;
     smoe_embed_cost(&x->embed, costs);
     if (e->build.model->pre_norm) smoe_norm_cost(&x->norm, costs, e->build.T, "norm_pre");
@@ -65,7 +65,7 @@ static void cost(const smoe_encoder *e, smoe_costs *costs) {
     smoe_head_cost(&x->head, costs);
 }
 
-static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
+static void image_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     image_encoder *x = (image_encoder *)e;
     bool normed = e->build.model->pre_norm;
     smoe_embed_forward(&x->embed, normed ? x->embedded : e->tower.in, in->pixels, pass->images);
@@ -78,8 +78,8 @@ static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pas
     smoe_clock_lap(pass->clock, SMOE_PART_head);
 }
 
-static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
-                     const smoe_pass *pass) {
+static void image_backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
+                           const smoe_pass *pass) {
     image_encoder *x = (image_encoder *)e;
     (void)in; /* the patches are kept */
     smoe_head_backward(&x->head, dout, e->tower.out, pass);
@@ -95,7 +95,7 @@ static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
-static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
+static bool image_nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
     if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
         snprintf(name, size, "patch_embed");
     else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
@@ -113,10 +113,10 @@ const real *smoe_encoder_image_features(const smoe_encoder *e) {
 
 const smoe_encoder_type smoe_image_encoder = {.size = sizeof(image_encoder),
                                               .wanted = always,
-                                              .init = init,
+                                              .init = image_init,
                                               .free = image_free,
-                                              .reserve = reserve,
-                                              .cost = cost,
-                                              .forward = forward,
-                                              .backward = backward,
-                                              .nonfinite = nonfinite};
+                                              .reserve = image_reserve,
+                                              .cost = image_cost,
+                                              .forward = image_forward,
+                                              .backward = image_backward,
+                                              .nonfinite = image_nonfinite};

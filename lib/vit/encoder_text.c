@@ -32,7 +32,7 @@ typedef struct text_encoder {
     real *dfeatures, *dnormed, *dstream; /* [B,W], [R,W], [R,W] */
 } text_encoder;
 
-static bool wanted(const smoe_spec *spec) {
+static bool text_wanted(const smoe_spec *spec) {
     return smoe_task_pairs(spec->train.loss);
 }
 
@@ -63,7 +63,7 @@ static void rename_layer(char *name, size_t size) {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static int init(smoe_encoder *e, size_t N, smoe_err *err) {
+static int text_init(smoe_encoder *e, size_t N, smoe_err *err) {
     text_encoder *x = (text_encoder *)e;
     const smoe_spec *spec = e->build.spec;
     smoe_params *params = e->build.params;
@@ -96,7 +96,7 @@ static void text_free(smoe_encoder *e) {
     free(((text_encoder *)e)->seen);
 }
 
-static void reserve(smoe_encoder *e, const smoe_space *space) {
+static void text_reserve(smoe_encoder *e, const smoe_space *space) {
     text_encoder *x = (text_encoder *)e;
     size_t B = space->B, W = e->tower.d, R = B * e->build.T;
     x->features = smoe_arena_take(space->keep, B * W, sizeof(real));
@@ -109,7 +109,7 @@ static void reserve(smoe_encoder *e, const smoe_space *space) {
     smoe_tower_reserve(&e->tower, space);
 }
 
-static void cost(const smoe_encoder *e, smoe_costs *costs) {
+static void text_cost(const smoe_encoder *e, smoe_costs *costs) {
     size_t first = costs->count;
     smoe_text_embed_cost(&((const text_encoder *)e)->embed, costs);
     smoe_tower_cost(&e->tower, costs);
@@ -161,7 +161,7 @@ static smoe_pass pass_of(const smoe_encoder *e, const smoe_inputs *in, const smo
     return own;
 }
 
-static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
+static void text_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     text_encoder *x = (text_encoder *)e;
     size_t B = pass->images, W = e->tower.d;
     const smoe_pass own = pass_of(e, in, pass);
@@ -191,8 +191,8 @@ static void project_backward(const text_encoder *x, const real *dout, size_t B) 
     smoe_gemm(&p);
 }
 
-static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
-                     const smoe_pass *pass) {
+static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
+                          const smoe_pass *pass) {
     text_encoder *x = (text_encoder *)e;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, T = e->build.T, W = e->tower.d;
@@ -210,7 +210,7 @@ static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
-static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
+static bool text_nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
     if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
         snprintf(name, size, "text.token_embedding");
     else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
@@ -223,11 +223,11 @@ static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, 
 }
 
 const smoe_encoder_type smoe_text_encoder = {.size = sizeof(text_encoder),
-                                             .wanted = wanted,
-                                             .init = init,
+                                             .wanted = text_wanted,
+                                             .init = text_init,
                                              .free = text_free,
-                                             .reserve = reserve,
-                                             .cost = cost,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .nonfinite = nonfinite};
+                                             .reserve = text_reserve,
+                                             .cost = text_cost,
+                                             .forward = text_forward,
+                                             .backward = text_backward,
+                                             .nonfinite = text_nonfinite};

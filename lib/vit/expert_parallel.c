@@ -36,11 +36,11 @@ static smoe_comm *block_of(const smoe_moe *l) {
     return &parallel_of(l)->model->block;
 }
 
-static size_t processes(const smoe_moe *l) {
+static size_t block_size(const smoe_moe *l) {
     return (size_t)block_of(l)->size;
 }
 
-static size_t own(const smoe_moe *l) {
+static size_t own_rank(const smoe_moe *l) {
     return (size_t)block_of(l)->rank;
 }
 
@@ -86,7 +86,7 @@ void smoe_expert_parallel_free(smoe_expert_parallel *s) {
 }
 
 static void exchange_reserve(smoe_moe *l, size_t rows, const smoe_space *space) {
-    size_t n = processes(l);
+    size_t n = block_size(l);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_mlp *mlp = &l->experts[k].mlp;
         size_t most = rows / l->router->E * mlp->E;
@@ -108,7 +108,7 @@ static size_t near_rows(const smoe_moe *l, size_t k, size_t s, size_t *first) {
     const smoe_expert_group *group = &l->experts[k];
     const size_t *row = l->router->plan.first_row + group->begin;
     size_t begin, end;
-    smoe_expert_parallel_range(group->count, processes(l), s, &begin, &end);
+    smoe_expert_parallel_range(group->count, block_size(l), s, &begin, &end);
     *first = row[begin];
     return row[end] - row[begin];
 }
@@ -134,7 +134,7 @@ static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
         const smoe_expert_group *group = &l->experts[k];
         const size_t *row = l->router->plan.first_row + group->begin;
         size_t begin, end;
-        smoe_expert_parallel_range(group->count, processes(l), other, &begin, &end);
+        smoe_expert_parallel_range(group->count, block_size(l), other, &begin, &end);
         for (size_t e = begin; e < end; e++) out[sent++] = idle ? 0 : row[e + 1] - row[e];
         received += group->mlp.E;
     }
@@ -195,8 +195,8 @@ static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
     const remote *r = remote_of(l, k);
     size_t at = q * r->most, first;
     work w = {.rows = {.first = remote_first(l, k, q), .kept = at}, .pass = *pass};
-    w.pass.first += (q - own(l)) * parallel_of(l)->model->pieces * pass->images;
-    if (q == own(l)) {
+    w.pass.first += (q - own_rank(l)) * parallel_of(l)->model->pieces * pass->images;
+    if (q == own_rank(l)) {
         (void)near_rows(l, k, q, &first);
         if (l->places) w.rows.places = l->places + first;
         w.x = smoe_moe_rows(l, l->slots, first);
@@ -215,8 +215,8 @@ static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
 /* Rows of this process's own plan for its own experts. */
 static void count_own(smoe_moe *l, size_t k) {
     const smoe_expert_group *group = &l->experts[k];
-    size_t begin, end, *first = remote_first(l, k, own(l));
-    smoe_expert_parallel_range(group->count, processes(l), own(l), &begin, &end);
+    size_t begin, end, *first = remote_first(l, k, own_rank(l));
+    smoe_expert_parallel_range(group->count, block_size(l), own_rank(l), &begin, &end);
     const size_t *row = l->router->plan.first_row + group->begin + begin;
     for (size_t e = 0; e <= group->mlp.E; e++) first[e] = row[e] - row[0];
 }
@@ -230,8 +230,8 @@ static uint64_t inputs_out(smoe_moe *l, size_t k, size_t other, bool drops, bool
 }
 
 /* The outputs of experts from .. end of those here for rows of process q. */
-static void outputs(smoe_moe *l, size_t k, size_t q, size_t from, size_t end,
-                    const smoe_pass *pass) {
+static void outputs_forward(smoe_moe *l, size_t k, size_t q, size_t from, size_t end,
+                            const smoe_pass *pass) {
     work w = work_of(l, k, q, pass);
     w.rows.from = from;
     w.rows.count = end - from;
@@ -240,26 +240,26 @@ static void outputs(smoe_moe *l, size_t k, size_t q, size_t from, size_t end,
 }
 
 static void outputs_exchanged(smoe_moe *l, const smoe_pass *pass, bool idle) {
-    size_t n = processes(l);
-    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own(l) ^ turn, idle);
+    size_t n = block_size(l);
+    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn, idle);
     for (size_t k = 0; k < l->groups; k++) {
         const remote *r = remote_of(l, k);
         size_t E = l->experts[k].mlp.E;
         bool drops = pass->train && r->places;
         uint64_t next, back = 0;
-        next = inputs_out(l, k, own(l) ^ (n - 1), drops, idle);
+        next = inputs_out(l, k, own_rank(l) ^ (n - 1), drops, idle);
         if (!idle) {
             count_own(l, k);
-            outputs(l, k, own(l), 0, E / 2, pass);
+            outputs_forward(l, k, own_rank(l), 0, E / 2, pass);
         }
         for (size_t turn = n - 1; turn; turn--) {
-            size_t q = own(l) ^ turn;
+            size_t q = own_rank(l) ^ turn;
             smoe_comm_end(block_of(l), next);
-            if (turn > 1) next = inputs_out(l, k, own(l) ^ (turn - 1), drops, idle);
-            outputs(l, k, q, 0, E, pass);
+            if (turn > 1) next = inputs_out(l, k, own_rank(l) ^ (turn - 1), drops, idle);
+            outputs_forward(l, k, q, 0, E, pass);
             back = values_exchange(l, k, q, l->out, r->y, true, idle);
         }
-        if (!idle) outputs(l, k, own(l), E / 2, E, pass);
+        if (!idle) outputs_forward(l, k, own_rank(l), E / 2, E, pass);
         smoe_comm_end(block_of(l), back);
     }
 }
@@ -340,21 +340,22 @@ static void weights_backward(const smoe_mlp *l, const smoe_expert_parallel *s, w
 
 static void exchange_backward(smoe_moe *l, const smoe_pass *pass) {
     const smoe_expert_parallel *s = parallel_of(l)->model;
-    size_t n = processes(l);
+    size_t n = block_size(l);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_mlp *mlp = &l->experts[k].mlp;
         const remote *r = remote_of(l, k);
         size_t E = mlp->E;
-        uint64_t next = values_exchange(l, k, own(l) ^ (n - 1), l->dout, r->dy, false, false);
+        uint64_t next = values_exchange(l, k, own_rank(l) ^ (n - 1), l->dout, r->dy, false, false);
         uint64_t back = 0;
-        work mine = work_of(l, k, own(l), pass);
+        work mine = work_of(l, k, own_rank(l), pass);
         inputs_backward(mlp, &mine, 0, E / 2);
         for (size_t turn = n - 1; turn; turn--) {
-            size_t q = own(l) ^ turn;
+            size_t q = own_rank(l) ^ turn;
             work w = work_of(l, k, q, pass);
             smoe_comm_end(block_of(l), next);
             if (turn > 1)
-                next = values_exchange(l, k, own(l) ^ (turn - 1), l->dout, r->dy, false, false);
+                next =
+                    values_exchange(l, k, own_rank(l) ^ (turn - 1), l->dout, r->dy, false, false);
             inputs_backward(mlp, &w, 0, E);
             back = values_exchange(l, k, q, l->dslots, r->y, true, false);
             weights_backward(mlp, s, &w, turn);
@@ -379,7 +380,7 @@ void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *share) {
         smoe_expert_group *group = &l->experts[k];
         smoe_mlp *mlp = &group->mlp;
         size_t first, end, param[PARAMS];
-        smoe_expert_parallel_range(group->count, processes(l), own(l), &first, &end);
+        smoe_expert_parallel_range(group->count, block_size(l), own_rank(l), &first, &end);
         params_of(mlp, param);
         for (size_t i = 0; i < PARAMS; i++) {
             size_t each = mlp->params->param[param[i]].whole / group->count;
@@ -400,14 +401,14 @@ static void sent_add(smoe_sent *sent, size_t bytes, size_t times) {
 void smoe_expert_parallel_expect(const smoe_moe *l, size_t forwards, smoe_sent *sent) {
     bool narrow = l->experts[0].mlp.narrow &&
                   smoe_spec_precision(l->build->spec, true) == SMOE_PRECISION_BF16;
-    size_t n = processes(l), pieces = parallel_of(l)->model->pieces, row = row_bytes(l, narrow);
+    size_t n = block_size(l), pieces = parallel_of(l)->model->pieces, row = row_bytes(l, narrow);
     size_t passes = forwards * pieces, ways = passes + pieces; /* forward and backward */
     for (size_t bit = 1; bit < n; bit++) {
         size_t experts = 0;
         for (size_t k = 0; k < l->groups; k++) {
             const smoe_expert_group *group = &l->experts[k];
             size_t first, end, most = remote_of(l, k)->most, each = most / group->mlp.E;
-            smoe_expert_parallel_range(group->count, n, own(l) ^ bit, &first, &end);
+            smoe_expert_parallel_range(group->count, n, own_rank(l) ^ bit, &first, &end);
             experts += end - first;
             sent_add(sent, (end - first) * each * row, ways);
             sent_add(sent, most * row, ways);

@@ -36,20 +36,20 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     l->N = N;
     if (spec->head == SMOE_HEAD_MAP) {
         size_t latent[] = {1, 1, l->d};
-        l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
-                                    "%sattn_pool.latent", build->prefix);
-        smoe_linear_init(&l->query, &l->exact, l->d, l->d, 1, "attn_pool.q");
-        smoe_linear_init(&l->keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
-        l->qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
-        if (l->qk_norm) smoe_qk_norm_init(&l->q_norm, build, "attn_pool.q_norm");
-        if (l->qk_norm) smoe_qk_norm_init(&l->k_norm, build, "attn_pool.k_norm");
-        smoe_linear_init(&l->proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
-        smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
+        l->map.latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3,
+                                        latent, "%sattn_pool.latent", build->prefix);
+        smoe_linear_init(&l->map.query, &l->exact, l->d, l->d, 1, "attn_pool.q");
+        smoe_linear_init(&l->map.keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
+        l->map.qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
+        if (l->map.qk_norm) smoe_qk_norm_init(&l->map.q_norm, build, "attn_pool.q_norm");
+        if (l->map.qk_norm) smoe_qk_norm_init(&l->map.k_norm, build, "attn_pool.k_norm");
+        smoe_linear_init(&l->map.proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
+        smoe_norm_init(&l->norm, build, l->d, "attn_pool.norm");
         const smoe_mlp_form form =
             smoe_mlp_dense(spec, "attn_pool.mlp", smoe_build_site(build, spec->depth) + 1);
-        smoe_mlp_init(&l->pool_mlp, &l->exact, &form);
+        smoe_mlp_init(&l->map.mlp, &l->exact, &form);
     }
-    if (norms_mean(l)) smoe_norm_init(&l->pool_norm, build, l->d, "fc_norm");
+    if (norms_mean(l)) smoe_norm_init(&l->norm, build, l->d, "fc_norm");
     l->classifies = N > 0;
     if (!l->classifies) l->N = l->d;
     if (smoe_task_pairs(build->spec->train.loss)) {
@@ -65,35 +65,35 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
 static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     size_t R = space->B * l->T, B = space->B, d = l->d;
     smoe_arena *keep = space->keep, *scratch = space->scratch;
-    l->q = smoe_arena_take(keep, d, sizeof(real));
-    l->kv = smoe_arena_take(keep, R * 2 * d, sizeof(real));
-    l->weights = smoe_arena_take(keep, B * l->H * l->T, sizeof(real));
-    l->heads = smoe_arena_take(keep, B * d, sizeof(real));
+    l->map.q = smoe_arena_take(keep, d, sizeof(real));
+    l->map.kv = smoe_arena_take(keep, R * 2 * d, sizeof(real));
+    l->map.weights = smoe_arena_take(keep, B * l->H * l->T, sizeof(real));
+    l->map.heads = smoe_arena_take(keep, B * d, sizeof(real));
     l->pooled = smoe_arena_take(keep, B * d, sizeof(real));
-    l->pool_normed = smoe_arena_take(keep, B * d, sizeof(real));
-    l->q_normed = l->q;
-    if (l->qk_norm) {
-        l->q_normed = smoe_arena_take(keep, d, sizeof(real));
-        l->k_normed = smoe_arena_take(keep, R * d, sizeof(real));
-        smoe_qk_norm_reserve(&l->q_norm, 1, space);
-        smoe_qk_norm_reserve(&l->k_norm, R, space);
+    l->map.normed = smoe_arena_take(keep, B * d, sizeof(real));
+    l->map.q_normed = l->map.q;
+    if (l->map.qk_norm) {
+        l->map.q_normed = smoe_arena_take(keep, d, sizeof(real));
+        l->map.k_normed = smoe_arena_take(keep, R * d, sizeof(real));
+        smoe_qk_norm_reserve(&l->map.q_norm, 1, space);
+        smoe_qk_norm_reserve(&l->map.k_norm, R, space);
     }
-    smoe_linear_reserve(&l->query, space);
-    smoe_linear_reserve(&l->keys, space);
-    smoe_linear_reserve(&l->proj, space);
-    smoe_norm_reserve(&l->pool_norm, B, space);
+    smoe_linear_reserve(&l->map.query, space);
+    smoe_linear_reserve(&l->map.keys, space);
+    smoe_linear_reserve(&l->map.proj, space);
+    smoe_norm_reserve(&l->norm, B, space);
     smoe_space exact = *space;
     exact.bf16 = false;
     exact.wide = true;
-    smoe_mlp_reserve(&l->pool_mlp, B, 1, &exact);
+    smoe_mlp_reserve(&l->map.mlp, B, 1, &exact);
     if (!space->train) return;
-    l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
-    if (l->qk_norm) l->dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));
-    l->dweights = smoe_arena_take(scratch, B * l->H * l->T, sizeof(real));
-    l->dq = smoe_arena_take(scratch, B * d, sizeof(real));
-    l->dq_sum = smoe_arena_take(scratch, d, sizeof(real));
-    l->dlatent = smoe_arena_take(scratch, d, sizeof(real));
-    l->dheads = smoe_arena_take(scratch, B * d, sizeof(real));
+    l->map.dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
+    if (l->map.qk_norm) l->map.dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));
+    l->map.dweights = smoe_arena_take(scratch, B * l->H * l->T, sizeof(real));
+    l->map.dq = smoe_arena_take(scratch, B * d, sizeof(real));
+    l->map.dq_sum = smoe_arena_take(scratch, d, sizeof(real));
+    l->map.dlatent = smoe_arena_take(scratch, d, sizeof(real));
+    l->map.dheads = smoe_arena_take(scratch, B * d, sizeof(real));
     l->dpooled = smoe_arena_take(scratch, B * d, sizeof(real));
 }
 
@@ -112,23 +112,23 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     if (is_map(l)) reserve_map(l, space);
     if (!norms_mean(l)) return;
     l->pooled = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
-    smoe_norm_reserve(&l->pool_norm, space->B, space);
+    smoe_norm_reserve(&l->norm, space->B, space);
     if (space->train) l->dpooled = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
 }
 
 /* The query is projected once per batch; this is not counted. */
 static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
     double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
-    double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
-                  smoe_mlp_macs(&l->pool_mlp, 1);
+    double macs = smoe_linear_macs(&l->map.keys, l->T) + scores +
+                  smoe_linear_macs(&l->map.proj, 1) + smoe_mlp_macs(&l->map.mlp, 1);
     smoe_cost_layer *layer =
         smoe_costs_add(costs, SMOE_PART_head, macs, 3, "%sattn_pool", l->build->prefix);
-    layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
+    layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->map.mlp, 1);
 }
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
     if (is_map(l)) map_cost(l, costs);
-    if (norms_mean(l)) smoe_norm_cost(&l->pool_norm, costs, 0, "fc_norm");
+    if (norms_mean(l)) smoe_norm_cost(&l->norm, costs, 0, "fc_norm");
     if (l->classifies)
         smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
                        l->build->prefix);
@@ -140,8 +140,8 @@ void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
 
 /* Keys as the heads take them, *ld numbers from row to row. */
 static const real *keys_of(const smoe_head_layer *l, size_t *ld) {
-    *ld = l->qk_norm ? l->d : 2 * l->d;
-    return l->qk_norm ? l->k_normed : l->kv;
+    *ld = l->map.qk_norm ? l->d : 2 * l->d;
+    return l->map.qk_norm ? l->map.k_normed : l->map.kv;
 }
 
 static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_pass *pass) {
@@ -149,49 +149,49 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
     const smoe_params *params = l->build->params;
     size_t d = l->d, T = l->T, H = l->H, dh = d / H;
     real scale = (real)(1 / sqrt((double)dh));
-    smoe_linear_forward(&l->query, l->q, smoe_weight(params, l->latent), NULL, 1);
-    smoe_linear_forward(&l->keys, l->kv, x, NULL, B * T);
-    if (l->qk_norm) {
-        smoe_qk_norm_forward(&l->q_norm, l->q_normed, d, l->q, d, 1);
-        smoe_qk_norm_forward(&l->k_norm, l->k_normed, d, l->kv, 2 * d, B * T);
+    smoe_linear_forward(&l->map.query, l->map.q, smoe_weight(params, l->map.latent), NULL, 1);
+    smoe_linear_forward(&l->map.keys, l->map.kv, x, NULL, B * T);
+    if (l->map.qk_norm) {
+        smoe_qk_norm_forward(&l->map.q_norm, l->map.q_normed, d, l->map.q, d, 1);
+        smoe_qk_norm_forward(&l->map.k_norm, l->map.k_normed, d, l->map.kv, 2 * d, B * T);
     }
     size_t ld;
     const real *keys = keys_of(l, &ld);
     SMOE_SHARED(attention, B * T * d)
     for (size_t task = 0; task < B * H; task++) {
         size_t b = task / H, column = task % H * dh;
-        const real *k = keys + b * T * ld + column, *v = l->kv + b * T * 2 * d + d + column;
-        real *w = l->weights + task * T, *out = l->heads + b * d + column;
+        const real *k = keys + b * T * ld + column, *v = l->map.kv + b * T * 2 * d + d + column;
+        real *w = l->map.weights + task * T, *out = l->map.heads + b * d + column;
         size_t length = smoe_pass_length(pass, b, T), first = l->first;
         for (size_t t = first; t < length; t++)
-            w[t] = scale * kern->dot(l->q_normed + column, k + t * ld, dh);
+            w[t] = scale * kern->dot(l->map.q_normed + column, k + t * ld, dh);
         kern->softmax(w + first, 1, length - first, T);
         memset(w, 0, first * sizeof *w);
         memset(w + length, 0, (T - length) * sizeof *w);
         memset(out, 0, dh * sizeof *out);
         for (size_t t = first; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
     }
-    smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
-    smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->pool_normed}, l->pooled, B);
+    smoe_linear_forward(&l->map.proj, l->pooled, l->map.heads, NULL, B);
+    smoe_norm_forward(&l->norm, (smoe_outputs){.at = l->map.normed}, l->pooled, B);
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
-    smoe_mlp_forward(&l->pool_mlp, (smoe_outputs){.at = l->features},
-                     (smoe_values){.at = l->pool_normed}, l->pooled, &rows, pass);
+    smoe_mlp_forward(&l->map.mlp, (smoe_outputs){.at = l->features},
+                     (smoe_values){.at = l->map.normed}, l->pooled, &rows, pass);
 }
 
 static void map_heads_backward(smoe_head_layer *l, size_t b) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = l->d, T = l->T, H = l->H, dh = d / H;
-    real scale = (real)(1 / sqrt((double)dh)), *dq = l->dq + b * d;
+    real scale = (real)(1 / sqrt((double)dh)), *dq = l->map.dq + b * d;
     memset(dq, 0, d * sizeof *dq);
     size_t ld;
     const real *keys = keys_of(l, &ld);
-    real *dkeys = l->qk_norm ? l->dk_normed : l->dkv;
+    real *dkeys = l->map.qk_norm ? l->map.dk_normed : l->map.dkv;
     for (size_t h = 0; h < H; h++) {
-        const real *k = keys + b * T * ld + h * dh, *v = l->kv + b * T * 2 * d + d + h * dh,
-                   *w = l->weights + (b * H + h) * T;
-        const real *dout = l->dheads + b * d + h * dh;
-        real *dk = dkeys + b * T * ld + h * dh, *dv = l->dkv + b * T * 2 * d + d + h * dh,
-             *ds = l->dweights + (b * H + h) * T;
+        const real *k = keys + b * T * ld + h * dh, *v = l->map.kv + b * T * 2 * d + d + h * dh,
+                   *w = l->map.weights + (b * H + h) * T;
+        const real *dout = l->map.dheads + b * d + h * dh;
+        real *dk = dkeys + b * T * ld + h * dh, *dv = l->map.dkv + b * T * 2 * d + d + h * dh,
+             *ds = l->map.dweights + (b * H + h) * T;
         for (size_t t = 0; t < T; t++) {
             ds[t] = kern->dot(dout, v + t * 2 * d, dh);
             kern->scale(dv + t * 2 * d, w[t], dout, dh);
@@ -199,7 +199,7 @@ static void map_heads_backward(smoe_head_layer *l, size_t b) {
         kern->softmax_backward(ds, w, 1, T, T);
         for (size_t t = 0; t < T; t++) {
             kern->axpy(dq + h * dh, scale * ds[t], k + t * ld, dh);
-            kern->scale(dk + t * ld, scale * ds[t], l->q_normed + h * dh, dh);
+            kern->scale(dk + t * ld, scale * ds[t], l->map.q_normed + h * dh, dh);
         }
     }
 }
@@ -209,26 +209,27 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     const smoe_params *params = l->build->params;
     size_t d = l->d, size = B * d;
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
-    real *dnormed = l->dheads; /* scratch of the pool's norm; the heads use it later */
-    smoe_mlp_backward(&l->pool_mlp, (smoe_outputs){.at = dnormed},
-                      (smoe_values){.at = l->dfeatures}, (smoe_values){.at = l->pool_normed}, &rows,
-                      pass);
+    real *dnormed = l->map.dheads; /* scratch of the pool's norm; the heads use it later */
+    smoe_mlp_backward(&l->map.mlp, (smoe_outputs){.at = dnormed}, (smoe_values){.at = l->dfeatures},
+                      (smoe_values){.at = l->map.normed}, &rows, pass);
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
-    smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);
-    smoe_linear_backward(&l->proj, l->dheads, l->dpooled, l->heads, B);
+    smoe_norm_backward(&l->norm, l->dpooled, dnormed, l->pooled, B);
+    smoe_linear_backward(&l->map.proj, l->map.dheads, l->dpooled, l->map.heads, B);
     SMOE_SHARED(attention, B * l->T * d)
     for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
-    memset(l->dq_sum, 0, d * sizeof *l->dq_sum);
-    kern->column_sum(l->dq_sum, l->dq, B, d);
-    if (l->qk_norm) {
-        memcpy(l->dlatent, l->dq_sum, d * sizeof *l->dq_sum);
-        smoe_qk_norm_backward(&l->q_norm, l->dq_sum, l->dlatent, d, l->q, d, 1);
-        smoe_qk_norm_backward(&l->k_norm, l->dkv, l->dk_normed, d, l->kv, 2 * d, B * l->T);
+    memset(l->map.dq_sum, 0, d * sizeof *l->map.dq_sum);
+    kern->column_sum(l->map.dq_sum, l->map.dq, B, d);
+    if (l->map.qk_norm) {
+        memcpy(l->map.dlatent, l->map.dq_sum, d * sizeof *l->map.dq_sum);
+        smoe_qk_norm_backward(&l->map.q_norm, l->map.dq_sum, l->map.dlatent, d, l->map.q, d, 1);
+        smoe_qk_norm_backward(&l->map.k_norm, l->map.dkv, l->map.dk_normed, d, l->map.kv, 2 * d,
+                              B * l->T);
     }
-    smoe_linear_backward(&l->keys, l->dx, l->dkv, x, B * l->T);
-    smoe_linear_backward(&l->query, l->dlatent, l->dq_sum, smoe_weight(params, l->latent), 1);
-    real *dlatent = smoe_gradient(params, l->latent);
-    if (dlatent) kern->add(dlatent, l->dlatent, d);
+    smoe_linear_backward(&l->map.keys, l->dx, l->map.dkv, x, B * l->T);
+    smoe_linear_backward(&l->map.query, l->map.dlatent, l->map.dq_sum,
+                         smoe_weight(params, l->map.latent), 1);
+    real *dlatent = smoe_gradient(params, l->map.latent);
+    if (dlatent) kern->add(dlatent, l->map.dlatent, d);
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */
@@ -251,7 +252,7 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
             kern->scale(mean, 1 / (real)length, mean, d);
         }
         if (norms_mean(l))
-            smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->features}, l->pooled, B);
+            smoe_norm_forward(&l->norm, (smoe_outputs){.at = l->features}, l->pooled, B);
     }
     if (l->classifies) smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
 }
@@ -271,7 +272,7 @@ void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
         const real *dmean = l->dfeatures;
         if (norms_mean(l)) {
             memset(l->dpooled, 0, B * d * sizeof *l->dpooled);
-            smoe_norm_backward(&l->pool_norm, l->dpooled, l->dfeatures, l->pooled, B);
+            smoe_norm_backward(&l->norm, l->dpooled, l->dfeatures, l->pooled, B);
             dmean = l->dpooled;
         }
         SMOE_SHARED(elementwise, B * T * d)

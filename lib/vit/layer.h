@@ -365,6 +365,20 @@ void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real 
 void smoe_moe_free(smoe_moe *l);
 
 /* ---- head: pooling, classifier --------------------------------------------------- */
+/* Attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)). */
+typedef struct smoe_attention_pool {
+    size_t latent;
+    smoe_linear query, keys, proj;
+    bool qk_norm;
+    smoe_qk_norm q_norm, k_norm;
+    smoe_mlp mlp;
+    real *q, *kv, *weights, *heads, *normed; /* [d], [R,2d], [B,H,T], [B,d], [B,d] kept */
+    real *q_normed, *k_normed;               /* [d], [R,d] kept */
+    real *dkv, *dk_normed, *dweights, *dheads;
+    real *dq;               /* [B,d] for the single query of each image */
+    real *dq_sum, *dlatent; /* [d] */
+} smoe_attention_pool;
+
 typedef struct smoe_head_layer {
     const smoe_build *build;
     smoe_build exact; /* the same space; the head's products have operands in F32 in every pass */
@@ -372,21 +386,12 @@ typedef struct smoe_head_layer {
     bool classifies; /* false: logits are the features */
     size_t d, T, N, H;
     size_t first; /* token that pooling begins with: registers are left out */
-    /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
-    size_t latent;
-    smoe_linear query, keys, proj;
-    bool qk_norm;
-    smoe_qk_norm q_norm, k_norm;
-    smoe_norm pool_norm;
-    smoe_mlp pool_mlp;
-    real *features;                                        /* [B,d] kept */
-    real *dx;                                              /* [R,d] */
-    real *logits;                                          /* [B,N] */
-    real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
-    real *q_normed, *k_normed, *dk_normed;                 /* [d], [R,d], [R,d] */
-    real *dfeatures, *dkv, *dheads, *dpooled, *dweights;
-    real *dq;               /* [B,d] for the single query of each image */
-    real *dq_sum, *dlatent; /* [d] */
+    smoe_norm norm;             /* of the pooled tokens; with attention pooling before its mlp */
+    smoe_attention_pool map;    /* of head: map */
+    real *pooled, *dpooled;     /* [B,d] before the norm, kept; their gradient */
+    real *features, *dfeatures; /* [B,d] kept; their gradient */
+    real *dx;                   /* [R,d] */
+    real *logits;               /* [B,N] kept */
 } smoe_head_layer;
 /* N classes. For a task that compares images with captions, N is the width of the embedding, whose
  * projection is called head.proj, or 0 if the features themselves are the embedding. */

@@ -143,7 +143,7 @@ static smoe_rows hidden_rows(const smoe_mlp *l, void *buffer, const smoe_mlp_row
 }
 
 /* The number of experts that work in a call. */
-static size_t working(const smoe_mlp *l, const smoe_mlp_rows *rows) {
+static size_t experts_working(const smoe_mlp *l, const smoe_mlp_rows *rows) {
     return rows->count ? rows->count : l->E;
 }
 
@@ -307,7 +307,7 @@ static void bias_backward(const smoe_mlp *l, size_t bias, smoe_rows dy, const si
 }
 
 /* gelu of a part of `hidden`, which its slopes replace if they are kept. */
-static void activate(real *hidden, size_t m, size_t n, const void *context) {
+static void gelu_forward(real *hidden, size_t m, size_t n, const void *context) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_mlp *l = context;
     real *active = (real *)l->active + (hidden - (real *)l->hidden);
@@ -320,7 +320,7 @@ static void activate(real *hidden, size_t m, size_t n, const void *context) {
 
 /* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; where slopes
  * are not kept, `active` is computed again. */
-static void activate_backward(real *dactive, size_t m, size_t n, const void *context) {
+static void gelu_backward(real *dactive, size_t m, size_t n, const void *context) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_mlp *l = context;
     ptrdiff_t at = dactive - (real *)l->dactive;
@@ -367,7 +367,8 @@ static smoe_fused_mlp expert_both(size_t i, const void *context) {
 
 static void hidden_dropout(const smoe_mlp *l, real *hidden, const smoe_mlp_rows *rows,
                            const smoe_pass *pass) {
-    size_t row = rows->first[rows->from], n = rows->first[rows->from + working(l, rows)] - row;
+    size_t row = rows->first[rows->from],
+           n = rows->first[rows->from + experts_working(l, rows)] - row;
     real *x = hidden + row * l->h;
     if (rows->places)
         smoe_dropout_places(x, rows->places + row, n, l->h, l->dropout, l->site, pass);
@@ -379,7 +380,7 @@ static void hidden_dropout(const smoe_mlp *l, real *hidden, const smoe_mlp_rows 
 static bool both_forward(const smoe_mlp *l, real *y, const real *x, const real *residual,
                          const smoe_mlp_rows *rows) {
     const size_t *first = rows->first + rows->from;
-    size_t E = working(l, rows), most = 0;
+    size_t E = experts_working(l, rows), most = 0;
     if (!l->panels || *l->precision != SMOE_PRECISION_F32 ||
         !smoe_fused_mlp_pays(E, (first[E] - first[0]) / E, l->threads))
         return false;
@@ -404,8 +405,8 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
                  .ldy = hidden_ld(l),
                  .x = {x, l->d},
                  .work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE,
-                 .after = narrow ? NULL : activate};
-    smoe_gemm_each(working(l, rows), expert_forward, &fc1);
+                 .after = narrow ? NULL : gelu_forward};
+    smoe_gemm_each(experts_working(l, rows), expert_forward, &fc1);
     if (!narrow) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
     layer fc2 = {.mlp = l,
                  .rows = rows,
@@ -417,7 +418,7 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
                  .ldy = l->d,
                  .x = hidden_rows(l, l->active, rows),
                  .residual = residual};
-    smoe_gemm_each(working(l, rows), expert_forward, &fc2);
+    smoe_gemm_each(experts_working(l, rows), expert_forward, &fc2);
 }
 
 /* dactive from dy; `active` again, which the gradients of the second layer need. */
@@ -433,18 +434,18 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
                  .ldy = hidden_ld(l),
                  .x = {dy, l->d},
                  .work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE,
-                 .after = narrow || dropout ? NULL : activate_backward};
-    smoe_gemm_each(working(l, rows), expert_dx, &fc2);
+                 .after = narrow || dropout ? NULL : gelu_backward};
+    smoe_gemm_each(experts_working(l, rows), expert_dx, &fc2);
     if (!dropout) return;
-    size_t row = rows->first[rows->from], end = rows->first[rows->from + working(l, rows)];
+    size_t row = rows->first[rows->from], end = rows->first[rows->from + experts_working(l, rows)];
     real *dactive = hidden_of(l, l->dactive, rows).at;
     hidden_dropout(l, dactive, rows, pass);
     SMOE_SHARED(elementwise, (end - row) * l->h)
-    for (size_t i = row; i < end; i++) activate_backward(dactive + i * l->h, 1, l->h, l);
+    for (size_t i = row; i < end; i++) gelu_backward(dactive + i * l->h, 1, l->h, l);
     if (!l->slopes) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
 }
 
-static void input_backward(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
+static void x_backward(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
     layer fc1 = {.mlp = l,
                  .rows = rows,
                  .weight = l->fc1,
@@ -453,13 +454,13 @@ static void input_backward(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_ro
                  .y = dx,
                  .ldy = l->d,
                  .x = hidden_rows(l, l->dactive, rows)};
-    smoe_gemm_each(working(l, rows), expert_dx, &fc1);
+    smoe_gemm_each(experts_working(l, rows), expert_dx, &fc1);
 }
 
 void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,
                              const smoe_mlp_rows *rows, const smoe_pass *pass) {
     hidden_backward(l, dy, rows, pass);
-    input_backward(l, dx, rows);
+    x_backward(l, dx, rows);
 }
 
 void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
@@ -476,5 +477,5 @@ void smoe_mlp_backward(const smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_
                        const smoe_mlp_rows *rows, const smoe_pass *pass) {
     hidden_backward(l, dy, rows, pass);
     smoe_mlp_backward_weights(l, dy, x, rows, pass);
-    input_backward(l, dx, rows);
+    x_backward(l, dx, rows);
 }

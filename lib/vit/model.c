@@ -241,7 +241,7 @@ void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Encoders compute one after another, so they share their scratch. */
-static void reserve(smoe_model *m, const smoe_space *space) {
+static void model_reserve(smoe_model *m, const smoe_space *space) {
     size_t scratch = space->scratch->used;
     for (int i = 0; i < SMOE_TOWERS; i++) {
         smoe_encoder *e = m->encoder[i];
@@ -258,9 +258,9 @@ static void reserve(smoe_model *m, const smoe_space *space) {
 }
 
 /* Gives every buffer its place in the arenas. */
-static void bind(smoe_model *m) {
+static void model_bind(smoe_model *m) {
     m->keep.used = m->scratch.used = 0;
-    reserve(m, &m->bound);
+    model_reserve(m, &m->bound);
 }
 
 /* Between training steps there are evaluations. */
@@ -280,8 +280,8 @@ static smoe_space space_of(const smoe_model *m, smoe_arena *keep, smoe_arena *sc
 size_t smoe_model_measure(smoe_model *m, size_t B, bool train) {
     smoe_arena keep = {0}, scratch = {0};
     smoe_space space = space_of(m, &keep, &scratch, B, train);
-    reserve(m, &space);
-    if (m->bound.B) bind(m);
+    model_reserve(m, &space);
+    if (m->bound.B) model_bind(m);
     return keep.peak == SIZE_MAX || scratch.peak == SIZE_MAX ? SIZE_MAX : keep.peak + scratch.peak;
 }
 
@@ -290,17 +290,17 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
     smoe_arena_free(&m->scratch);
     smoe_space space = space_of(m, &m->keep, &m->scratch, B, train);
     m->bound.B = 0;
-    reserve(m, &space);
+    model_reserve(m, &space);
     if (smoe_arena_bind(&m->keep, err) || smoe_arena_bind(&m->scratch, err))
         return smoe_fail_prefix(err, "activations of %zu images", B);
     m->bound = space;
-    bind(m);
+    model_bind(m);
     return 0;
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static void encode(smoe_model *m, smoe_encoder *e, const smoe_pass *pass) {
+static void model_encode(smoe_model *m, smoe_encoder *e, const smoe_pass *pass) {
     smoe_pass own = *pass;
     own.train = pass->train && e->trained;
     e->build.precision = smoe_spec_precision(&m->spec, pass->train);
@@ -312,14 +312,14 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
     m->in.pixels = pixels;
     if (m->experts.block.size > 1 && !pass->train)
         (void)smoe_expert_parallel_goes_on(&m->experts, true);
-    encode(m, image_of(m), pass);
+    model_encode(m, image_of(m), pass);
 }
 
 void smoe_model_forward_texts(smoe_model *m, const uint32_t *tokens, const size_t *lengths,
                               const smoe_pass *pass) {
     m->in.tokens = tokens;
     m->in.lengths = lengths;
-    encode(m, text_of(m), pass);
+    model_encode(m, text_of(m), pass);
 }
 
 void smoe_model_embed_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {

@@ -155,23 +155,23 @@ static void find_places(smoe_moe *l, const smoe_pass *pass) {
 }
 
 /* The rows of group k in a call, and in a buffer. */
-static smoe_mlp_rows call_of(const smoe_moe *l, size_t k) {
+static smoe_mlp_rows group_call(const smoe_moe *l, size_t k) {
     size_t row = l->router->plan.first_row[l->experts[k].begin];
     return (smoe_mlp_rows){.first = l->experts[k].first,
                            .places = l->places ? l->places + row : NULL};
 }
 
-static smoe_outputs rows_of(const smoe_moe *l, size_t k, void *buffer) {
+static smoe_outputs group_rows(const smoe_moe *l, size_t k, void *buffer) {
     return smoe_moe_rows(l, buffer, l->router->plan.first_row[l->experts[k].begin]);
 }
 
 /* Passes in which the experts are narrow round what they dispatch and combine anyway. */
-static const real *mixed(const smoe_moe *l, const real *x) {
+static const real *tokens_mixed(const smoe_moe *l, const real *x) {
     return l->rounded && !smoe_moe_narrow(l) ? l->rounded : x;
 }
 
 /* The outputs of the slots that the pass leaves out become zero; each image is a group. */
-static void leave_out(smoe_moe *l, const smoe_pass *pass) {
+static void slots_leave_out(smoe_moe *l, const smoe_pass *pass) {
     for (size_t b = 0; b < pass->images; b++) {
         size_t slot = pass->without[b];
         if (slot == SIZE_MAX) continue;
@@ -184,19 +184,19 @@ static void leave_out(smoe_moe *l, const smoe_pass *pass) {
 /* l->out from l->slots. */
 static void experts_forward(smoe_moe *l, const smoe_pass *pass) {
     for (size_t k = 0; k < l->groups; k++) {
-        const smoe_mlp_rows rows = call_of(l, k);
-        smoe_mlp_forward(&l->experts[k].mlp, rows_of(l, k, l->out),
-                         smoe_written(rows_of(l, k, l->slots)), NULL, &rows, pass);
+        const smoe_mlp_rows rows = group_call(l, k);
+        smoe_mlp_forward(&l->experts[k].mlp, group_rows(l, k, l->out),
+                         smoe_written(group_rows(l, k, l->slots)), NULL, &rows, pass);
     }
 }
 
 /* l->dslots from l->dout. */
 static void experts_backward(smoe_moe *l, const smoe_pass *pass) {
     for (size_t k = 0; k < l->groups; k++) {
-        const smoe_mlp_rows rows = call_of(l, k);
-        smoe_mlp_backward(&l->experts[k].mlp, rows_of(l, k, l->dslots),
-                          smoe_written(rows_of(l, k, l->dout)),
-                          smoe_written(rows_of(l, k, l->slots)), &rows, pass);
+        const smoe_mlp_rows rows = group_call(l, k);
+        smoe_mlp_backward(&l->experts[k].mlp, group_rows(l, k, l->dslots),
+                          smoe_written(group_rows(l, k, l->dout)),
+                          smoe_written(group_rows(l, k, l->slots)), &rows, pass);
     }
 }
 
@@ -206,7 +206,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     plan->precision = l->build->precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
-    const real *tokens = mixed(l, x);
+    const real *tokens = tokens_mixed(l, x);
     smoe_outputs slots = smoe_moe_rows(l, l->slots, 0), out = smoe_moe_rows(l, l->out, 0);
     if (plan->rounded) smoe_plan_round(plan);
     if (tokens != x) smoe_rows_round(l->rounded, x, plan->tokens * l->d);
@@ -216,7 +216,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     find_places(l, pass);
     l->exchange ? l->exchange->forward(l, pass) : experts_forward(l, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
-    if (pass->without && pass->without_block == l->router->block) leave_out(l, pass);
+    if (pass->without && pass->without_block == l->router->block) slots_leave_out(l, pass);
     if (tokens != x) smoe_rows_round(out.at, out.at, plan->rows * l->d);
     smoe_plan_combine(plan, y, smoe_written(out), residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
@@ -251,8 +251,8 @@ void smoe_moe_experts_backward(smoe_moe *l, const real *dy, const smoe_pass *pas
 void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                               const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
-    smoe_plan_dispatch_backward(plan, dx, smoe_written(smoe_moe_rows(l, l->dslots, 0)), mixed(l, x),
-                                l->d);
+    smoe_plan_dispatch_backward(plan, dx, smoe_written(smoe_moe_rows(l, l->dslots, 0)),
+                                tokens_mixed(l, x), l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
