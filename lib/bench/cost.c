@@ -97,7 +97,6 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
                        double rate, double latency, smoe_err *err) {
     smoe_model *model = NULL;
     size_t G = spec->train.pieces, R = (size_t)comm->size;
-    smoe_sent sent[SMOE_TRAFFICS] = {{0}};
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
     smoe_model_shard(model, comm, spec->train.experts_over, G / R);
@@ -122,13 +121,14 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     share->gradients = fmax(share->gradients, 4 * gradients);
     share->optimizer = fmax(share->optimizer, moments + 4 * average);
     share->activations = fmax(share->activations, activations);
-    smoe_step_expect(model, &spec->train, comm, sent);
+    smoe_step_expect(model, &spec->train, comm);
     double seconds = 0;
     for (int k = 0; k < SMOE_TRAFFICS; k++) {
-        double each = (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
+        const smoe_sent *sent = &comm->sent[k];
+        double each = (double)sent->bytes / rate + (double)sent->messages * latency;
         seconds += each;
         if (k == SMOE_TRAFFIC_SLOTS) share->slots = fmax(share->slots, each);
-        if (sent[k].bytes > share->sent[k].bytes) share->sent[k] = sent[k];
+        if (sent->bytes > share->sent[k].bytes) share->sent[k] = *sent;
     }
     share->seconds = fmax(share->seconds, seconds);
     share->over = divided ? divided->block.size : 1;
@@ -140,14 +140,16 @@ int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t cla
                        double rate, double latency, smoe_err *err) {
     enum { MOST = 64 }; /* processes that are looked at: blocks of experts repeat before */
     size_t N = spec->data.classes ? spec->data.classes : classes, G = spec->train.pieces;
-    smoe_comm comm = {.size = processes};
-    if (processes < 1 || processes & (processes - 1) || !smoe_comm_divides(&comm, G))
+    const smoe_comm all = {.size = processes};
+    if (processes < 1 || processes & (processes - 1) || !smoe_comm_divides(&all, G))
         return smoe_fail(err, SMOE_USAGE,
                          "%d processes cannot share train.pieces=%zu: use a power of two up to it",
                          processes, G);
     *share = (smoe_cost_share){.processes = processes};
-    for (comm.rank = 0; comm.rank < processes && comm.rank < MOST; comm.rank++)
+    for (int rank = 0; rank < processes && rank < MOST; rank++) {
+        smoe_comm comm = {.size = processes, .rank = rank};
         if (add_process(share, spec, N, &comm, rate, latency, err)) return -1;
+    }
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* Sums over processes and agreement among them, by exchanges between two; see comm.h. */
 #include "comm/comm.h"
-#include "base/team.h"
+#include "math/rows.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +29,11 @@ static bool is_power(int n) {
     return (n & (n - 1)) == 0;
 }
 
+/* A place in x, which is NULL where things are only counted. */
+static void *place_at(void *x, size_t bytes) {
+    return x ? (char *)x + bytes : NULL;
+}
+
 /* x = x and `in`, both of `bytes`. */
 typedef void merge(void *x, const void *in, size_t bytes);
 
@@ -36,13 +41,12 @@ typedef void merge(void *x, const void *in, size_t bytes);
  * bytes. Both get the same bits if the order of the two does not matter to the merge. */
 static void merge_levels(smoe_comm *c, void *x, size_t bytes, size_t most, merge *rule) {
     double in[JOIN_MOST / sizeof(double)]; /* aligned for all kinds of numbers */
-    char *own = x;
     assert(is_power(c->size) && most <= sizeof in);
     for (int bit = 1; bit < c->size; bit *= 2)
         for (size_t i = 0; i < bytes; i += most) {
             size_t n = bytes - i < most ? bytes - i : most;
-            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
-            rule(own + i, in, n);
+            smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, place_at(x, i), n, in, n);
+            if (c->link) rule(place_at(x, i), in, n);
         }
 }
 
@@ -124,11 +128,6 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static void numbers_add(real *x, const real *y, size_t n) {
-    SMOE_SHARED(elementwise, n)
-    for (size_t i = 0; i < n; i++) x[i] += y[i];
-}
-
 /* The elements of `part` in units first .. end. */
 static smoe_stretch stretch_clip(smoe_stretch part, size_t first, size_t end, size_t unit) {
     if (part.first < first * unit) part.first = first * unit;
@@ -146,9 +145,9 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_str
     while (keep < keep_end || away < away_end) {
         size_t in = smaller(keep_end - keep, SMOE_COMM_BLOCK);
         size_t out = smaller(away_end - away, SMOE_COMM_BLOCK);
-        smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
-                           in * sizeof *x);
-        numbers_add(x + keep, block, in);
+        smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, place_at(x, away * sizeof *x),
+                           out * sizeof *x, block, in * sizeof *x);
+        if (c->link) smoe_rows_add(x + keep, block, in);
         keep += in;
         away += out;
     }
@@ -167,14 +166,15 @@ void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe
 }
 
 /* The reverse: the last division is exchanged first. */
-static void gather_halves(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffic kind,
+static void gather_halves(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind,
                           int bit, size_t first, size_t end) {
     if (bit >= c->size) return;
     half h = half_of(c, bit, first, end);
     gather_halves(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
     size_t own = smaller(h.first * unit, bytes), own_end = smaller(h.end * unit, bytes);
     size_t away = smaller(h.away_first * unit, bytes), away_end = smaller(h.away_end * unit, bytes);
-    smoe_comm_exchange(c, kind, h.other, x + own, own_end - own, x + away, away_end - away);
+    smoe_comm_exchange(c, kind, h.other, place_at(x, own), own_end - own, place_at(x, away),
+                       away_end - away);
 }
 
 void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
@@ -184,12 +184,11 @@ void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_tra
 
 /* At each level two processes exchange the parts of their neighbours. */
 void smoe_comm_collect(smoe_comm *c, void *x, size_t part, smoe_traffic kind) {
-    char *all = x;
     assert(is_power(c->size));
     for (int bit = 1; bit < c->size; bit *= 2) {
         size_t own = (size_t)(c->rank & -bit), away = own ^ (size_t)bit, bytes = (size_t)bit * part;
-        smoe_comm_exchange(c, kind, c->rank ^ bit, all + own * part, bytes, all + away * part,
-                           bytes);
+        smoe_comm_exchange(c, kind, c->rank ^ bit, place_at(x, own * part), bytes,
+                           place_at(x, away * part), bytes);
     }
 }
 
@@ -220,7 +219,7 @@ static void vote_join(vote *v, const vote *other) {
  * function. */
 static void exchange_votes(smoe_comm *c, vote *v) {
     for (int bit = 1; bit < c->size; bit *= 2) {
-        vote in;
+        vote in = {0};
         smoe_comm_exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
         vote_join(v, &in);
     }
@@ -279,55 +278,6 @@ int smoe_comm_same(smoe_comm *c, const char *what, const void *bytes, size_t siz
                      ? smoe_fail(err, SMOE_USAGE, "another %s than process 0 has", what)
                      : 0;
     return smoe_comm_agree(c, status, NULL, err);
-}
-
-/* ---- what will be sent ----------------------------------------------------------------------- */
-
-static void sent_add(smoe_sent *sent, uint64_t bytes, uint64_t messages) {
-    if (!bytes) return;
-    sent->bytes += bytes;
-    sent->messages += messages;
-}
-
-void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, smoe_stretch part,
-                                  smoe_sent *sent) {
-    size_t first = 0, end = (size + unit - 1) / unit;
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = half_of(c, bit, first, end);
-        smoe_stretch goes = stretch_clip(part, h.away_first, h.away_end, unit);
-        size_t n = goes.end - goes.first;
-        sent_add(sent, n * sizeof(real), (n + SMOE_COMM_BLOCK - 1) / SMOE_COMM_BLOCK);
-        first = h.first;
-        end = h.end;
-    }
-}
-
-void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe_sent *sent) {
-    size_t first = 0, end = (bytes + unit - 1) / unit;
-    for (int bit = 1; bit < c->size; bit *= 2) {
-        half h = half_of(c, bit, first, end);
-        sent_add(sent, smaller(h.end * unit, bytes) - smaller(h.first * unit, bytes), 1);
-        first = h.first;
-        end = h.end;
-    }
-}
-
-void smoe_comm_expect_collect(const smoe_comm *c, size_t part, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2) sent_add(sent, (size_t)bit * part, 1);
-}
-
-void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2)
-        sent_add(sent, n * sizeof(double), (n * sizeof(double) + SUM_MOST - 1) / SUM_MOST);
-}
-
-void smoe_comm_expect_join(const smoe_comm *c, size_t bytes, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2)
-        sent_add(sent, bytes, (bytes + JOIN_MOST - 1) / JOIN_MOST);
-}
-
-void smoe_comm_expect_agree(const smoe_comm *c, smoe_sent *sent) {
-    for (int bit = 1; bit < c->size; bit *= 2) sent_add(sent, sizeof(vote), 1);
 }
 
 int smoe_comm_alike(smoe_comm *c, const char *what, const char *text, const char *remedy,

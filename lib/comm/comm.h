@@ -39,7 +39,8 @@ typedef struct smoe_link {
 typedef struct smoe_background smoe_background;
 typedef struct smoe_comm smoe_comm;
 struct smoe_comm {
-    const smoe_link *link; /* NULL: one process */
+    const smoe_link *link; /* NULL: one process; or, with a size, one of several that are not there:
+                              what it would send is only counted, and its memory may be NULL */
     void *self;            /* of the link */
     int rank, size;        /* this process; R */
     char host[64];
@@ -130,15 +131,6 @@ void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_
 /* x has a part of `part` bytes for each process, in their order: each gets those of the others from
  * them. */
 void smoe_comm_collect(smoe_comm *comm, void *x, size_t part, smoe_traffic kind);
-
-/* Adds to *sent what such a call will send; only rank and size of comm are used. */
-void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit,
-                                  smoe_stretch part, smoe_sent *sent);
-void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
-void smoe_comm_expect_collect(const smoe_comm *comm, size_t part, smoe_sent *sent);
-void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);
-void smoe_comm_expect_join(const smoe_comm *comm, size_t bytes, smoe_sent *sent);
-void smoe_comm_expect_agree(const smoe_comm *comm, smoe_sent *sent);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 

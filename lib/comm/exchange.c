@@ -102,7 +102,8 @@ static void sent_count(smoe_comm *c, smoe_traffic kind, size_t bytes) {
 void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *out,
                         size_t out_bytes, void *in, size_t in_bytes) {
     assert(!c->background || c->background->known == c->background->begun);
-    c->link->exchange(c->self, number_of(c, other), out, out_bytes, in, in_bytes, false);
+    if (c->link)
+        c->link->exchange(c->self, number_of(c, other), out, out_bytes, in, in_bytes, false);
     sent_count(c, kind, out_bytes);
 }
 

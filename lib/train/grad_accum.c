@@ -1,6 +1,6 @@
 /* Sums over the pieces of a batch; see grad_accum.h. */
 #include "train/grad_accum.h"
-#include "base/team.h"
+#include "math/rows.h"
 #include "spec/parts.h"
 
 #include <string.h>
@@ -31,21 +31,16 @@ void smoe_grad_accum_free(smoe_grad_accum *pieces) {
     *pieces = (smoe_grad_accum){0};
 }
 
-static void gradient_add(real *restrict x, const real *restrict y, size_t n) {
-    SMOE_SHARED(optimizer, n)
-    for (size_t i = 0; i < n; i++) x[i] += y[i];
-}
-
 /* Adds y [size] to the gradients, except those that are left as outer products. */
 static void add_gradients(smoe_params *params, const real *y, size_t size) {
     size_t begin = 0;
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
         if (!p->outer || p->offset >= size) continue;
-        gradient_add(params->g + begin, y + begin, p->offset - begin);
+        smoe_rows_add(params->g + begin, y + begin, p->offset - begin);
         begin = smoe_param_end(p);
     }
-    if (begin < size) gradient_add(params->g + begin, y + begin, size - begin);
+    if (begin < size) smoe_rows_add(params->g + begin, y + begin, size - begin);
 }
 
 void smoe_grad_accum_clear(smoe_params *params) {

@@ -61,18 +61,6 @@ void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm) {
     }
 }
 
-void smoe_outer_grad_expect_collect(const smoe_params *params, const smoe_comm *comm,
-                                    smoe_sent *sent) {
-    const smoe_param *param;
-    for (size_t i = 0; (param = next_outer(params, true, &i));) {
-        sizes s = sizes_of(param, comm);
-        size_t bytes = s.passes * s.rows * sizeof(real);
-        smoe_comm_expect_collect(comm, bytes * s.out, sent);
-        smoe_comm_expect_collect(comm, bytes * s.in, sent);
-        smoe_comm_expect_collect(comm, first_bytes(&s), sent);
-    }
-}
-
 /* ---- to the processes that need them --------------------------------------------------------- */
 
 /* Experts of a parameter. */
@@ -96,11 +84,14 @@ typedef struct rows {
     size_t bytes;
 } rows;
 
-static rows rows_of(const sizes *s, const smoe_outer_passes *kept, real *factor, size_t width,
-                    size_t pass, experts e) {
+/* Where they are; without a link, all buffers count as full. */
+static rows rows_of(const sizes *s, const smoe_comm *comm, const smoe_outer_passes *kept,
+                    real *factor, size_t width, size_t pass, experts e) {
+    size_t bytes = width * sizeof *factor;
+    if (!comm->link) return (rows){NULL, (e.end - e.begin) * (s->rows / s->E) * bytes};
     const size_t *first = kept->first + pass * (s->E + 1);
-    size_t begin = first[e.begin], n = first[e.end] - begin;
-    return (rows){factor + (pass * s->rows + begin) * width, n * width * sizeof *factor};
+    size_t begin = first[e.begin];
+    return (rows){factor + (pass * s->rows + begin) * width, (first[e.end] - begin) * bytes};
 }
 
 /* Both factors of one parameter, with one other process. */
@@ -115,8 +106,8 @@ static void factors_exchange(const smoe_params *params, const smoe_param *param,
     for (size_t i = 0; i < s.passes; i++)
         for (int k = 0; k < 2; k++) {
             size_t own = (size_t)comm->rank * s.passes + i, away = (size_t)other * s.passes + i;
-            rows out = rows_of(&s, kept, factor[k], width[k], own, theirs);
-            rows in = rows_of(&s, kept, factor[k], width[k], away, mine);
+            rows out = rows_of(&s, comm, kept, factor[k], width[k], own, theirs);
+            rows in = rows_of(&s, comm, kept, factor[k], width[k], away, mine);
             smoe_comm_exchange(comm, SMOE_TRAFFIC_GRADIENTS, other, out.at, out.bytes, in.at,
                                in.bytes);
         }
@@ -129,26 +120,5 @@ void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm) {
         smoe_comm_collect(comm, param->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
         for (int bit = 1; bit < comm->size; bit++)
             factors_exchange(params, param, comm, comm->rank ^ bit);
-    }
-}
-
-static void sent_add(smoe_sent *sent, size_t bytes, size_t times) {
-    if (!bytes) return;
-    sent->bytes += bytes * times;
-    sent->messages += times;
-}
-
-void smoe_outer_grad_expect_scatter(const smoe_params *params, const smoe_comm *comm,
-                                    smoe_sent *sent) {
-    const smoe_param *param;
-    for (size_t i = 0; (param = next_outer(params, false, &i));) {
-        sizes s = sizes_of(param, comm);
-        smoe_comm_expect_collect(comm, first_bytes(&s), sent);
-        for (int bit = 1; bit < comm->size; bit++) {
-            experts e = experts_of(params, param, comm->rank ^ bit, comm->size);
-            size_t bytes = (e.end - e.begin) * (s.rows / s.E) * sizeof(real);
-            sent_add(sent, bytes * s.out, s.passes);
-            sent_add(sent, bytes * s.in, s.passes);
-        }
     }
 }

@@ -20,15 +20,9 @@
 void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm);
 
 /* Of tensors that are not divided: each process gets from all others the factors of the experts
- * that have elements in its range of the slabs (smoe_optim_range). */
+ * that have elements in its range of the slabs (smoe_optim_range). If it is only counted what is sent
+ * (comm/comm.h), all buffers of choice routers are full. */
 void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm);
-
-/* Adds what such a call will send; with choice routers, if all buffers are full. The table needs no
- * slabs. */
-void smoe_outer_grad_expect_collect(const smoe_params *params, const smoe_comm *comm,
-                                    smoe_sent *sent);
-void smoe_outer_grad_expect_scatter(const smoe_params *params, const smoe_comm *comm,
-                                    smoe_sent *sent);
 
 /* The next gradients that are in memory without a gap, from parameter *i on, of the tensors that
  * are divided or of the others; returns their number. *i starts at 0. */

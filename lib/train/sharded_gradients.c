@@ -130,7 +130,7 @@ void smoe_sharded_gradients_sum(smoe_sharded_gradients *p, real *block) {
     smoe_params *params = p->params;
     if (p->same.size == 1) return;
     for (size_t i = 0, first, n; (n = smoe_outer_grad_between(params, true, &i, &first));) {
-        real *g = params->g + first;
+        real *g = params->g ? params->g + first : NULL;
         smoe_comm_scatter_sum(&p->same, g, n, UNIT, (smoe_stretch){0, n}, block);
         smoe_comm_gather(&p->same, g, n * sizeof *g, UNIT * sizeof *g, SMOE_TRAFFIC_GRADIENTS);
     }
@@ -159,7 +159,7 @@ static void exchange_parts(smoe_sharded_gradients *p) {
         real *to = out;
         for (size_t i = 0; i < p->sent_count; i++) {
             const smoe_unit_part *part = &p->sent[i];
-            if (part->process != other) continue;
+            if (part->process != other || !p->comm->link) continue;
             copy_gradients(p, part->from, part->count, to);
             to += part->count;
         }
@@ -196,28 +196,13 @@ static size_t unit_assemble(smoe_sharded_gradients *p, size_t i, const real **va
 
 void smoe_sharded_gradients_squares(smoe_sharded_gradients *p, double *square) {
     size_t n = smoe_sharded_gradients_units(p);
-    memset(square, 0, n * sizeof *square);
     exchange_parts(p);
-    for (size_t i = 0; i < p->count;) {
+    if (p->comm->link) memset(square, 0, n * sizeof *square);
+    for (size_t i = 0; i < p->count && p->comm->link;) {
         const real *values;
         size_t unit = p->units[i].unit;
         i = unit_assemble(p, i, &values);
         square[unit] = smoe_optim_unit_square(values, smaller(UNIT, p->whole - unit * UNIT));
     }
     smoe_comm_join(p->comm, square, n * sizeof *square);
-}
-
-void smoe_sharded_gradients_expect(const smoe_sharded_gradients *p, smoe_sent sent[SMOE_TRAFFICS]) {
-    smoe_sent *gradients = &sent[SMOE_TRAFFIC_GRADIENTS];
-    for (size_t i = 0, first, n; (n = smoe_outer_grad_between(p->params, true, &i, &first));) {
-        smoe_comm_expect_scatter_sum(&p->same, n, UNIT, (smoe_stretch){0, n}, gradients);
-        smoe_comm_expect_gather(&p->same, n * sizeof(real), UNIT * sizeof(real), gradients);
-    }
-    smoe_outer_grad_expect_collect(p->params, &p->same, gradients);
-    for (int r = 0; r < p->comm->size; r++) {
-        gradients->bytes += p->out[r] * sizeof(real);
-        gradients->messages += p->out[r] > 0;
-    }
-    smoe_comm_expect_join(p->comm, smoe_sharded_gradients_units(p) * sizeof(double),
-                          &sent[SMOE_TRAFFIC_OTHER]);
 }

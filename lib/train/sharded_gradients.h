@@ -50,8 +50,4 @@ void smoe_sharded_gradients_sum(smoe_sharded_gradients *parts, real *block);
  * each process, and those of experts everywhere. */
 void smoe_sharded_gradients_squares(smoe_sharded_gradients *parts, double *square);
 
-/* Adds what the two functions send. */
-void smoe_sharded_gradients_expect(const smoe_sharded_gradients *parts,
-                                   smoe_sent sent[SMOE_TRAFFICS]);
-
 #endif

@@ -280,11 +280,11 @@ static void step_conclude(smoe_step *s, size_t whole) {
 
 /* Gradients of the range of this process, summed over all processes; those that are left as factors
  * can be computed there. */
-static void sum_shared(smoe_step *s, smoe_params *params) {
+static void sum_shared(smoe_params *params, smoe_comm *comm, real *block) {
     for (size_t i = 0, at, n; (n = smoe_outer_grad_between(params, false, &i, &at));)
-        smoe_comm_scatter_sum(s->comm, params->g, params->shared, SMOE_OPTIM_UNIT,
-                              (smoe_stretch){at, at + n}, s->block);
-    smoe_outer_grad_scatter(params, s->comm);
+        smoe_comm_scatter_sum(comm, params->g, params->shared, SMOE_OPTIM_UNIT,
+                              (smoe_stretch){at, at + n}, block);
+    smoe_outer_grad_scatter(params, comm);
 }
 
 /* The norm of the gradient of all processes. */
@@ -292,7 +292,7 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = shared_units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
-    sum_shared(s, params);
+    sum_shared(params, s->comm, s->block);
     if (s->experts) {
         smoe_sharded_gradients_sum(&s->sharded, s->block);
         smoe_sharded_gradients_squares(&s->sharded, s->squares);
@@ -369,33 +369,28 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     return 0;
 }
 
-void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
-                      smoe_sent *sent) {
+void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm) {
     smoe_params *params = smoe_model_params(model);
-    const smoe_expert_parallel *share = smoe_model_expert_parallel(model);
-    size_t bytes = params->shared * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
-    smoe_sent *other = &sent[SMOE_TRAFFIC_OTHER];
-    smoe_sharded_gradients parts = {0};
-    for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
-    smoe_comm_expect_sum(comm, stats_at(params), other);
-    size_t sums = router_sums_count(model, train->pieces);
-    if (sums) smoe_comm_expect_sum(comm, sums, other);
-    size_t embedded = train->batch_size * smoe_model_width(model) * sizeof(real);
+    const smoe_expert_parallel *experts = smoe_model_expert_parallel(model);
+    size_t bytes = params->shared * sizeof(real), sums = router_sums_count(model, train->pieces);
+    bool shards = smoe_optim_shards(train);
+    for (int i = 0; i < 2; i++) (void)smoe_comm_agree(comm, 0, NULL, NULL);
+    smoe_comm_sum(comm, NULL, stats_at(params));
+    smoe_comm_sum(comm, NULL, sums);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
-        smoe_comm_expect_join(comm, embedded, other);
-    for (size_t i = 0, at, n; (n = smoe_outer_grad_between(params, false, &i, &at));)
-        smoe_comm_expect_scatter_sum(comm, params->shared, SMOE_OPTIM_UNIT,
-                                     (smoe_stretch){at, at + n}, &sent[SMOE_TRAFFIC_GRADIENTS]);
-    smoe_outer_grad_expect_scatter(params, comm, &sent[SMOE_TRAFFIC_GRADIENTS]);
-    bool divides = smoe_optim_shards(train);
-    smoe_comm_expect_gather(comm, bytes, unit,
-                            &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
-    if (!share) {
-        smoe_comm_expect_gather(comm, shared_units(params) * sizeof(double), sizeof(double), other);
+        smoe_comm_join(comm, NULL, train->batch_size * smoe_model_width(model) * sizeof(real));
+    sum_shared(params, comm, NULL);
+    smoe_comm_gather(comm, NULL, bytes, SMOE_OPTIM_UNIT * sizeof(real),
+                     shards ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS);
+    if (!experts) {
+        smoe_comm_gather(comm, NULL, shared_units(params) * sizeof(double), sizeof(double),
+                         SMOE_TRAFFIC_OTHER);
         return;
     }
-    smoe_sharded_gradients_open(&parts, params, share, comm);
-    smoe_sharded_gradients_expect(&parts, sent);
-    smoe_model_expect(model, sums ? 2 : 1, &sent[SMOE_TRAFFIC_SLOTS]);
+    smoe_sharded_gradients parts;
+    smoe_sharded_gradients_open(&parts, params, experts, comm);
+    smoe_sharded_gradients_sum(&parts, NULL);
+    smoe_sharded_gradients_squares(&parts, NULL);
     smoe_sharded_gradients_free(&parts);
+    smoe_model_expect(model, sums ? 2 : 1, &comm->sent[SMOE_TRAFFIC_SLOTS]);
 }

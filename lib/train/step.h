@@ -70,10 +70,10 @@ int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint6
  * computed again where a loss is of the whole batch. */
 int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
 
-/* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
- * agreements of the trainer; for choice routers, if all buffers are full.
- * The table needs no slabs; with divided experts, the memory of a piece was measured. */
-void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm,
-                      smoe_sent *sent);
+/* Counts in comm->sent what a process sends in a step that is not logged, including the two
+ * agreements of the trainer; for choice routers, if all buffers are full. comm has no link
+ * (comm/comm.h). The table needs no slabs; with divided experts, the memory of a piece was
+ * measured. */
+void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm);
 
 #endif

@@ -1,7 +1,7 @@
 /* Expert parallelism: experts divided over processes; see expert_parallel.h. */
 #include "vit/expert_parallel.h"
+#include "math/rows.h"
 #include "base/alloc.h"
-#include "base/team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -280,11 +280,6 @@ void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass) {
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-static void gradients_add(real *restrict x, const real *restrict y, size_t n) {
-    SMOE_SHARED(optimizer, n)
-    for (size_t i = 0; i < n; i++) x[i] += y[i];
-}
-
 /* Of one parameter: the gradient of piece i of the process of this turn is in g. As in a binary
  * counter, a sum that waits at a level is that of the neighbour. After turn 0, the last one, the
  * sum of the block is in g. In the order own ^ turn processes have the same neighbours as in their
@@ -294,12 +289,12 @@ static void gradients_add_piece(const smoe_expert_parallel *s, real *g, size_t a
     real *pieces = s->sums + at + turn * s->levels * s->size;
     real *block = s->sums + at + (size_t)s->block.size * s->levels * s->size;
     size_t level = 0, before = (size_t)s->block.size - 1 - turn;
-    for (; i >> level & 1; level++) gradients_add(g, pieces + level * s->size, n);
+    for (; i >> level & 1; level++) smoe_rows_add(g, pieces + level * s->size, n);
     if (level < s->levels) {
         memcpy(pieces + level * s->size, g, n * sizeof *g);
         return;
     }
-    for (level = 0; before >> level & 1; level++) gradients_add(g, block + level * s->size, n);
+    for (level = 0; before >> level & 1; level++) smoe_rows_add(g, block + level * s->size, n);
     if (level < s->block_levels) memcpy(block + level * s->size, g, n * sizeof *g);
 }
 

@@ -44,15 +44,15 @@ static bool leaves_factors(const smoe_params *params) {
 /* Buffers of choice routers may not be full. Then slots and factors of gradients have fewer rows
  * than were foretold, and some messages none. */
 static bool sent_as_foretold(const smoe_step *step, bool full) {
-    smoe_sent want[SMOE_TRAFFICS] = {{0}}, agreed = {0};
-    smoe_comm *c = step->comm;
+    smoe_comm *c = step->comm, counted = {.size = c->size, .rank = c->rank}, agreed = counted;
+    smoe_sent *want = counted.sent;
     for (int i = 0; i < STEPS; i++) {
-        smoe_step_expect(step->model, &step->spec->train, c, want);
-        smoe_comm_expect_agree(c, &agreed); /* the trainer's two, not made here */
-        smoe_comm_expect_agree(c, &agreed);
+        smoe_step_expect(step->model, &step->spec->train, &counted);
+        /* the trainer's two, not made here */
+        for (int k = 0; k < 2; k++) (void)smoe_comm_agree(&agreed, 0, NULL, NULL);
     }
-    want[SMOE_TRAFFIC_OTHER].bytes -= agreed.bytes;
-    want[SMOE_TRAFFIC_OTHER].messages -= agreed.messages;
+    want[SMOE_TRAFFIC_OTHER].bytes -= agreed.sent[SMOE_TRAFFIC_OTHER].bytes;
+    want[SMOE_TRAFFIC_OTHER].messages -= agreed.sent[SMOE_TRAFFIC_OTHER].messages;
     static const int less[] = {SMOE_TRAFFIC_GRADIENTS, SMOE_TRAFFIC_SLOTS};
     for (int i = 0; !full && i < 2; i++) {
         smoe_sent *most = &want[less[i]];
@@ -60,7 +60,7 @@ static bool sent_as_foretold(const smoe_step *step, bool full) {
         if (sent->bytes > most->bytes || sent->messages > most->messages) return false;
         *most = *sent;
     }
-    return !memcmp(want, c->sent, sizeof want);
+    return !memcmp(want, c->sent, sizeof c->sent);
 }
 
 static bool train(smoe_comm *comm, void *user) {
