@@ -5,6 +5,7 @@
 #include "smoe/smoe.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,24 @@ char *smoe_alloc_text(const char *text) {
 void *smoe_alloc_next(void *list, size_t count, size_t size) {
     bool full = !(count & (count - 1)); /* 0, or a power of two */
     return full ? smoe_alloc_more(list, count ? 2 * count : 1, size) : list;
+}
+
+struct smoe_alloc_piece {
+    _Alignas(max_align_t) struct smoe_alloc_piece *before;
+};
+
+void *smoe_alloc_in(smoe_alloc_pool *pool, size_t count, size_t size) {
+    struct smoe_alloc_piece *piece;
+    if (size && count > (SIZE_MAX - sizeof *piece) / size) smoe_alloc_end();
+    piece = smoe_alloc(1, sizeof *piece + count * size);
+    piece->before = pool->last;
+    pool->last = piece;
+    return piece + 1;
+}
+
+void smoe_alloc_pool_free(smoe_alloc_pool *pool) {
+    for (struct smoe_alloc_piece *piece; (piece = pool->last); free(piece))
+        pool->last = piece->before;
 }
 
 FILE *smoe_alloc_stream(char **text, size_t *size) {

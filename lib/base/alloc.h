@@ -20,6 +20,13 @@ char *smoe_alloc_text(const char *text);
 /* A list with room for powers of two: memory for one more element behind `count`. */
 void *smoe_alloc_next(void *list, size_t count, size_t size);
 
+/* Pieces that are freed together: a pool starts as {0}. */
+typedef struct smoe_alloc_pool {
+    struct smoe_alloc_piece *last;
+} smoe_alloc_pool;
+void *smoe_alloc_in(smoe_alloc_pool *pool, size_t count, size_t size);
+void smoe_alloc_pool_free(smoe_alloc_pool *pool);
+
 /* A stream into fresh memory. Closing it returns its text, which ends with NUL. */
 FILE *smoe_alloc_stream(char **text, size_t *size);
 char *smoe_alloc_stream_close(FILE *out, char **text);

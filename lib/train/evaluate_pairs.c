@@ -20,6 +20,7 @@ typedef struct further {
 
 /* The results collected over the split, in data-set order. */
 typedef struct gathered {
+    smoe_alloc_pool memory;
     size_t n, D, N, batch;
     size_t group;     /* images whose captions are compared in the loss: eval.batch_size */
     bool classified;  /* there are texts for classes */
@@ -42,22 +43,10 @@ typedef struct gathered {
 } gathered;
 
 static void gathered_free(gathered *g) {
-    free(g->unit[0]);
-    free(g->unit[1]);
-    free(g->own[0]);
-    free(g->own[1]);
-    free(g->key);
-    free(g->captions);
+    smoe_alloc_pool_free(&g->memory);
     free(g->more);
     free(g->more_unit);
-    free(g->tokens);
-    free(g->lengths);
-    free(g->place);
-    free(g->loss);
-    free(g->correct);
-    free(g->rank);
     free(g->classes);
-    free(g->logits);
 }
 
 static void gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
@@ -70,17 +59,18 @@ static void gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
     if (g->group > g->n) g->group = g->n;
     g->classified = spec->eval.zeroshot.count && g->N > 1;
     /* 0 where the images are evaluated by other processes. */
-    for (int k = 0; k < 2; k++) g->unit[k] = smoe_alloc(g->n * g->D, sizeof(real));
-    for (int k = 0; k < 2; k++) g->own[k] = smoe_alloc(batch * g->D, sizeof(real));
-    g->key = smoe_alloc(g->n, sizeof *g->key);
-    g->captions = smoe_alloc(g->n, sizeof *g->captions);
-    g->tokens = smoe_alloc(batch * spec->text.context, sizeof *g->tokens);
-    g->lengths = smoe_alloc(batch, sizeof *g->lengths);
-    g->place = smoe_alloc(g->n, sizeof *g->place);
-    g->loss = smoe_alloc(g->n, sizeof *g->loss);
-    g->correct = smoe_alloc(g->n, sizeof *g->correct);
-    g->rank = smoe_alloc(g->n, sizeof *g->rank);
-    g->logits = smoe_alloc(batch * g->N, sizeof *g->logits);
+    smoe_alloc_pool *m = &g->memory;
+    for (int k = 0; k < 2; k++) g->unit[k] = smoe_alloc_in(m, g->n * g->D, sizeof(real));
+    for (int k = 0; k < 2; k++) g->own[k] = smoe_alloc_in(m, batch * g->D, sizeof(real));
+    g->key = smoe_alloc_in(m, g->n, sizeof *g->key);
+    g->captions = smoe_alloc_in(m, g->n, sizeof *g->captions);
+    g->tokens = smoe_alloc_in(m, batch * spec->text.context, sizeof *g->tokens);
+    g->lengths = smoe_alloc_in(m, batch, sizeof *g->lengths);
+    g->place = smoe_alloc_in(m, g->n, sizeof *g->place);
+    g->loss = smoe_alloc_in(m, g->n, sizeof *g->loss);
+    g->correct = smoe_alloc_in(m, g->n, sizeof *g->correct);
+    g->rank = smoe_alloc_in(m, g->n, sizeof *g->rank);
+    g->logits = smoe_alloc_in(m, batch * g->N, sizeof *g->logits);
 }
 
 /* FNV-1a of the tokens: captions of the same words have the same key. */
@@ -187,10 +177,13 @@ static void gathered_join(gathered *g, smoe_comm *comm) {
  * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
 static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss) {
     size_t n = g->n, D = g->D, G = g->group;
-    size_t *image = smoe_alloc(n, sizeof *image);
-    real *unit[2] = {smoe_alloc(G * D, sizeof(real)), smoe_alloc(G * D, sizeof(real))};
-    real *logits = smoe_alloc(G * G, sizeof *logits), *target = smoe_alloc(G * G, sizeof *target);
-    double *rows = smoe_alloc(G, sizeof *rows);
+    smoe_alloc_pool m = {0};
+    size_t *image = smoe_alloc_in(&m, n, sizeof *image);
+    real *unit[2] = {smoe_alloc_in(&m, G * D, sizeof(real)),
+                     smoe_alloc_in(&m, G * D, sizeof(real))};
+    real *logits = smoe_alloc_in(&m, G * G, sizeof *logits);
+    real *target = smoe_alloc_in(&m, G * G, sizeof *target);
+    double *rows = smoe_alloc_in(&m, G, sizeof *rows);
     for (size_t i = 0; i < n; i++) image[g->place[i]] = i;
     for (size_t from = 0, B; from < n; from += B) {
         smoe_task_sums sums = {0};
@@ -205,26 +198,22 @@ static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss
         smoe_task_of(loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
         for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
     }
-    free(image);
-    free(unit[0]);
-    free(unit[1]);
-    free(logits);
-    free(target);
-    free(rows);
+    smoe_alloc_pool_free(&m);
 }
 
 /* All captions, those of an image after one another, and their ranks and recalls. Further captions
  * are where `more` has them, image by image, in the processes that embedded them. */
 static void gathered_retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
     size_t n = g->n, D = g->D, all = 0;
-    size_t *first = smoe_alloc(n + 1, sizeof *first);
+    smoe_alloc_pool m = {0};
+    size_t *first = smoe_alloc_in(&m, n + 1, sizeof *first);
     for (size_t i = 0; i <= n; i++) {
         first[i] = all;
         if (i < n) all += g->captions[i];
     }
-    real *unit = smoe_alloc(all * D, sizeof *unit);
-    uint64_t *key = smoe_alloc(all, sizeof *key);
-    size_t *rank = smoe_alloc(all, sizeof *rank);
+    real *unit = smoe_alloc_in(&m, all * D, sizeof *unit);
+    uint64_t *key = smoe_alloc_in(&m, all, sizeof *key);
+    size_t *rank = smoe_alloc_in(&m, all, sizeof *rank);
     for (size_t k = 0, which = 0; k < g->mores; k++) {
         size_t image = g->more[k].image;
         which = k && g->more[k - 1].image == image ? which + 1 : 1;
@@ -242,10 +231,7 @@ static void gathered_retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
     smoe_retrieval_recall(result->image_recall, rank, all);
     smoe_retrieval_rank(g->rank, &r, false);
     smoe_retrieval_recall(result->text_recall, g->rank, n);
-    free(first);
-    free(unit);
-    free(key);
-    free(rank);
+    smoe_alloc_pool_free(&m);
 }
 
 /* The results of the split, from those of its images. */

@@ -52,7 +52,7 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
                       uint64_t seed, size_t draw, smoe_err *err) {
     size_t n = smoe_dataset_images(set), N = smoe_dataset_classes(set), full = 0;
-    uint32_t *order = smoe_alloc(n, sizeof *order), *have = smoe_alloc(N, sizeof *have);
+    uint32_t *order = smoe_alloc(n + N, sizeof *order), *have = order + n;
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_FEWSHOT, 0, draw, 0);
     smoe_rng_permutation(&rng, order, n);
     for (size_t i = 0; i < n && full < N; i++) {
@@ -68,7 +68,6 @@ int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, s
     if (!status && !*count)
         status = smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
     free(order);
-    free(have);
     return status;
 }
 
@@ -188,11 +187,12 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
     const smoe_data_spec *data = &few->view.data;
     size_t image = data->channels * data->image_size * data->image_size, n = few->count;
     size_t N = smoe_dataset_classes(few->train), held, size = (size_t)m->comm->size;
-    real *pixels = smoe_alloc(m->batch * image, sizeof *pixels);
-    real *target = smoe_alloc(N, sizeof *target);
-    int64_t *label = smoe_alloc(m->batch, sizeof *label);
-    uint64_t *row = smoe_alloc(m->batch, sizeof *row);
-    uint32_t *order = smoe_alloc(n, sizeof *order);
+    smoe_alloc_pool memory = {0};
+    real *pixels = smoe_alloc_in(&memory, m->batch * image, sizeof *pixels);
+    real *target = smoe_alloc_in(&memory, N, sizeof *target);
+    int64_t *label = smoe_alloc_in(&memory, m->batch, sizeof *label);
+    uint64_t *row = smoe_alloc_in(&memory, m->batch, sizeof *row);
+    uint32_t *order = smoe_alloc_in(&memory, n, sizeof *order);
     const uint32_t *which = few->image + draw * N * few->most;
     int status = 0;
     smoe_dataset_order(order, n, few->spec);
@@ -205,11 +205,7 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
         const smoe_batch batch = {.images = held, .pixels = pixels, .label = label};
         if (!status) features_put(f, m, &batch, at, row);
     }
-    free(pixels);
-    free(target);
-    free(label);
-    free(row);
-    free(order);
+    smoe_alloc_pool_free(&memory);
     return status;
 }
 
@@ -275,11 +271,12 @@ static void query_judge(const solver *s, double *scratch, const real *query, int
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
                        size_t d, size_t N, smoe_err *err) {
     size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
-    solver s = {.mean = smoe_alloc(D, sizeof(double)),
-                .scale = smoe_alloc(D, sizeof(double)),
-                .X = smoe_alloc(n * D, sizeof(double)),
-                .Y = smoe_alloc(n * N, sizeof(double)),
-                .W = smoe_alloc(D * wide, sizeof(double))};
+    smoe_alloc_pool m = {0};
+    solver s = {.mean = smoe_alloc_in(&m, D, sizeof(double)),
+                .scale = smoe_alloc_in(&m, D, sizeof(double)),
+                .X = smoe_alloc_in(&m, n * D, sizeof(double)),
+                .Y = smoe_alloc_in(&m, n * N, sizeof(double)),
+                .W = smoe_alloc_in(&m, D * wide, sizeof(double))};
     smoe_ridge ridge = {0};
     features_mean(s.mean, s.scale, shots->x, n, d);
     for (size_t i = 0; i < n; i++)
@@ -300,11 +297,7 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
     }
     memcpy(correct, counts, sizeof counts);
     smoe_ridge_free(&ridge);
-    free(s.mean);
-    free(s.scale);
-    free(s.X);
-    free(s.Y);
-    free(s.W);
+    smoe_alloc_pool_free(&m);
     return status;
 }
 

@@ -23,10 +23,10 @@ void smoe_routing_open(smoe_routing *r, smoe_model *model) {
     size_t layers = smoe_model_moe_layers(model);
     *r = (smoe_routing){.layers = layers};
     r->E = layers ? smoe_model_router(model, 0)->E : 0;
-    r->tokens = smoe_alloc(layers, sizeof *r->tokens);
-    r->dropped = smoe_alloc(layers, sizeof *r->dropped);
-    r->chosen = smoe_alloc(layers * r->E, sizeof *r->chosen);
-    r->lost = smoe_alloc(layers * r->E, sizeof *r->lost);
+    r->tokens = smoe_alloc_in(&r->memory, layers, sizeof *r->tokens);
+    r->dropped = smoe_alloc_in(&r->memory, layers, sizeof *r->dropped);
+    r->chosen = smoe_alloc_in(&r->memory, layers * r->E, sizeof *r->chosen);
+    r->lost = smoe_alloc_in(&r->memory, layers * r->E, sizeof *r->lost);
     r->model = model;
     smoe_model_watch(model, routing_count, r);
 }
@@ -37,10 +37,7 @@ void smoe_routing_stop(smoe_routing *r) {
 
 void smoe_routing_free(smoe_routing *r) {
     smoe_routing_stop(r);
-    free(r->tokens);
-    free(r->dropped);
-    free(r->chosen);
-    free(r->lost);
+    smoe_alloc_pool_free(&r->memory);
     *r = (smoe_routing){0};
 }
 

@@ -7,10 +7,12 @@
 #define SMOE_ROUTING_H
 
 #include "comm/comm.h"
+#include "base/alloc.h"
 #include "store/run.h"
 #include "vit/model.h"
 
 typedef struct smoe_routing {
+    smoe_alloc_pool memory;
     smoe_model *model;
     size_t layers, E;
     size_t *tokens, *dropped; /* [layers] tokens 0: this layer places none */

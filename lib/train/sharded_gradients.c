@@ -99,24 +99,19 @@ void smoe_sharded_gradients_open(smoe_sharded_gradients *p, smoe_params *params,
     size_t R = (size_t)comm->size, moved = 0;
     *p = (smoe_sharded_gradients){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
-    p->in = smoe_alloc(R, sizeof *p->in);
-    p->out = smoe_alloc(R, sizeof *p->out);
-    p->unit = smoe_alloc(UNIT, sizeof *p->unit);
+    p->in = smoe_alloc_in(&p->memory, R, sizeof *p->in);
+    p->out = smoe_alloc_in(&p->memory, R, sizeof *p->out);
+    p->unit = smoe_alloc_in(&p->memory, UNIT, sizeof *p->unit);
     find_parts(p); /* counts them */
-    p->units = smoe_alloc(p->count, sizeof *p->units);
-    p->sent = smoe_alloc(p->sent_count, sizeof *p->sent);
+    p->units = smoe_alloc_in(&p->memory, p->count, sizeof *p->units);
+    p->sent = smoe_alloc_in(&p->memory, p->sent_count, sizeof *p->sent);
     for (size_t r = 0; r < R; r++) moved += p->in[r] + p->out[r];
-    p->buffer = smoe_alloc(moved, sizeof *p->buffer);
+    p->buffer = smoe_alloc_in(&p->memory, moved, sizeof *p->buffer);
     find_parts(p);
 }
 
 void smoe_sharded_gradients_free(smoe_sharded_gradients *p) {
-    free(p->units);
-    free(p->sent);
-    free(p->in);
-    free(p->out);
-    free(p->buffer);
-    free(p->unit);
+    smoe_alloc_pool_free(&p->memory);
     *p = (smoe_sharded_gradients){0};
 }
 

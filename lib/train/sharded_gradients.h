@@ -10,6 +10,7 @@
 #define SMOE_SHARDED_GRADIENTS_H
 
 #include "comm/comm.h"
+#include "base/alloc.h"
 #include "vit/expert_parallel.h"
 
 /* A part of a unit that one process has. */
@@ -20,17 +21,18 @@ typedef struct smoe_unit_part {
 } smoe_unit_part;
 
 typedef struct smoe_sharded_gradients {
+    smoe_alloc_pool memory;
     smoe_params *params;
     smoe_comm *comm;
     size_t shards;         /* N */
     smoe_comm same;        /* the processes that have the same experts, one of each block */
     size_t whole;          /* elements of the gradients of all */
-    smoe_unit_part *units; /* of the units whose squares are computed here, in their order; owned */
-    smoe_unit_part *sent;  /* of other units, in their order; owned */
+    smoe_unit_part *units; /* of the units whose squares are computed here, in their order */
+    smoe_unit_part *sent;  /* of other units, in their order */
     size_t count, sent_count;
-    size_t *in, *out; /* [R] elements from and to each process; owned */
-    real *buffer;     /* what is received, then what is sent; owned */
-    real *unit;       /* [SMOE_OPTIM_UNIT] owned */
+    size_t *in, *out; /* [R] elements from and to each process */
+    real *buffer;     /* what is received, then what is sent */
+    real *unit;       /* [SMOE_OPTIM_UNIT] */
 } smoe_sharded_gradients;
 
 /* The table needs no slabs. `share` is that of the model; borrows all. Free in any case. */

@@ -48,18 +48,20 @@ static size_t all_units(const smoe_step *s) {
 static void step_allocate(smoe_step *s) {
     size_t layers = smoe_model_moe_layers(s->model), rows = s->pairs ? s->N : s->images;
     size_t B = s->spec->train.batch_size, D = smoe_model_width(s->model);
-    s->dlogits = smoe_alloc(rows * s->N, sizeof *s->dlogits);
-    s->losses = smoe_alloc(rows, sizeof *s->losses);
-    s->sums = smoe_alloc(s->pieces * sums_count(s), sizeof *s->sums);
-    s->stats = smoe_alloc(layers, sizeof *s->stats);
-    s->router_sums = smoe_alloc(s->pieces * router_sums_count(s->model, s->spec->train.pieces),
-                                sizeof *s->router_sums);
-    if (s->pairs) s->target = smoe_alloc(B * B, sizeof *s->target);
+    s->dlogits = smoe_alloc_in(&s->memory, rows * s->N, sizeof *s->dlogits);
+    s->losses = smoe_alloc_in(&s->memory, rows, sizeof *s->losses);
+    s->sums = smoe_alloc_in(&s->memory, s->pieces * sums_count(s), sizeof *s->sums);
+    s->stats = smoe_alloc_in(&s->memory, layers, sizeof *s->stats);
+    s->router_sums =
+        smoe_alloc_in(&s->memory, s->pieces * router_sums_count(s->model, s->spec->train.pieces),
+                      sizeof *s->router_sums);
+    if (s->pairs) s->target = smoe_alloc_in(&s->memory, B * B, sizeof *s->target);
     for (size_t b = 0; s->pairs && b < B; b++) s->target[b * B + b] = 1;
-    for (int k = 0; s->pairs && k < 2; k++) s->embedded[k] = smoe_alloc(B * D, sizeof(real));
+    for (int k = 0; s->pairs && k < 2; k++)
+        s->embedded[k] = smoe_alloc_in(&s->memory, B * D, sizeof(real));
     if (s->comm->size == 1) return;
-    s->block = smoe_alloc(SMOE_COMM_BLOCK, sizeof *s->block);
-    s->squares = smoe_alloc(all_units(s), sizeof *s->squares);
+    s->block = smoe_alloc_in(&s->memory, SMOE_COMM_BLOCK, sizeof *s->block);
+    s->squares = smoe_alloc_in(&s->memory, all_units(s), sizeof *s->squares);
 }
 
 int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_t classes,
@@ -98,15 +100,7 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
 void smoe_step_free(smoe_step *s) {
     smoe_grad_accum_free(&s->tree);
     smoe_sharded_gradients_free(&s->sharded);
-    free(s->block);
-    free(s->squares);
-    free(s->sums);
-    free(s->router_sums);
-    free(s->dlogits);
-    free(s->losses);
-    free(s->stats);
-    free(s->target);
-    for (int k = 0; k < 2; k++) free(s->embedded[k]);
+    smoe_alloc_pool_free(&s->memory);
     *s = (smoe_step){0};
 }
 

@@ -7,6 +7,7 @@
 #define SMOE_STEP_H
 
 #include "comm/comm.h"
+#include "base/alloc.h"
 #include "data/dataset.h"
 #include "spec/spec.h"
 #include "train/sharded_gradients.h"
@@ -21,6 +22,7 @@ typedef struct smoe_step_options {
 } smoe_step_options;
 
 typedef struct smoe_step {
+    smoe_alloc_pool memory;
     smoe_model *model;
     const smoe_spec *spec;
     smoe_step_options options;

@@ -43,6 +43,7 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
 /* ---- the dense model ------------------------------------------------------------------------- */
 
 typedef struct comparison {
+    smoe_alloc_pool memory;
     const smoe_spec *spec;
     smoe_model *model, *dense;
     bool copied[SMOE_MAX_BLOCKS]; /* blocks whose experts are copies */
@@ -204,9 +205,9 @@ static void logits_compare(const comparison *c, const float *after) {
 static int read_images(comparison *c, const smoe_dataset *set, smoe_err *err) {
     const smoe_data_spec *data = &c->spec->data;
     size_t each = data->channels * data->image_size * data->image_size;
-    c->pixels = smoe_alloc(c->images * each, sizeof *c->pixels);
-    c->target = smoe_alloc(c->classes, sizeof *c->target);
-    c->before = smoe_alloc(2 * c->images * c->classes, sizeof *c->before);
+    c->pixels = smoe_alloc_in(&c->memory, c->images * each, sizeof *c->pixels);
+    c->target = smoe_alloc_in(&c->memory, c->classes, sizeof *c->target);
+    c->before = smoe_alloc_in(&c->memory, 2 * c->images * c->classes, sizeof *c->before);
     for (size_t i = 0; i < c->images; i++) {
         int64_t label;
         if (smoe_dataset_image(set, i, false, c->pixels + i * each, c->target, &label, err))
@@ -237,8 +238,6 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
         logits_compare(&c, after);
     }
     smoe_model_free(c.dense);
-    free(c.pixels);
-    free(c.target);
-    free(c.before);
+    smoe_alloc_pool_free(&c.memory);
     return status;
 }

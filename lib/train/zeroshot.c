@@ -47,11 +47,12 @@ real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe
     const smoe_prompts *prompts = &spec->eval.zeroshot;
     size_t N = smoe_dataset_classes(set), D = smoe_model_width(model), all = N * prompts->count;
     texts x = {.room = batch, .context = spec->text.context};
-    double *sums = smoe_alloc(N * D, sizeof *sums);
+    smoe_alloc_pool m = {0};
+    double *sums = smoe_alloc_in(&m, N * D, sizeof *sums);
     real *classes = smoe_alloc(N * D, sizeof *classes);
-    x.tokens = smoe_alloc(batch * x.context, sizeof *x.tokens);
-    x.lengths = smoe_alloc(batch, sizeof *x.lengths);
-    x.unit = smoe_alloc(batch * D, sizeof *x.unit);
+    x.tokens = smoe_alloc_in(&m, batch * x.context, sizeof *x.tokens);
+    x.lengths = smoe_alloc_in(&m, batch, sizeof *x.lengths);
+    x.unit = smoe_alloc_in(&m, batch * D, sizeof *x.unit);
     for (size_t i = 0, first = 0; i < all; i++) {
         char text[SMOE_CAPTION];
         smoe_zeroshot_prompt(text, sizeof text, prompts->text[i % prompts->count],
@@ -64,10 +65,7 @@ real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe
     }
     for (size_t i = 0; i < N * D; i++) classes[i] = (real)sums[i];
     smoe_pairs_unit(classes, classes, N, D);
-    free(sums);
-    free(x.tokens);
-    free(x.lengths);
-    free(x.unit);
+    smoe_alloc_pool_free(&m);
     return classes;
 }
 
