@@ -234,7 +234,7 @@ static uint32_t attention_site(const smoe_attention *l) {
 static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
     smoe_outputs rows = buffer_at(l, l->rows, 0);
-    smoe_linear_forward_values(&l->qkv, rows, x, NULL, R);
+    smoe_linear_forward(&l->qkv, rows, x, NULL, R);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * d, rows.at, 3 * d, R);
         smoe_qk_norm_forward(&l->k_norm, l->normed + d, 2 * d, rows.at + d, 3 * d, R);
@@ -257,10 +257,10 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
     heads_forward(l, x, pass);
     smoe_values heads = smoe_written(buffer_at(l, l->heads, 0));
     if (!pass->train || dropout <= 0) {
-        smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
+        smoe_linear_forward(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
         return;
     }
-    smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
+    smoe_linear_forward(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
     smoe_dropout(l->branch, R, l->d, dropout, attention_site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
@@ -276,8 +276,8 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
         smoe_dropout(l->branch, R, d, dropout, attention_site(l), pass);
         dy = l->branch;
     }
-    smoe_linear_backward_values(&l->proj, buffer_at(l, l->dheads, 0), (smoe_values){.at = dy},
-                                smoe_written(buffer_at(l, l->heads, 0)), R);
+    smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), (smoe_values){.at = dy},
+                         smoe_written(buffer_at(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         head_backward(l, task, l->scores + smoe_thread() * scores_size(l),
@@ -287,5 +287,5 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
         smoe_qk_norm_backward(&l->k_norm, drows.at + d, l->dnormed + d, 2 * d, rows.at + d, 3 * d,
                               R);
     }
-    smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx}, smoe_written(drows), x, R);
+    smoe_linear_backward(&l->qkv, (smoe_outputs){.at = dx}, smoe_written(drows), x, R);
 }

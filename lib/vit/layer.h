@@ -97,15 +97,11 @@ void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);
 /* Multiply-adds of R rows forward, for the cost entry of the layer that it is a part of. */
 double smoe_linear_macs(const smoe_linear *l, size_t R);
 /* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
-void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
+void smoe_linear_forward(const smoe_linear *l, smoe_outputs y, smoe_values x, const real *residual,
                          size_t R);
-/* dx [R,in] is overwritten; NULL if it is not needed. */
-void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
-/* The same, for operands that may be in BF16 (only in passes of that precision). */
-void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
-                                const real *residual, size_t R);
-void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
-                                 smoe_values x, size_t R);
+/* dx [R,in] is overwritten; with two NULLs it is not needed. */
+void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                          size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 /* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a

@@ -28,8 +28,8 @@ double smoe_linear_macs(const smoe_linear *l, size_t R) {
     return (double)R * (double)l->in * (double)l->out;
 }
 
-void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
-                                const real *residual, size_t R) {
+void smoe_linear_forward(const smoe_linear *l, smoe_outputs y, smoe_values x, const real *residual,
+                         size_t R) {
     smoe_product p = smoe_linear_product(y.at, x.at, smoe_weight(l->params, l->weight),
                                          smoe_weight(l->params, l->bias), R, l->out, l->in);
     p.a_bf16 = x.bf16;
@@ -40,8 +40,8 @@ void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_value
     smoe_gemm(&p);
 }
 
-void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
-                                 smoe_values x, size_t R) {
+void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                          size_t R) {
     real *dweight = smoe_gradient(l->params, l->weight);
     real *dbias = smoe_gradient(l->params, l->bias);
     smoe_product dw = smoe_linear_dw_product(dweight, dy.at, x.at, R, l->out, l->in);
@@ -60,14 +60,4 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
     p.c_bf16 = dx.bf16;
     p.precision = *l->precision;
     smoe_gemm(&p);
-}
-
-void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
-                         size_t R) {
-    smoe_linear_forward_values(l, (smoe_outputs){.at = y}, (smoe_values){.at = x}, residual, R);
-}
-
-void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
-    smoe_linear_backward_values(l, (smoe_outputs){.at = dx}, (smoe_values){.at = dy},
-                                (smoe_values){.at = x}, R);
 }

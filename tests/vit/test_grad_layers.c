@@ -167,14 +167,17 @@ static void linear_reserve(rig *r, const smoe_space *space) {
     smoe_linear_reserve(&r->linear, space);
 }
 static void linear_forward(rig *r) {
-    smoe_linear_forward(&r->linear, r->y, r->x, r->x0, r->R);
+    smoe_linear_forward(&r->linear, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->x0,
+                        r->R);
 }
 static void linear_forward_in_place(rig *r) {
     memcpy(r->y, r->x0, r->out * sizeof *r->y);
-    smoe_linear_forward(&r->linear, r->y, r->x, r->y, r->R);
+    smoe_linear_forward(&r->linear, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->y,
+                        r->R);
 }
 static void linear_backward(rig *r) {
-    smoe_linear_backward(&r->linear, r->dx, r->p, r->x, r->R);
+    smoe_linear_backward(&r->linear, (smoe_outputs){.at = r->dx}, (smoe_values){.at = r->p},
+                         (smoe_values){.at = r->x}, r->R);
 }
 
 static void linear(void **state) {
