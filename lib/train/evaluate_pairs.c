@@ -18,8 +18,13 @@ typedef struct further {
     uint64_t key;
 } further;
 
-/* The results collected over the split, in data-set order. */
+/* An evaluation, and the results collected over the split, in data-set order. */
 typedef struct gathered {
+    smoe_model *model;
+    const smoe_spec *spec;
+    const smoe_dataset *set;
+    smoe_tokenizer *tokenizer; /* owned */
+    const smoe_eval_options *how;
     smoe_alloc_pool memory;
     size_t n, D, N, batch;
     size_t group;     /* images whose captions are compared in the loss: eval.batch_size */
@@ -47,15 +52,16 @@ static void gathered_free(gathered *g) {
     free(g->more);
     free(g->more_unit);
     free(g->classes);
+    smoe_tokenizer_free(g->tokenizer);
 }
 
-static void gathered_open(gathered *g, smoe_model *model, const smoe_spec *spec,
-                          const smoe_dataset *set, size_t batch) {
-    *g = (gathered){.n = smoe_dataset_images(set),
-                    .D = smoe_model_width(model),
-                    .N = smoe_dataset_classes(set),
-                    .batch = batch,
-                    .group = spec->eval.batch_size};
+static void gathered_open(gathered *g, size_t batch) {
+    const smoe_spec *spec = g->spec;
+    g->n = smoe_dataset_images(g->set);
+    g->D = smoe_model_width(g->model);
+    g->N = smoe_dataset_classes(g->set);
+    g->batch = batch;
+    g->group = spec->eval.batch_size;
     if (g->group > g->n) g->group = g->n;
     g->classified = spec->eval.zeroshot.count && g->N > 1;
     /* 0 where the images are evaluated by other processes. */
@@ -81,49 +87,45 @@ static uint64_t key_of(const uint32_t *tokens, size_t length) {
 }
 
 /* Embeds the captions that wait. */
-static int embed_waiting(gathered *g, smoe_model *model, const smoe_spec *spec, smoe_err *err) {
+static int embed_waiting(gathered *g, smoe_err *err) {
     size_t from = g->mores - g->waiting, D = g->D;
-    smoe_pass pass = {.seed = spec->seed, .images = g->waiting};
+    smoe_pass pass = {.seed = g->spec->seed, .images = g->waiting};
     if (!g->waiting) return 0;
-    smoe_model_forward_texts(model, g->tokens, g->lengths, &pass);
-    smoe_pairs_unit(g->more_unit + from * D, smoe_model_texts(model), g->waiting, D);
+    smoe_model_forward_texts(g->model, g->tokens, g->lengths, &pass);
+    smoe_pairs_unit(g->more_unit + from * D, smoe_model_texts(g->model), g->waiting, D);
     for (size_t k = 0; k < g->waiting * D; k++)
         if (!isfinite(g->more_unit[from * D + k]))
-            return smoe_nonfinite_image(model, g->more[from + k / D].image, NAN, err);
+            return smoe_nonfinite_image(g->model, g->more[from + k / D].image, NAN, err);
     g->waiting = 0;
     return 0;
 }
 
 /* The captions of an image after its first one, of which retrieval counts any. */
-static int take_further(gathered *g, smoe_model *model, const smoe_spec *spec,
-                        const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t image,
-                        size_t count, smoe_err *err) {
-    size_t T = spec->text.context;
+static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) {
+    size_t T = g->spec->text.context;
     for (size_t which = 1; which < count; which++) {
         char text[SMOE_CAPTION];
         smoe_caption_choice choice = {.which = which};
         uint32_t *tokens = g->tokens + g->waiting * T;
-        if (smoe_dataset_caption_of(set, image, &choice, text, sizeof text, err)) return -1;
+        if (smoe_dataset_caption_of(g->set, image, &choice, text, sizeof text, err)) return -1;
         g->more = smoe_alloc_next(g->more, g->mores, sizeof *g->more);
         g->more_unit = smoe_alloc_next(g->more_unit, g->mores, g->D * sizeof *g->more_unit);
-        size_t length = smoe_tokenizer_encode(tokenizer, tokens, T, text);
+        size_t length = smoe_tokenizer_encode(g->tokenizer, tokens, T, text);
         g->lengths[g->waiting++] = length;
         g->more[g->mores++] = (further){image, key_of(tokens, length)};
-        if (g->waiting == g->batch && embed_waiting(g, model, spec, err)) return -1;
+        if (g->waiting == g->batch && embed_waiting(g, err)) return -1;
     }
     return 0;
 }
 
 /* Embeds a batch and keeps the results that are needed. */
-static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
-                      const smoe_dataset *set, const smoe_tokenizer *tokenizer,
-                      const smoe_batch *batch, size_t first, smoe_err *err) {
-    size_t B = batch->images, D = g->D, T = spec->text.context;
+static int take_batch(gathered *g, const smoe_batch *batch, size_t first, smoe_err *err) {
+    size_t B = batch->images, D = g->D, T = g->spec->text.context;
     const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
-    const smoe_pairs *pairs = smoe_model_pairs(model);
-    smoe_pass pass = {.seed = spec->seed, .images = B, .first = first};
-    smoe_model_embed_pairs(model, &in, &pass);
-    const real *out[] = {smoe_model_logits(model), smoe_model_texts(model)};
+    const smoe_pairs *pairs = smoe_model_pairs(g->model);
+    smoe_pass pass = {.seed = g->spec->seed, .images = B, .first = first};
+    smoe_model_embed_pairs(g->model, &in, &pass);
+    const real *out[] = {smoe_model_logits(g->model), smoe_model_texts(g->model)};
     for (int k = 0; k < 2; k++) smoe_pairs_unit(g->own[k], out[k], B, D);
     if (g->classified) smoe_zeroshot_logits(g->logits, pairs, g->own[0], g->classes, B, g->N);
     for (size_t b = 0; b < B; b++) {
@@ -131,7 +133,7 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
         for (int k = 0; k < 2; k++) {
             const real *unit = g->own[k] + b * D;
             for (size_t c = 0; c < D; c++)
-                if (!isfinite(unit[c])) return smoe_nonfinite_image(model, i, NAN, err);
+                if (!isfinite(unit[c])) return smoe_nonfinite_image(g->model, i, NAN, err);
             memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
         }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);
@@ -141,23 +143,18 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
                         smoe_task_correct(g->logits + b * g->N, batch->target + b * g->N, g->N);
     }
     for (size_t b = 0; b < B; b++)
-        if (take_further(g, model, spec, set, tokenizer, (size_t)batch->index[b],
-                         batch->captions[b], err))
-            return -1;
-    return embed_waiting(g, model, spec, err);
+        if (take_further(g, (size_t)batch->index[b], batch->captions[b], err)) return -1;
+    return embed_waiting(g, err);
 }
 
 /* Evaluates the batches of this process. */
-static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec,
-                        const smoe_dataset *set, const smoe_tokenizer *tokenizer,
-                        smoe_loader *loader, const smoe_eval_options *how, smoe_err *err) {
+static int take_batches(gathered *g, smoe_loader *loader, smoe_err *err) {
+    const smoe_eval_options *how = g->how;
     size_t done = 0, rank = (size_t)how->comm->rank, size = (size_t)how->comm->size;
     smoe_batch batch;
     int more;
     for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
-        if (take_batch(g, model, spec, set, tokenizer, &batch, (done * size + rank) * g->batch,
-                       err))
-            return -1;
+        if (take_batch(g, &batch, (done * size + rank) * g->batch, err)) return -1;
         if (how->sink && how->sink(how->user, &batch, g->classified ? g->logits : NULL, g->N, err))
             return -1;
     }
@@ -165,7 +162,8 @@ static int take_batches(gathered *g, smoe_model *model, const smoe_spec *spec,
 }
 
 /* Gives every process what the others have evaluated. */
-static void gathered_join(gathered *g, smoe_comm *comm) {
+static void gathered_join(gathered *g) {
+    smoe_comm *comm = g->how->comm;
     for (int k = 0; k < 2; k++) smoe_comm_join(comm, g->unit[k], g->n * g->D * sizeof(real));
     smoe_comm_join(comm, g->key, g->n * sizeof *g->key);
     smoe_comm_join(comm, g->captions, g->n * sizeof *g->captions);
@@ -175,7 +173,7 @@ static void gathered_join(gathered *g, smoe_comm *comm) {
 
 /* The loss of each image: it and its caption among those of eval.batch_size consecutive images of
  * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
-static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss) {
+static void gathered_losses(gathered *g) {
     size_t n = g->n, D = g->D, G = g->group;
     smoe_alloc_pool m = {0};
     size_t *image = smoe_alloc_in(&m, n, sizeof *image);
@@ -194,8 +192,8 @@ static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss
             for (int k = 0; k < 2; k++)
                 memcpy(unit[k] + b * D, g->unit[k] + image[from + b] * D, D * sizeof(real));
         }
-        smoe_zeroshot_logits(logits, smoe_model_pairs(model), unit[0], unit[1], B, B);
-        smoe_task_of(loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
+        smoe_zeroshot_logits(logits, smoe_model_pairs(g->model), unit[0], unit[1], B, B);
+        smoe_task_of(g->spec->train.loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
         for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
     }
     smoe_alloc_pool_free(&m);
@@ -203,7 +201,8 @@ static void gathered_losses(gathered *g, const smoe_model *model, smoe_loss loss
 
 /* All captions, those of an image after one another, and their ranks and recalls. Further captions
  * are where `more` has them, image by image, in the processes that embedded them. */
-static void gathered_retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
+static void gathered_retrieve(gathered *g, smoe_eval *result) {
+    smoe_comm *comm = g->how->comm;
     size_t n = g->n, D = g->D, all = 0;
     smoe_alloc_pool m = {0};
     size_t *first = smoe_alloc_in(&m, n + 1, sizeof *first);
@@ -235,10 +234,12 @@ static void gathered_retrieve(gathered *g, smoe_comm *comm, smoe_eval *result) {
 }
 
 /* The results of the split, from those of its images. */
-static void gathered_conclude(gathered *g, smoe_comm *comm, float *outcomes, smoe_eval *result) {
+static void gathered_conclude(gathered *g, smoe_eval *result) {
     size_t n = g->n, correct = 0;
+    float *outcomes = g->how->outcomes;
     double sum = 0;
-    gathered_retrieve(g, comm, result);
+    gathered_losses(g);
+    gathered_retrieve(g, result);
     for (size_t i = 0; i < n; i++) {
         bool right = g->classified ? g->correct[i] : g->rank[i] == 0;
         correct += right;
@@ -261,33 +262,30 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
                                    .seed = spec->seed,
                                    .part = (size_t)comm->rank,
                                    .parts = (size_t)comm->size};
-    smoe_tokenizer *tokenizer = NULL;
     smoe_loader *loader = NULL;
-    gathered g = {0};
+    gathered g = {.model = model, .spec = spec, .set = set, .how = options};
     double start = smoe_now();
     *result = (smoe_eval){0};
-    int status = smoe_tokenizer_open(&tokenizer, spec, err);
-    gathered_open(&g, model, spec, set, batch_size);
+    gathered_open(&g, batch_size);
+    int status = smoe_tokenizer_open(&g.tokenizer, spec, err);
     if (!status && g.classified) /* every process embeds the texts of all classes */
-        g.classes = smoe_zeroshot_classes(model, spec, set, tokenizer, batch_size);
-    loading.tokenizer = tokenizer;
+        g.classes = smoe_zeroshot_classes(model, spec, set, g.tokenizer, batch_size);
+    loading.tokenizer = g.tokenizer;
     if (!status) status = smoe_loader_open(&loader, set, spec, &loading, err);
     if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
     if (!status) {
-        status = take_batches(&g, model, spec, set, tokenizer, loader, options, err);
+        status = take_batches(&g, loader, err);
         smoe_model_serve(model);
         status = smoe_comm_agree(comm, status, NULL, err);
     }
+    if (!status && !g.n) status = smoe_fail(err, SMOE_DATA, "no images to evaluate");
     if (!status) {
-        gathered_join(&g, comm);
-        if (!g.n) status = smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        gathered_losses(&g, model, spec->train.loss);
-        if (!status) gathered_conclude(&g, comm, options->outcomes, result);
+        gathered_join(&g);
+        gathered_conclude(&g, result);
         result->seconds = smoe_now() - start;
         result->infer_s = NAN; /* texts are embedded too */
     }
     smoe_loader_free(loader);
-    smoe_tokenizer_free(tokenizer);
     gathered_free(&g);
     return status;
 }
