@@ -153,8 +153,8 @@ int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t cla
     return 0;
 }
 
-/* The schedule of vit/expert_parallel.c, with the passes of all layers in one. In `rows` seconds experts
- * compute the rows of one process, and in `away` seconds these travel in one direction. */
+/* The schedule of vit/expert_parallel.c, with the passes of all layers in one. In `rows` seconds
+ * experts compute the rows of one process, and in `away` seconds these travel in one direction. */
 static double seconds_of_pass(int over, double rows, double away) {
     double now = rows / 2, arrived = away, link = away; /* the link is free from then on */
     for (int turn = over - 1; turn; turn--) {

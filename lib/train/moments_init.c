@@ -63,8 +63,8 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
     return status;
 }
 
-int smoe_moments_init_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
-                              char **text, smoe_err *err) {
+int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                           char **text, smoe_err *err) {
     smoe_slab slabs[2];
     const char *path = smoe_safetensors_path(state);
     const char *updates = smoe_safetensors_metadata(state, "smoe.optimizer_steps");

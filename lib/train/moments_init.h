@@ -24,7 +24,7 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
 
 /* Fills the moments, which are allocated, and params->carried; *text, fresh, says what came from
  * where. */
-int smoe_moments_init_moments(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
-                              char **text, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_moments_init_load(smoe_params *params, const smoe_safetensors *state, smoe_fit fit,
+                           char **text, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -256,8 +256,8 @@ static void update_elements(const update *u, size_t j, real *g, size_t n) {
     }
 }
 
-/* The elements j .. j + n of a gradient that is an outer product, in its step that begins at `step`,
- * which is computed whole. */
+/* The elements j .. j + n of a gradient that is an outer product, in its step that begins at
+ * `step`, which is computed whole. */
 static void update_outer(update *u, size_t step, size_t j, size_t n) {
     real *made = smoe_thread_room(SMOE_ROOM_GRADIENTS, SMOE_FACTORS_STEP * sizeof *made);
     smoe_prefetch_ranges next = prefetch_ranges_of(u->params, u->param->offset + j, n,

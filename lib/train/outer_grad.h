@@ -20,8 +20,8 @@
 void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm);
 
 /* Of tensors that are not divided: each process gets from all others the factors of the experts
- * that have elements in its range of the slabs (smoe_optim_range). If it is only counted what is sent
- * (comm/comm.h), all buffers of choice routers are full. */
+ * that have elements in its range of the slabs (smoe_optim_range). If it is only counted what is
+ * sent (comm/comm.h), all buffers of choice routers are full. */
 void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm);
 
 /* The next gradients that are in memory without a gap, from parameter *i on, of the tensors that

@@ -1,6 +1,6 @@
 /*
- * The parameter table of a step where experts are divided over processes (vit/expert_parallel.h): the norm of
- * the whole gradient, and sums over blocks of processes.
+ * The parameter table of a step where experts are divided over processes (vit/expert_parallel.h):
+ * the norm of the whole gradient, and sums over blocks of processes.
  *
  * The norm is that of one process with all experts, to the bit: the sum of the squares of units of
  * SMOE_OPTIM_UNIT elements of a slab that nothing is missing from. A unit may have parts in several
@@ -48,8 +48,8 @@ size_t smoe_sharded_gradients_units(const smoe_sharded_gradients *parts);
  * in smoe_comm_scatter_sum. */
 void smoe_sharded_gradients_sum(smoe_sharded_gradients *parts, real *block);
 
-/* square [smoe_sharded_gradients_units] of the gradients, of which shared ones are summed in the range of
- * each process, and those of experts everywhere. */
+/* square [smoe_sharded_gradients_units] of the gradients, of which shared ones are summed in the
+ * range of each process, and those of experts everywhere. */
 void smoe_sharded_gradients_squares(smoe_sharded_gradients *parts, double *square);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * What other processes have of the tensors of a table, read while a checkpoint is written: experts
- * that are divided over processes (vit/expert_parallel.h), and moments, of which every process has those of
- * its own range of the slabs.
+ * that are divided over processes (vit/expert_parallel.h), and moments, of which every process has
+ * those of its own range of the slabs.
  */
 #ifndef SMOE_SHARDED_STATE_H
 #define SMOE_SHARDED_STATE_H

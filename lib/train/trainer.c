@@ -26,7 +26,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,18 +60,6 @@ typedef struct trainer {
     double saved;      /* clock of the last checkpoint, at first of the start */
     double epoch, rate;
 } trainer;
-
-static void trainer_note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static void trainer_note(const trainer *t, const char *fmt, ...) {
-    char text[512];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (t->run) smoe_run_log(t->run, "%s", text);
-    const smoe_observer *o = t->options->observer;
-    if (t->chief && o && o->note) o->note(o->user, text);
-}
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
@@ -118,6 +105,11 @@ static void trainer_say(void *user, const char *text) {
     if (o && o->say) o->say(o->user, text);
 }
 
+static void say_fresh(void *t, char *text) {
+    if (text) trainer_say(t, text);
+    free(text);
+}
+
 /* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
 static int open_init(trainer *t, smoe_err *err) {
     char *path, *text;
@@ -137,10 +129,9 @@ static int open_init(trainer *t, smoe_err *err) {
 
 static int load_moments(trainer *t, smoe_err *err) {
     char *text;
-    if (smoe_moments_init_moments(t->params, t->moments, t->options->fit, &text, err)) return -1;
+    if (smoe_moments_init_load(t->params, t->moments, t->options->fit, &text, err)) return -1;
     t->state.carried = t->params->carried;
-    trainer_say(t, text);
-    free(text);
+    say_fresh(t, text);
     return 0;
 }
 
@@ -152,15 +143,9 @@ static int load_init(trainer *t, smoe_err *err) {
             t,
             "the classes of the data are others than those of the file, so the head is not taken "
             "from it");
-    char *text = smoe_init_map_text(t->params, t->init, options->fit);
-    trainer_say(t, text);
-    free(text);
-    text = smoe_model_file_remark(t->init);
-    if (text) trainer_say(t, text);
-    free(text);
-    text = smoe_implied_remark(t->spec, t->init);
-    if (text) trainer_say(t, text);
-    free(text);
+    say_fresh(t, smoe_init_map_text(t->params, t->init, options->fit));
+    say_fresh(t, smoe_model_file_remark(t->init));
+    say_fresh(t, smoe_implied_remark(t->spec, t->init));
     if (t->moments && load_moments(t, err)) return -1;
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
@@ -249,7 +234,11 @@ static int trainer_restore(trainer *t, smoe_err *err) {
     t->state.classes = now.classes;
     t->state.names = now.names;
     t->params->carried = t->state.carried;
-    trainer_note(t, "resumed after step %llu", (unsigned long long)t->state.step);
+    const smoe_observer *o = t->options->observer;
+    char text[64];
+    snprintf(text, sizeof text, "resumed after step %llu", (unsigned long long)t->state.step);
+    if (t->run) smoe_run_log(t->run, "%s", text);
+    if (t->chief && o && o->note) o->note(o->user, text);
     return 1;
 }
 

@@ -153,9 +153,9 @@ static size_t row_bytes(const smoe_moe *l, bool narrow) {
     return l->d * (narrow ? sizeof(smoe_bf16) : sizeof(real));
 }
 
-/* Begins to exchange rows of group k, of `bytes` each, with process `other`. In `local` are those of
- * this process's plan in their order, in `away` those from the others. Outwards, rows of `local` go
- * to the experts of the other process; back, their results return. Returns the number of the
+/* Begins to exchange rows of group k, of `bytes` each, with process `other`. In `local` are those
+ * of this process's plan in their order, in `away` those from the others. Outwards, rows of `local`
+ * go to the experts of the other process; back, their results return. Returns the number of the
  * exchange, for smoe_comm_end. */
 static uint64_t rows_exchange(smoe_moe *l, size_t k, size_t other, void *local, void *away,
                               size_t bytes, bool back, bool idle) {
@@ -183,8 +183,8 @@ static uint64_t values_exchange(smoe_moe *l, size_t k, size_t other, void *local
  * the results of the turn before go back. The own rows come in two parts, of half the experts each:
  * before all turns, while the first rows arrive, and after them, while the last results go back. */
 
-/* Rows of process q for the experts of group k that are here: where they are, and the pass that they
- * belong to. */
+/* Rows of process q for the experts of group k that are here: where they are, and the pass that
+ * they belong to. */
 typedef struct work {
     smoe_mlp_rows rows;
     smoe_pass pass;

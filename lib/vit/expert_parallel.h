@@ -6,8 +6,8 @@
  * their gradients the same way.
  *
  * No bit depends on N. The gradient of a batch is the sum of its pieces' gradients in a fixed
- * binary tree (train/grad_accum.h), but the rows that an expert gets at a time belong to N pieces, one
- * of each process, which are no neighbours in the tree. So the experts compute the rows of each
+ * binary tree (train/grad_accum.h), but the rows that an expert gets at a time belong to N pieces,
+ * one of each process, which are no neighbours in the tree. So the experts compute the rows of each
  * process by themselves, as a process that has all experts would. Their gradients are added in the
  * tree: those of the pieces of one process, then those of the processes of the block. What is above
  * it in the tree, sums over blocks, is left to the step (train/sharded_gradients.h).
