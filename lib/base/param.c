@@ -19,8 +19,12 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
                        int ndim, const size_t *dim, const char *fmt, ...) {
     params->param = smoe_alloc_next(params->param, params->count, sizeof *params->param);
     smoe_param *p = &params->param[params->count];
-    *p = (smoe_param){
-        .ndim = ndim, .size = 1, .group = group, .mean = mean, .std = std, .lr = 1, .decay = -1};
+    *p = (smoe_param){.ndim = ndim,
+                      .size = 1,
+                      .group = group,
+                      .mean = mean,
+                      .std = std,
+                      .rule = {.lr = 1, .decay = -1}};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
     p->whole = p->size;
     va_list args;

@@ -41,6 +41,19 @@ typedef struct smoe_outer_passes {
     size_t *first;       /* [passes,E+1] */
 } smoe_outer_passes;
 
+/* A gradient that its layer leaves as outer products: that of a single pass, or of several. */
+typedef struct smoe_outer_gradient {
+    smoe_outer factors;
+    smoe_outer_passes kept;
+} smoe_outer_gradient;
+
+/* How a parameter is trained, where that differs from others (train.optimizer.groups). */
+typedef struct smoe_param_rule {
+    double lr;    /* factor of the learning rate */
+    double decay; /* weight decay; negative: that of the group */
+    size_t until; /* the step from which the optimiser leaves it as it is; 0: never */
+} smoe_param_rule;
+
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
     int ndim;      /* 0: a scalar */
@@ -50,17 +63,14 @@ typedef struct smoe_param {
      * which is the product of dim; else from is 0 and size is whole. */
     size_t whole, from;
     smoe_param_group group;
-    double lr;    /* factor of the learning rate */
-    double decay; /* weight decay; negative: that of the group */
-    size_t until; /* the step from which the optimiser leaves it as it is; 0: never */
+    smoe_param_rule rule;
     bool frozen;  /* not trained: no gradient, no moments */
     bool state;   /* set by its layer after every step; frozen, whatever the spec says */
     bool alike;   /* entries of the first axis start with the same values */
     bool stacked; /* the first axis is that of matrices, or vectors, each used by its own rows */
     bool fresh;   /* the gradient counts as 0, whatever memory holds: backward overwrites it */
-    bool outer;   /* backward stores the gradient as `factors` or `kept`, not in the slab */
-    smoe_outer factors;
-    smoe_outer_passes kept;
+    smoe_outer_gradient *outer; /* where backward leaves the gradient, borrowed from the layer;
+                                   NULL: in the slab */
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 

@@ -25,7 +25,7 @@ bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in) {
 
 /* The factors of pass i of several. */
 static smoe_outer pass_of(const smoe_param *param, size_t i) {
-    const smoe_outer_passes *kept = &param->kept;
+    const smoe_outer_passes *kept = &param->outer->kept;
     size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in),
            row = i * kept->rows;
     return (smoe_outer){{{.at = kept->dy + row * out}, out},
@@ -42,10 +42,10 @@ static size_t factors_of(const smoe_outer *f, size_t e, smoe_factor *dy, smoe_fa
 }
 
 size_t smoe_outer_terms(const smoe_param *param, size_t at) {
-    const smoe_outer *f = &param->factors;
+    const smoe_outer *f = &param->outer->factors;
     size_t e = at / (param->dim[1] * param->dim[2]), sum = 0;
-    if (!param->kept.passes) return f->first[e + 1] - f->first[e];
-    for (size_t i = 0; i < param->kept.passes; i++) {
+    if (!param->outer->kept.passes) return f->first[e + 1] - f->first[e];
+    for (size_t i = 0; i < param->outer->kept.passes; i++) {
         const size_t *first = pass_of(param, i).first;
         sum += first[e + 1] - first[e];
     }
@@ -70,7 +70,7 @@ static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, si
 static void write_sum(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
     static const smoe_prefetch_ranges none;
-    size_t n = smoe_outer_step(param), passes = param->kept.passes;
+    size_t n = smoe_outer_step(param), passes = param->outer->kept.passes;
     real *waiting = smoe_thread_room(SMOE_ROOM_SUMS, SMOE_FACTORS_SUMS * sizeof *waiting);
     for (size_t i = 0; i < passes; i++) {
         size_t level = 0;
@@ -84,10 +84,10 @@ static void write_sum(real *g, const smoe_param *param, size_t first,
 
 void smoe_outer_write(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next) {
-    if (param->kept.passes)
+    if (param->outer->kept.passes)
         write_sum(g, param, first, next);
     else
-        write_pass(g, param, &param->factors, first, next);
+        write_pass(g, param, &param->outer->factors, first, next);
 }
 
 void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n) {
@@ -131,7 +131,7 @@ static void gram_of(double *out, const smoe_factor *x, size_t R, size_t n) {
 double smoe_outer_square(const smoe_param *param, size_t e) {
     smoe_factor dy, x;
     double left[PAIRS], right[PAIRS], sum = 0;
-    size_t rows = factors_of(&param->factors, e, &dy, &x);
+    size_t rows = factors_of(&param->outer->factors, e, &dy, &x);
     gram_of(left, &dy, rows, param->dim[1]);
     gram_of(right, &x, rows, param->dim[2]);
     for (size_t r = 0; r < rows; r++)

@@ -190,7 +190,7 @@ void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_
                     .clip = clip,
                     .beta2 = beta2,
                     .beta1 = (real)spec->optimizer.beta1,
-                    .rate = (real)(rate * p->lr),
+                    .rate = (real)(rate * p->rule.lr),
                     .decay = (real)smoe_schedule_decay(spec, p)};
         real *first = second->w + second->param[at++].offset;
         if (is_factored(m))

@@ -73,7 +73,7 @@ typedef struct stretch {
 /* Whether the norm is computed from the factors alone. The order of a sum over several passes is
  * that of gradients in memory, on which all numbers of processes agree. */
 static bool by_factors(const smoe_param *p) {
-    return p->outer && !p->kept.passes;
+    return p->outer && !p->outer->kept.passes;
 }
 
 const real *smoe_optim_gradients(const smoe_params *params, size_t at, size_t n, real *room) {
@@ -214,7 +214,9 @@ static update update_of(const smoe_params *params, const smoe_param *p, const sm
     /* The key has no seed: runs with different seeds may round in the same way. */
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
     update u = {params, p, spec, *all, (uint32_t)smoe_rng_u64(&rng)};
-    u.k.rate = p->until && step >= p->until ? 0 : (real)(smoe_schedule_rate(spec, step) * p->lr);
+    u.k.rate = p->rule.until && step >= p->rule.until
+                   ? 0
+                   : (real)(smoe_schedule_rate(spec, step) * p->rule.lr);
     u.k.decay = (real)smoe_schedule_decay(spec, p);
     u.k.leave = smoe_param_streams(p);
     return u;

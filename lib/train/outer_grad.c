@@ -38,7 +38,7 @@ typedef struct sizes {
 
 static sizes sizes_of(const smoe_param *param, const smoe_comm *comm) {
     size_t out = param->dim[1], in = param->dim[2];
-    return (sizes){param->kept.passes / (size_t)comm->size, param->kept.rows, out, in,
+    return (sizes){param->outer->kept.passes / (size_t)comm->size, param->outer->kept.rows, out, in,
                    param->size / (out * in)};
 }
 
@@ -52,7 +52,7 @@ static size_t first_bytes(const sizes *s) {
 void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, true, &i));) {
-        const smoe_outer_passes *kept = &param->kept;
+        const smoe_outer_passes *kept = &param->outer->kept;
         sizes s = sizes_of(param, comm);
         size_t bytes = s.passes * s.rows * sizeof(real);
         smoe_comm_collect(comm, kept->dy, bytes * s.out, SMOE_TRAFFIC_GRADIENTS);
@@ -97,7 +97,7 @@ static rows rows_of(const sizes *s, const smoe_comm *comm, const smoe_outer_pass
 /* Both factors of one parameter, with one other process. */
 static void factors_exchange(const smoe_params *params, const smoe_param *param, smoe_comm *comm,
                              int other) {
-    const smoe_outer_passes *kept = &param->kept;
+    const smoe_outer_passes *kept = &param->outer->kept;
     sizes s = sizes_of(param, comm);
     experts theirs = experts_of(params, param, other, comm->size);
     experts mine = experts_of(params, param, comm->rank, comm->size);
@@ -117,7 +117,7 @@ void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm) {
     const smoe_param *param;
     for (size_t i = 0; (param = next_outer(params, false, &i));) {
         sizes s = sizes_of(param, comm);
-        smoe_comm_collect(comm, param->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
+        smoe_comm_collect(comm, param->outer->kept.first, first_bytes(&s), SMOE_TRAFFIC_GRADIENTS);
         for (int bit = 1; bit < comm->size; bit++)
             factors_exchange(params, param, comm, comm->rank ^ bit);
     }

@@ -31,7 +31,7 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
 }
 
 double smoe_schedule_decay(const smoe_train_spec *spec, const smoe_param *p) {
-    if (p->decay >= 0) return p->decay;
+    if (p->rule.decay >= 0) return p->rule.decay;
     switch (p->group) {
     case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
     case SMOE_PARAM_HEAD: return spec->optimizer.head_weight_decay;

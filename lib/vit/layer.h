@@ -226,6 +226,7 @@ typedef struct smoe_mlp {
     const smoe_precision *precision;
     size_t fc1, fc1_bias, fc2, fc2_bias;
     size_t E, d, h;
+    smoe_outer_gradient outer[2]; /* of both kernels, where gradients are left so */
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
@@ -269,7 +270,7 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
  * may be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
     const smoe_param *p = &l->params->param[l->fc1];
-    return p->outer && !p->kept.passes ? space->keep : space->scratch;
+    return p->outer && !p->outer->kept.passes ? space->keep : space->scratch;
 }
 /* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then,
  * and only then. */

@@ -76,7 +76,7 @@ static bool leaves_outer(const smoe_mlp *l, size_t rows, const smoe_space *space
 /* Memory for the factors of all passes per update, those of other processes included. */
 static void reserve_passes(const smoe_mlp *l, smoe_param *p, size_t rows, const smoe_space *space) {
     size_t n = l->params->passes;
-    smoe_outer_passes *kept = &p->kept;
+    smoe_outer_passes *kept = &p->outer->kept;
     *kept = (smoe_outer_passes){.passes = n, .rows = rows};
     kept->dy = smoe_arena_take(space->keep, n * rows * p->dim[1], sizeof *kept->dy);
     kept->x = smoe_arena_take(space->keep, n * rows * p->dim[2], sizeof *kept->x);
@@ -91,9 +91,8 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t each, size_t calls, const smoe_space *
     bool outer = leaves_outer(l, each, space);
     size_t rows = calls * each, widest = l->h > l->d ? l->h : l->d;
     for (int k = 0; k < 2; k++) {
-        kernel[k]->outer = outer;
-        kernel[k]->factors = (smoe_outer){0};
-        kernel[k]->kept = (smoe_outer_passes){0};
+        l->outer[k] = (smoe_outer_gradient){0};
+        kernel[k]->outer = outer ? &l->outer[k] : NULL;
         if (outer && l->params->passes > 1) reserve_passes(l, kernel[k], each, space);
     }
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
@@ -242,7 +241,7 @@ static smoe_product expert_dw(size_t e, const void *context) {
 /* Copies the factors of this pass to its place among all passes per update. */
 static void keep_factors(const smoe_mlp *l, const smoe_param *p, const real *dy, const real *x,
                          const size_t *first, const smoe_pass *pass) {
-    const smoe_outer_passes *to = &p->kept;
+    const smoe_outer_passes *to = &p->outer->kept;
     size_t out = p->dim[1], in = p->dim[2], begin = first[0], n = first[l->E] - begin;
     size_t i = pass->first / pass->images, row = i * to->rows;
     size_t *first_to = to->first + i * (l->E + 1);
@@ -257,12 +256,12 @@ static void weights_backward(const smoe_mlp *l, size_t weights, smoe_rows dy, sm
                              const size_t *first, const smoe_pass *pass) {
     smoe_param *p = &l->params->param[weights];
     if (p->frozen) return;
-    if (p->kept.passes) {
+    if (p->outer && p->outer->kept.passes) {
         keep_factors(l, p, dy.of.at, x.of.at, first, pass);
         return;
     }
     if (p->outer) {
-        p->factors = (smoe_outer){{dy.of, dy.ld}, {x.of, x.ld}, first};
+        p->outer->factors = (smoe_outer){{dy.of, dy.ld}, {x.of, x.ld}, first};
         return;
     }
     weights_gradient g = {.first = first,

@@ -87,10 +87,9 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
         size_t k = 0;
         while (k < groups->count && !smoe_group_matches(&groups->group[k], param->name)) k++;
         if (k == groups->count) continue;
-        param->lr = groups->group[k].lr;
-        param->decay = groups->group[k].decay;
-        param->until = groups->group[k].until;
-        param->frozen = param->state || groups->group[k].frozen;
+        const smoe_group *group = &groups->group[k];
+        param->rule = (smoe_param_rule){group->lr, group->decay, group->until};
+        param->frozen = param->state || group->frozen;
     }
     smoe_params_place(params);
     if (smoe_params_trained(params)) return 0;

@@ -370,7 +370,7 @@ static void until_a_step(void **state) {
         real before[2];
         t.optimizer.weight_decay = 0.2;
         table(&params, &t);
-        params.param[SMOE_PARAM_KERNEL].until = 2;
+        params.param[SMOE_PARAM_KERNEL].rule.until = 2;
         real *kept = params.w + params.param[SMOE_PARAM_KERNEL].offset, *other = params.w;
         for (size_t step = 0; step < 4; step++) {
             real at = *other;
@@ -480,10 +480,10 @@ static void rows_by_themselves(void **state) {
     t.optimizer.weight_decay = 0.5;
     t.optimizer.head_weight_decay = 3;
     table(&params, &t);
-    params.param[SMOE_PARAM_PLAIN].decay = 2;
-    params.param[SMOE_PARAM_KERNEL].lr = 3;
-    params.param[SMOE_PARAM_HEAD].lr = 0.5;
-    params.param[SMOE_PARAM_HEAD].decay = 0;
+    params.param[SMOE_PARAM_PLAIN].rule.decay = 2;
+    params.param[SMOE_PARAM_KERNEL].rule.lr = 3;
+    params.param[SMOE_PARAM_HEAD].rule.lr = 0.5;
+    params.param[SMOE_PARAM_HEAD].rule.decay = 0;
     gradients(&params, 1, 2);
     smoe_optim_step(&params, &t, 0, 0);
     assert_weights(&params, SMOE_PARAM_PLAIN, 1 - 0.1 * (1 + 2), 1 - 0.1 * (2 + 2));
@@ -575,8 +575,8 @@ static void norms_of_many_parts(void **state) {
     params.g[large - 1] = 3;
     dy[EXPERTS - 1] = 2;
     for (size_t e = 0; e < EXPERTS; e++) x[e] = 2, first[e + 1] = e + 1;
-    params.param[1].outer = true;
-    params.param[1].factors = (smoe_outer){{{.at = dy}, 1}, {{.at = x}, 1}, first};
+    smoe_outer_gradient outer = {.factors = {{{.at = dy}, 1}, {{.at = x}, 1}, first}};
+    params.param[1].outer = &outer;
     assert_close(smoe_optim_norm(&params), 5, 0); /* 3, and 2 times 2 */
     smoe_params_free(&params);
 }

@@ -137,7 +137,8 @@ static void routing_is_measured_over_all_pieces(void **state) {
 
 static size_t factored(const stepper *s) {
     size_t count = 0;
-    for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->param[i].outer;
+    for (size_t i = 0; i < s->rig.params->count; i++)
+        count += s->rig.params->param[i].outer != NULL;
     return count;
 }
 

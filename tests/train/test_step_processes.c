@@ -36,7 +36,7 @@ static bool leaves_factors(const smoe_params *params) {
     size_t kernels = 0, left = 0;
     for (size_t i = 0; i < params->count; i++) {
         kernels += smoe_param_streams(&params->param[i]) && !params->param[i].frozen;
-        left += params->param[i].outer;
+        left += params->param[i].outer != NULL;
     }
     return kernels && left == kernels;
 }

@@ -28,16 +28,14 @@ static const size_t first[E + 1] = {0, 5, 5, 5 + SMOE_FACTORS_ROWS, ROWS}; /* 5,
 
 typedef struct single {
     smoe_param row;
+    smoe_outer_gradient outer;
     real dy[ROWS * OUT], x[ROWS * IN], written[SIZE];
 } single;
 
 /* Normal factors, and their product by the tiles that all products use. */
 static void make(single *s) {
-    s->row = (smoe_param){.ndim = 3,
-                          .dim = {E, OUT, IN},
-                          .size = SIZE,
-                          .outer = true,
-                          .factors = {{{.at = s->dy}, OUT}, {{.at = s->x}, IN}, first}};
+    s->row = (smoe_param){.ndim = 3, .dim = {E, OUT, IN}, .size = SIZE, .outer = &s->outer};
+    s->outer = (smoe_outer_gradient){{{{.at = s->dy}, OUT}, {{.at = s->x}, IN}, first}, {0}};
     gradcheck_normal(s->dy, ROWS * OUT, 1);
     gradcheck_normal(s->x, ROWS * IN, 2);
     for (size_t e = 0; e < E; e++) {
@@ -120,7 +118,9 @@ static void factors_in_bf16(void **state) {
         }
     }
     smoe_param row = s.row;
-    row.factors = (smoe_outer){{{.bf16 = dy}, OUT + GAP}, {{.bf16 = x}, IN + GAP}, first};
+    smoe_outer_gradient outer = {
+        .factors = {{{.bf16 = dy}, OUT + GAP}, {{.bf16 = x}, IN + GAP}, first}};
+    row.outer = &outer;
     size_t size = smoe_outer_step(&row);
     for (size_t at = 0; at < SIZE; at += size) {
         smoe_outer_write(right, &s.row, at, &none);
@@ -196,7 +196,7 @@ static void train(outcome *o, const char *keys, bool factor) {
     size_t gradients = r.params->total;
     for (size_t i = 0; i < r.params->count; i++) {
         const smoe_param *p = &r.params->param[i];
-        o->outer += p->outer;
+        o->outer += p->outer != NULL;
         if (p->outer) gradients -= p->size;
         for (size_t j = 0; p->outer && j < p->size; j++) r.params->g[p->offset + j] = (real)NAN;
     }

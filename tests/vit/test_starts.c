@@ -180,8 +180,8 @@ static void first_group_counts(void **state) {
     for (size_t i = 0; i < s.params->count; i++) {
         const smoe_param *p = &s.params->param[i];
         bool phi = strstr(p->name, ".phi"), block = !strncmp(p->name, "blocks.1.", 9);
-        assert_true(p->lr == (phi ? 2 : 1));
-        assert_true(p->decay == (block && !phi ? 0.5 : -1));
+        assert_true(p->rule.lr == (phi ? 2 : 1));
+        assert_true(p->rule.decay == (block && !phi ? 0.5 : -1));
         assert_true(p->frozen == !strcmp(p->name, "head.bias"));
         if (phi) assert_int_equal(p->group, SMOE_PARAM_PLAIN);
     }
@@ -324,7 +324,8 @@ static void older_specs(void **state) {
     assert_int_equal(smoe_model_create(&model, &spec, 5, &err), 0);
     const smoe_params *params = smoe_model_params(model);
     for (size_t i = 0; i < params->count; i++)
-        assert_true(params->param[i].decay == (strstr(params->param[i].name, ".phi") ? 0.07 : -1));
+        assert_true(params->param[i].rule.decay ==
+                    (strstr(params->param[i].name, ".phi") ? 0.07 : -1));
     smoe_model_free(model);
     smoe_spec_free(&spec);
     assert_true(models_spec(&spec, SOFT "train.optimizer.weight_decay=0"));
