@@ -164,6 +164,13 @@ const smoe_param *smoe_params_find(const smoe_params *params, const char *name) 
     return NULL;
 }
 
+void smoe_params_clear(smoe_params *params, size_t i) {
+    smoe_param *p = &params->param[i];
+    if (p->frozen) return;
+    p->fresh = smoe_param_streams(p);
+    if (!p->fresh) memset(params->g + p->offset, 0, p->size * sizeof(real));
+}
+
 static void slab_free(void *base, size_t size, size_t elem) {
     smoe_arena arena = {.base = base, .size = size * elem};
     smoe_arena_free(&arena);

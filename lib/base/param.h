@@ -195,6 +195,9 @@ static inline bool smoe_param_streams(const smoe_param *param) {
     return param->stacked && param->group == SMOE_PARAM_KERNEL;
 }
 
+/* The gradient of parameter i counts as 0, as after an update. */
+void smoe_params_clear(smoe_params *params, size_t i);
+
 void smoe_params_free(smoe_params *params);
 
 #endif

@@ -44,12 +44,7 @@ static void add_gradients(smoe_params *params, const real *y, size_t size) {
 }
 
 void smoe_grad_accum_clear(smoe_params *params) {
-    for (size_t i = 0; i < params->count; i++) {
-        smoe_param *p = &params->param[i];
-        if (p->frozen) continue;
-        p->fresh = smoe_param_streams(p);
-        if (!p->fresh) memset(params->g + p->offset, 0, p->size * sizeof(real));
-    }
+    for (size_t i = 0; i < params->count; i++) smoe_params_clear(params, i);
 }
 
 /* As in a binary counter: a sum that is stored at a level is the left neighbour. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMS = 4 }; /* of a group */
+enum { PARAMS = 4 }; /* of a group, one after another from fc1 on */
 
 /* Rows that the processes of a block send to the experts of this process, for one group. */
 typedef struct remote {
@@ -52,11 +52,6 @@ size_t smoe_expert_parallel_owner(const smoe_param *param, size_t n, size_t at, 
     return s;
 }
 
-static void params_of(const smoe_mlp *l, size_t param[PARAMS]) {
-    const size_t all[PARAMS] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
-    memcpy(param, all, sizeof all);
-}
-
 size_t smoe_expert_parallel_sums(const smoe_expert_parallel *s) {
     return (size_t)s->block.size * s->levels + s->block_levels;
 }
@@ -68,18 +63,15 @@ int smoe_expert_parallel_allocate(smoe_expert_parallel *s, const smoe_params *pa
         if (smoe_param_sharded(&params->param[i]) && params->param[i].dim[0] > most)
             most = params->param[i].dim[0];
     s->size = params->trained - params->shared;
-    smoe_arena arena = {0};
-    smoe_arena_take(&arena, smoe_expert_parallel_sums(s) * s->size, sizeof *s->sums);
+    smoe_arena_take(&s->memory, smoe_expert_parallel_sums(s) * s->size, sizeof *s->sums);
     s->counts = smoe_alloc(4 * most, sizeof *s->counts); /* of two groups at most */
-    if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of experts");
-    s->sums = (real *)arena.base;
+    if (smoe_arena_bind(&s->memory, err)) return smoe_fail_prefix(err, "gradients of experts");
+    s->sums = (real *)s->memory.base;
     return 0;
 }
 
 void smoe_expert_parallel_free(smoe_expert_parallel *s) {
-    smoe_arena arena = {.base = (char *)s->sums,
-                        .size = smoe_expert_parallel_sums(s) * s->size * sizeof *s->sums};
-    if (s->sums) smoe_arena_free(&arena);
+    smoe_arena_free(&s->memory);
     free(s->counts);
     s->sums = NULL;
     s->counts = NULL;
@@ -298,16 +290,6 @@ static void gradients_add_piece(const smoe_expert_parallel *s, real *g, size_t a
     if (level < s->block_levels) memcpy(block + level * s->size, g, n * sizeof *g);
 }
 
-/* Each process's rows start with gradients of 0. */
-static void gradients_clear(smoe_params *params, const size_t param[PARAMS]) {
-    for (size_t k = 0; k < PARAMS; k++) {
-        smoe_param *p = &params->param[param[k]];
-        if (p->frozen) continue;
-        p->fresh = smoe_param_streams(p);
-        if (!p->fresh) memset(params->g + p->offset, 0, p->size * sizeof(real));
-    }
-}
-
 /* The gradients of the inputs of experts from .. end. */
 static void inputs_backward(const smoe_mlp *l, work *w, size_t from, size_t end) {
     w->rows.from = from;
@@ -320,13 +302,12 @@ static void inputs_backward(const smoe_mlp *l, work *w, size_t from, size_t end)
 static void weights_backward(const smoe_mlp *l, const smoe_expert_parallel *s, work *w,
                              size_t turn) {
     smoe_params *params = l->params;
-    size_t piece = w->pass.first / w->pass.images % s->pieces, param[PARAMS];
-    params_of(l, param);
-    gradients_clear(params, param);
+    size_t piece = w->pass.first / w->pass.images % s->pieces;
+    for (size_t i = 0; i < PARAMS; i++) smoe_params_clear(params, l->fc1 + i);
     w->rows.from = w->rows.count = 0;
     smoe_mlp_backward_weights(l, smoe_written(w->dy), smoe_written(w->x), &w->rows, &w->pass);
     for (size_t i = 0; i < PARAMS; i++) {
-        const smoe_param *p = &params->param[param[i]];
+        const smoe_param *p = &params->param[l->fc1 + i];
         if (p->frozen || p->outer) continue;
         gradients_add_piece(s, params->g + p->offset, p->offset - params->shared, p->size, turn,
                             piece);
@@ -374,12 +355,11 @@ void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *share) {
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
         smoe_mlp *mlp = &group->mlp;
-        size_t first, end, param[PARAMS];
+        size_t first, end;
         smoe_expert_parallel_range(group->count, block_size(l), own_rank(l), &first, &end);
-        params_of(mlp, param);
-        for (size_t i = 0; i < PARAMS; i++) {
-            size_t each = mlp->params->param[param[i]].whole / group->count;
-            smoe_params_shard(mlp->params, param[i], first * each, (end - first) * each);
+        for (size_t i = mlp->fc1; i < mlp->fc1 + PARAMS; i++) {
+            size_t each = mlp->params->param[i].whole / group->count;
+            smoe_params_shard(mlp->params, i, first * each, (end - first) * each);
         }
         mlp->E = end - first;
     }

@@ -27,8 +27,9 @@ typedef struct smoe_expert_parallel {
     size_t pieces;               /* of the batch, in one process */
     size_t levels, block_levels; /* of the tree over these, and over the processes of a block */
     size_t size;                 /* number of gradients of the experts of this process */
-    real *sums; /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
-    uint64_t *counts; /* [2, E] rows of experts: sent, received; owned */
+    real *sums;        /* [N * levels + block_levels, size] sums that wait for their neighbour */
+    smoe_arena memory; /* of these; owned */
+    uint64_t *counts;  /* [2, E] rows of experts: sent, received; owned */
 } smoe_expert_parallel;
 
 /* Experts first .. end of `count` are in process s of n. */

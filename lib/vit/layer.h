@@ -338,14 +338,12 @@ static inline bool smoe_moe_narrow(const smoe_moe *l) {
 }
 /* One of their buffers from row `row` on, as this pass uses it. */
 static inline smoe_outputs smoe_moe_rows(const smoe_moe *l, void *buffer, size_t row) {
-    if (smoe_moe_narrow(l)) return (smoe_outputs){.bf16 = (smoe_bf16 *)buffer + row * l->d};
-    return (smoe_outputs){.at = (real *)buffer + row * l->d};
+    return smoe_outputs_from(smoe_outputs_of(buffer, smoe_moe_narrow(l)), row * l->d);
 }
 /* Takes memory for one: after the experts are reserved. */
 static inline void *smoe_moe_take_rows(const smoe_moe *l, smoe_arena *arena, size_t rows,
                                        const smoe_space *space) {
-    bool narrow = l->experts[0].mlp.narrow && !space->wide;
-    return smoe_arena_take(arena, rows * l->d, narrow ? sizeof(smoe_bf16) : sizeof(real));
+    return smoe_space_take(space, arena, rows * l->d, l->experts[0].mlp.narrow);
 }
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
                   smoe_err *err) SMOE_MUST_CHECK;
