@@ -60,6 +60,13 @@ static inline smoe_outputs smoe_outputs_from(smoe_outputs x, size_t n) {
     return (smoe_outputs){x.at ? x.at + n : NULL, x.bf16 ? x.bf16 + n : NULL};
 }
 
+/* Rows in `real`. */
+static inline smoe_values smoe_reals(const real *x) {
+    return (smoe_values){.at = x};
+}
+static inline smoe_outputs smoe_reals_out(real *y) {
+    return (smoe_outputs){.at = y};
+}
 /* A buffer whose type is that of the current pass. */
 static inline smoe_outputs smoe_outputs_of(void *buffer, bool narrow) {
     if (narrow) return (smoe_outputs){.bf16 = buffer};

@@ -136,7 +136,7 @@ static smoe_product head_product(const smoe_attention *l, size_t n, size_t k, sm
 
 /* c [T,T] = scale A B^T, with A and B [T,d/H]. */
 static void head_compare(const smoe_attention *l, real *c, smoe_rows a, smoe_rows b, double scale) {
-    smoe_product p = head_product(l, l->T, l->d / l->H, (smoe_outputs){.at = c}, l->T, a, false);
+    smoe_product p = head_product(l, l->T, l->d / l->H, smoe_reals_out(c), l->T, a, false);
     p.b = b.of.at;
     p.b_bf16 = b.of.bf16;
     p.b_row = 1;
@@ -257,10 +257,10 @@ void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const rea
     heads_forward(l, x, pass);
     smoe_values heads = smoe_written(buffer_at(l, l->heads, 0));
     if (!pass->train || dropout <= 0) {
-        smoe_linear_forward(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
+        smoe_linear_forward(&l->proj, smoe_reals_out(y), heads, x0, R);
         return;
     }
-    smoe_linear_forward(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
+    smoe_linear_forward(&l->proj, smoe_reals_out(l->branch), heads, NULL, R);
     smoe_dropout(l->branch, R, l->d, dropout, attention_site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
@@ -276,7 +276,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
         smoe_dropout(l->branch, R, d, dropout, attention_site(l), pass);
         dy = l->branch;
     }
-    smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), (smoe_values){.at = dy},
+    smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), smoe_reals(dy),
                          smoe_written(buffer_at(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
@@ -287,5 +287,5 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
         smoe_qk_norm_backward(&l->k_norm, drows.at + d, l->dnormed + d, 2 * d, rows.at + d, 3 * d,
                               R);
     }
-    smoe_linear_backward(&l->qkv, (smoe_outputs){.at = dx}, smoe_written(drows), x, R);
+    smoe_linear_backward(&l->qkv, smoe_reals_out(dx), smoe_written(drows), x, R);
 }

@@ -70,7 +70,7 @@ static void image_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pas
     bool normed = e->build.model->pre_norm;
     smoe_embed_forward(&x->embed, normed ? x->embedded : e->tower.in, in->pixels, pass->images);
     if (normed)
-        smoe_norm_forward(&x->norm, (smoe_outputs){.at = e->tower.in}, x->embedded,
+        smoe_norm_forward(&x->norm, smoe_reals_out(e->tower.in), x->embedded,
                           pass->images * e->build.T);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, pass);

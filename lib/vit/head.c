@@ -149,10 +149,9 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
     const smoe_params *params = l->build->params;
     size_t d = l->d, T = l->T, H = l->H, dh = d / H;
     real scale = (real)(1 / sqrt((double)dh));
-    smoe_linear_forward(&l->map.query, (smoe_outputs){.at = l->map.q},
-                        (smoe_values){.at = smoe_weight(params, l->map.latent)}, NULL, 1);
-    smoe_linear_forward(&l->map.keys, (smoe_outputs){.at = l->map.kv}, (smoe_values){.at = x}, NULL,
-                        B * T);
+    smoe_linear_forward(&l->map.query, smoe_reals_out(l->map.q),
+                        smoe_reals(smoe_weight(params, l->map.latent)), NULL, 1);
+    smoe_linear_forward(&l->map.keys, smoe_reals_out(l->map.kv), smoe_reals(x), NULL, B * T);
     if (l->map.qk_norm) {
         smoe_qk_norm_forward(&l->map.q_norm, l->map.q_normed, d, l->map.q, d, 1);
         smoe_qk_norm_forward(&l->map.k_norm, l->map.k_normed, d, l->map.kv, 2 * d, B * T);
@@ -173,12 +172,11 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
         memset(out, 0, dh * sizeof *out);
         for (size_t t = first; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
     }
-    smoe_linear_forward(&l->map.proj, (smoe_outputs){.at = l->pooled},
-                        (smoe_values){.at = l->map.heads}, NULL, B);
-    smoe_norm_forward(&l->norm, (smoe_outputs){.at = l->map.normed}, l->pooled, B);
+    smoe_linear_forward(&l->map.proj, smoe_reals_out(l->pooled), smoe_reals(l->map.heads), NULL, B);
+    smoe_norm_forward(&l->norm, smoe_reals_out(l->map.normed), l->pooled, B);
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
-    smoe_mlp_forward(&l->map.mlp, (smoe_outputs){.at = l->features},
-                     (smoe_values){.at = l->map.normed}, l->pooled, &rows, pass);
+    smoe_mlp_forward(&l->map.mlp, smoe_reals_out(l->features), smoe_reals(l->map.normed), l->pooled,
+                     &rows, pass);
 }
 
 static void map_heads_backward(smoe_head_layer *l, size_t b) {
@@ -213,12 +211,12 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     size_t d = l->d, size = B * d;
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, B}};
     real *dnormed = l->map.dheads; /* scratch of the pool's norm; the heads use it later */
-    smoe_mlp_backward(&l->map.mlp, (smoe_outputs){.at = dnormed}, (smoe_values){.at = l->dfeatures},
-                      (smoe_values){.at = l->map.normed}, &rows, pass);
+    smoe_mlp_backward(&l->map.mlp, smoe_reals_out(dnormed), smoe_reals(l->dfeatures),
+                      smoe_reals(l->map.normed), &rows, pass);
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
     smoe_norm_backward(&l->norm, l->dpooled, dnormed, l->pooled, B);
-    smoe_linear_backward(&l->map.proj, (smoe_outputs){.at = l->map.dheads},
-                         (smoe_values){.at = l->dpooled}, (smoe_values){.at = l->map.heads}, B);
+    smoe_linear_backward(&l->map.proj, smoe_reals_out(l->map.dheads), smoe_reals(l->dpooled),
+                         smoe_reals(l->map.heads), B);
     SMOE_SHARED(attention, B * l->T * d)
     for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
     memset(l->map.dq_sum, 0, d * sizeof *l->map.dq_sum);
@@ -229,11 +227,10 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
         smoe_qk_norm_backward(&l->map.k_norm, l->map.dkv, l->map.dk_normed, d, l->map.kv, 2 * d,
                               B * l->T);
     }
-    smoe_linear_backward(&l->map.keys, (smoe_outputs){.at = l->dx}, (smoe_values){.at = l->map.dkv},
-                         (smoe_values){.at = x}, B * l->T);
-    smoe_linear_backward(&l->map.query, (smoe_outputs){.at = l->map.dlatent},
-                         (smoe_values){.at = l->map.dq_sum},
-                         (smoe_values){.at = smoe_weight(params, l->map.latent)}, 1);
+    smoe_linear_backward(&l->map.keys, smoe_reals_out(l->dx), smoe_reals(l->map.dkv), smoe_reals(x),
+                         B * l->T);
+    smoe_linear_backward(&l->map.query, smoe_reals_out(l->map.dlatent), smoe_reals(l->map.dq_sum),
+                         smoe_reals(smoe_weight(params, l->map.latent)), 1);
     real *dlatent = smoe_gradient(params, l->map.latent);
     if (dlatent) kern->add(dlatent, l->map.dlatent, d);
 }
@@ -257,12 +254,11 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
             kern->column_sum(mean, x + (b * T + l->first) * d, length, d);
             kern->scale(mean, 1 / (real)length, mean, d);
         }
-        if (norms_mean(l))
-            smoe_norm_forward(&l->norm, (smoe_outputs){.at = l->features}, l->pooled, B);
+        if (norms_mean(l)) smoe_norm_forward(&l->norm, smoe_reals_out(l->features), l->pooled, B);
     }
     if (l->classifies)
-        smoe_linear_forward(&l->classifier, (smoe_outputs){.at = l->logits},
-                            (smoe_values){.at = l->features}, NULL, B);
+        smoe_linear_forward(&l->classifier, smoe_reals_out(l->logits), smoe_reals(l->features),
+                            NULL, B);
 }
 
 void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
@@ -270,8 +266,8 @@ void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, d = l->d, T = l->T;
     if (l->classifies)
-        smoe_linear_backward(&l->classifier, (smoe_outputs){.at = l->dfeatures},
-                             (smoe_values){.at = dlogits}, (smoe_values){.at = l->features}, B);
+        smoe_linear_backward(&l->classifier, smoe_reals_out(l->dfeatures), smoe_reals(dlogits),
+                             smoe_reals(l->features), B);
     else
         memcpy(l->dfeatures, dlogits, B * d * sizeof *dlogits);
     if (is_map(l)) {

@@ -222,7 +222,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (!l->shares) return;
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, plan->tokens}};
-    smoe_mlp_forward(&l->shared, (smoe_outputs){.at = y}, (smoe_values){.at = x}, y, &rows, pass);
+    smoe_mlp_forward(&l->shared, smoe_reals_out(y), smoe_reals(x), y, &rows, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
@@ -230,8 +230,8 @@ static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x
                             const smoe_pass *pass) {
     size_t tokens = l->router->plan.tokens;
     const smoe_mlp_rows rows = {.first = (const size_t[]){0, tokens}};
-    smoe_mlp_backward(&l->shared, (smoe_outputs){.at = l->dshared}, (smoe_values){.at = dy},
-                      (smoe_values){.at = x}, &rows, pass);
+    smoe_mlp_backward(&l->shared, smoe_reals_out(l->dshared), smoe_reals(dy), smoe_reals(x), &rows,
+                      pass);
     smoe_rows_add(dx, l->dshared, tokens * l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }

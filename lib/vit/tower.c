@@ -161,14 +161,13 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
             layer++;
         } else {
             const smoe_mlp_rows rows = {.first = (const size_t[]){0, R}};
-            smoe_mlp_forward(&b->mlp, (smoe_outputs){.at = b->out}, smoe_written(normed), b->middle,
+            smoe_mlp_forward(&b->mlp, smoe_reals_out(b->out), smoe_written(normed), b->middle,
                              &rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
     }
-    if (t->normed)
-        smoe_norm_forward(&t->norm, (smoe_outputs){.at = t->out}, t->blocks[t->L - 1].out, R);
+    if (t->normed) smoe_norm_forward(&t->norm, smoe_reals_out(t->out), t->blocks[t->L - 1].out, R);
 }
 
 /* The tokens of a layer that does not keep them are computed again. */
@@ -196,7 +195,7 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
             moe_backward(b, branch, dy, R, pass);
         } else {
             const smoe_mlp_rows rows = {.first = (const size_t[]){0, R}};
-            smoe_mlp_backward(&b->mlp, (smoe_outputs){.at = branch}, (smoe_values){.at = dy},
+            smoe_mlp_backward(&b->mlp, smoe_reals_out(branch), smoe_reals(dy),
                               smoe_written(mlp_rows(b)), &rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }

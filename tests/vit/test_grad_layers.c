@@ -142,7 +142,7 @@ static void norm_reserve(rig *r, const smoe_space *space) {
     smoe_norm_reserve(&r->norm, r->R, space);
 }
 static void norm_forward(rig *r) {
-    smoe_norm_forward(&r->norm, (smoe_outputs){.at = r->y}, r->x, r->R);
+    smoe_norm_forward(&r->norm, smoe_reals_out(r->y), r->x, r->R);
 }
 static void norm_backward(rig *r) {
     smoe_norm_backward(&r->norm, r->dx, r->p, r->x, r->R);
@@ -167,17 +167,15 @@ static void linear_reserve(rig *r, const smoe_space *space) {
     smoe_linear_reserve(&r->linear, space);
 }
 static void linear_forward(rig *r) {
-    smoe_linear_forward(&r->linear, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->x0,
-                        r->R);
+    smoe_linear_forward(&r->linear, smoe_reals_out(r->y), smoe_reals(r->x), r->x0, r->R);
 }
 static void linear_forward_in_place(rig *r) {
     memcpy(r->y, r->x0, r->out * sizeof *r->y);
-    smoe_linear_forward(&r->linear, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->y,
-                        r->R);
+    smoe_linear_forward(&r->linear, smoe_reals_out(r->y), smoe_reals(r->x), r->y, r->R);
 }
 static void linear_backward(rig *r) {
-    smoe_linear_backward(&r->linear, (smoe_outputs){.at = r->dx}, (smoe_values){.at = r->p},
-                         (smoe_values){.at = r->x}, r->R);
+    smoe_linear_backward(&r->linear, smoe_reals_out(r->dx), smoe_reals(r->p), smoe_reals(r->x),
+                         r->R);
 }
 
 static void linear(void **state) {
@@ -230,10 +228,10 @@ static void attention_reserve(rig *r, const smoe_space *space) {
     smoe_attention_reserve(&r->attention, space);
 }
 static void attention_forward(rig *r) {
-    smoe_attention_forward(&r->attention, r->y, (smoe_values){.at = r->x}, r->x0, &r->pass);
+    smoe_attention_forward(&r->attention, r->y, smoe_reals(r->x), r->x0, &r->pass);
 }
 static void attention_backward(rig *r) {
-    smoe_attention_backward(&r->attention, r->dx, r->p, (smoe_values){.at = r->x}, &r->pass);
+    smoe_attention_backward(&r->attention, r->dx, r->p, smoe_reals(r->x), &r->pass);
 }
 
 static void attention(void **state) {
@@ -260,12 +258,12 @@ static void mlp_reserve(rig *r, const smoe_space *space) {
     smoe_mlp_reserve(&r->mlp, r->R, 1, space);
 }
 static void mlp_forward(rig *r) {
-    smoe_mlp_forward(&r->mlp, (smoe_outputs){.at = r->y}, (smoe_values){.at = r->x}, r->x0,
+    smoe_mlp_forward(&r->mlp, smoe_reals_out(r->y), smoe_reals(r->x), r->x0,
                      &(smoe_mlp_rows){.first = r->first}, &r->pass);
 }
 static void mlp_backward(rig *r) {
-    smoe_mlp_backward(&r->mlp, (smoe_outputs){.at = r->dx}, (smoe_values){.at = r->p},
-                      (smoe_values){.at = r->x}, &(smoe_mlp_rows){.first = r->first}, &r->pass);
+    smoe_mlp_backward(&r->mlp, smoe_reals_out(r->dx), smoe_reals(r->p), smoe_reals(r->x),
+                      &(smoe_mlp_rows){.first = r->first}, &r->pass);
 }
 
 static void mlps(size_t experts, const size_t *first) {
