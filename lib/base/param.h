@@ -59,8 +59,8 @@ typedef struct smoe_param {
     int ndim;      /* 0: a scalar */
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
-    /* Several processes may divide a tensor: here are elements from .. from + size of `whole`,
-     * which is the product of dim; else from is 0 and size is whole. */
+    /* Several processes may share a tensor, in shards: here are elements from .. from + size of
+     * `whole`, which is the product of dim; else from is 0 and size is whole. */
     size_t whole, from;
     smoe_param_group group;
     smoe_param_rule rule;
@@ -99,7 +99,7 @@ typedef struct smoe_params {
     size_t count;
     size_t size;    /* elements of the weights, padding included */
     size_t trained; /* elements of gradients and moments; frozen parameters lie behind them */
-    size_t shared;  /* of these, those of tensors that are not divided, which come first */
+    size_t shared;  /* of these, those of tensors that are not sharded, which come first */
     size_t total;   /* parameters that are here, without padding */
     size_t passes;  /* backward passes per update, after which layers may leave gradients
                             as outer products; 0: these must be in memory */
@@ -120,8 +120,8 @@ typedef struct smoe_params {
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
 
-/* Assigns all offsets again: first parameters that are trained, whole ones before divided ones,
- * then the frozen ones. To be called after parameters have been frozen or divided and before slabs
+/* Assigns all offsets again: first parameters that are trained, whole ones before sharded ones,
+ * then the frozen ones. To be called after parameters have been frozen or sharded and before slabs
  * are allocated. */
 void smoe_params_place(smoe_params *params);
 

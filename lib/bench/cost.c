@@ -100,7 +100,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
     smoe_model_shard(model, comm, spec->train.experts_over, G / R);
-    const smoe_expert_parallel *divided = smoe_model_expert_parallel(model);
+    const smoe_expert_parallel *sharded = smoe_model_expert_parallel(model);
     params->passes = smoe_optim_outer(&spec->train) ? G : 0;
     double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     double average = spec->train.ema > 0 ? (double)params->total : 0;
@@ -116,7 +116,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     if (smoe_optim_shards(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
     double levels = (double)(1 + smoe_grad_accum_levels(G / R));
     double gradients = ((double)smoe_params_gradients(params) - stored) * levels;
-    if (divided) gradients += stored * (double)(1 + smoe_expert_parallel_sums(divided));
+    if (sharded) gradients += stored * (double)(1 + smoe_expert_parallel_sums(sharded));
     share->weights = fmax(share->weights, 4 * (double)params->total);
     share->gradients = fmax(share->gradients, 4 * gradients);
     share->optimizer = fmax(share->optimizer, moments + 4 * average);
@@ -131,7 +131,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
         if (sent->bytes > share->sent[k].bytes) share->sent[k] = *sent;
     }
     share->seconds = fmax(share->seconds, seconds);
-    share->over = divided ? divided->block.size : 1;
+    share->over = sharded ? sharded->block.size : 1;
     smoe_model_free(model);
     return 0;
 }

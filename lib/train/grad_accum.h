@@ -2,7 +2,7 @@
  * The gradient of a batch as the sum of its pieces' gradients in a fixed binary tree: the sum of
  * pieces 2i and 2i + 1, of two such sums, and so on. Processes that have equal numbers of
  * neighbouring pieces have subtrees of it each, so the bits do not depend on how many there are
- * (comm/comm.h). Gradients of experts that are divided over processes have their own tree
+ * (comm/comm.h). Gradients of experts that are sharded over processes have their own tree
  * (vit/expert_parallel.h).
  */
 #ifndef SMOE_GRAD_ACCUM_H

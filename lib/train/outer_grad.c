@@ -2,17 +2,17 @@
 #include "train/outer_grad.h"
 #include "train/optim.h"
 
-/* Whether parameter i has gradients, and is among those that are divided, or among the others. */
-static bool param_is_of(const smoe_params *params, size_t i, bool divided) {
+/* Whether parameter i has gradients, and is among those that are sharded, or among the others. */
+static bool param_is_of(const smoe_params *params, size_t i, bool sharded) {
     const smoe_param *param = &params->param[i];
-    return !param->frozen && (param->offset >= params->shared) == divided;
+    return !param->frozen && (param->offset >= params->shared) == sharded;
 }
 
-size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *i, size_t *first) {
+size_t smoe_outer_grad_between(const smoe_params *params, bool sharded, size_t *i, size_t *first) {
     size_t size = 0;
     for (; *i < params->count; ++*i) {
         const smoe_param *param = &params->param[*i];
-        if (!param_is_of(params, *i, divided)) continue;
+        if (!param_is_of(params, *i, sharded)) continue;
         if (param->outer && size) break;
         if (param->outer) continue;
         if (!size) *first = param->offset;
@@ -23,10 +23,10 @@ size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *
 
 /* The next parameter from *i on whose gradient is left as factors; *i becomes the number after it.
  * NULL after the last one. */
-static const smoe_param *next_outer(const smoe_params *params, bool divided, size_t *i) {
+static const smoe_param *next_outer(const smoe_params *params, bool sharded, size_t *i) {
     while (*i < params->count) {
         size_t at = (*i)++;
-        if (param_is_of(params, at, divided) && params->param[at].outer) return &params->param[at];
+        if (param_is_of(params, at, sharded) && params->param[at].outer) return &params->param[at];
     }
     return NULL;
 }

@@ -16,16 +16,16 @@
 #include "base/param.h"
 #include "comm/comm.h"
 
-/* Each process gets the factors of all processes of `comm`, of all tensors that are divided. */
+/* Each process gets the factors of all processes of `comm`, of all tensors that are sharded. */
 void smoe_outer_grad_collect(const smoe_params *params, smoe_comm *comm);
 
-/* Of tensors that are not divided: each process gets from all others the factors of the experts
+/* Of tensors that are not sharded: each process gets from all others the factors of the experts
  * that have elements in its range of the slabs (smoe_optim_range). If it is only counted what is
  * sent (comm/comm.h), all buffers of choice routers are full. */
 void smoe_outer_grad_scatter(const smoe_params *params, smoe_comm *comm);
 
 /* The next gradients that are in memory without a gap, from parameter *i on, of the tensors that
- * are divided or of the others; returns their number. *i starts at 0. */
-size_t smoe_outer_grad_between(const smoe_params *params, bool divided, size_t *i, size_t *first);
+ * are sharded or of the others; returns their number. *i starts at 0. */
+size_t smoe_outer_grad_between(const smoe_params *params, bool sharded, size_t *i, size_t *first);
 
 #endif

@@ -16,7 +16,7 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The process whose range has element `at` of the parameters that are not divided, and where that
+/* The process whose range has element `at` of the parameters that are not sharded, and where that
  * range ends. `guess` is tried first. */
 static int range_owner(const smoe_sharded_gradients *p, size_t at, int guess, size_t *end) {
     for (int i = 0; i <= p->comm->size; i++) {
@@ -94,8 +94,8 @@ static void find_parts(smoe_sharded_gradients *p) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 void smoe_sharded_gradients_open(smoe_sharded_gradients *p, smoe_params *params,
-                                 const smoe_expert_parallel *share, smoe_comm *comm) {
-    int n = share->block.size;
+                                 const smoe_expert_parallel *experts, smoe_comm *comm) {
+    int n = experts->block.size;
     size_t R = (size_t)comm->size, moved = 0;
     *p = (smoe_sharded_gradients){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);

@@ -1,5 +1,5 @@
 /*
- * The parameter table of a step where experts are divided over processes (vit/expert_parallel.h):
+ * The parameter table of a step where experts are sharded over processes (vit/expert_parallel.h):
  * the norm of the whole gradient, and sums over blocks of processes.
  *
  * The norm is that of one process with all experts, to the bit: the sum of the squares of units of
@@ -35,9 +35,9 @@ typedef struct smoe_sharded_gradients {
     real *unit;       /* [SMOE_OPTIM_UNIT] */
 } smoe_sharded_gradients;
 
-/* The table needs no slabs. `share` is that of the model; borrows all. Free in any case. */
+/* The table needs no slabs. `experts` is that of the model; borrows all. Free in any case. */
 void smoe_sharded_gradients_open(smoe_sharded_gradients *parts, smoe_params *params,
-                                 const smoe_expert_parallel *share, smoe_comm *comm);
+                                 const smoe_expert_parallel *experts, smoe_comm *comm);
 void smoe_sharded_gradients_free(smoe_sharded_gradients *parts);
 
 /* Units of the whole gradient. */

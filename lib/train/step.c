@@ -35,7 +35,7 @@ int smoe_step_again(const smoe_model *model, const smoe_train_spec *train) {
            (train->pieces > 1 && smoe_task_pairs(train->loss));
 }
 
-/* Units of what the processes share; of all gradients, where experts are not divided. */
+/* Units of what the processes share; of all gradients, where experts are not sharded. */
 static size_t shared_units(const smoe_params *params) {
     return (params->shared + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
 }
@@ -123,7 +123,7 @@ static const char *param_suspect(const smoe_params *params, const char *layer) {
     return name;
 }
 
-/* The first parameter whose gradient is not finite, or NULL; of parameters that are not divided,
+/* The first parameter whose gradient is not finite, or NULL; of parameters that are not sharded,
  * only elements of the range of this process are looked at. */
 static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
     enum { UNIT = SMOE_OPTIM_UNIT };
@@ -300,7 +300,7 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
 }
 
 /* Every process updates its range, and receives the weights of the others; if the update cannot be
- * divided, it receives all gradients and updates everything. */
+ * sharded, it receives all gradients and updates everything. */
 static void step_update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
     smoe_optim_range(params, s->comm->rank, s->comm->size, &first, &end);

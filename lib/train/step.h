@@ -32,8 +32,7 @@ typedef struct smoe_step {
     real *target; /* [B,B] of pairs: the caption of each image is its own; NULL otherwise */
     size_t pieces, images; /* of the batch that are computed here; images of a piece */
     smoe_grad_accum tree;
-    smoe_expert_parallel
-        *experts; /* of the experts, which are divided over processes; NULL: they are not */
+    smoe_expert_parallel *experts; /* sharded over processes; NULL: they are not */
     smoe_sharded_gradients sharded;
     smoe_sharded_state state; /* what other processes have */
     real *block;        /* with several processes: what arrives */
@@ -74,7 +73,7 @@ int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
 
 /* Counts in comm->sent what a process sends in a step that is not logged, including the two
  * agreements of the trainer; for choice routers, if all buffers are full. comm has no link
- * (comm/comm.h). The table needs no slabs; with divided experts, the memory of a piece was
+ * (comm/comm.h). The table needs no slabs; with sharded experts, the memory of a piece was
  * measured. */
 void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm);
 

@@ -344,13 +344,13 @@ static void exchange_backward(smoe_moe *l, const smoe_pass *pass) {
 
 /* ---- dividing -------------------------------------------------------------------------------- */
 
-void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *share) {
+void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *experts) {
     parallel *p = smoe_alloc(1, sizeof *p);
-    *p = (parallel){.base = {.processes = (size_t)share->block.size,
+    *p = (parallel){.base = {.processes = (size_t)experts->block.size,
                              .reserve = exchange_reserve,
                              .forward = exchange_forward,
                              .backward = exchange_backward},
-                    .model = share};
+                    .model = experts};
     l->exchange = &p->base;
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];

@@ -44,17 +44,17 @@ size_t smoe_expert_parallel_owner(const smoe_param *param, size_t n, size_t at, 
 
 /* Removes the experts of other processes from a layer and its parameter table, and gives it its
  * exchange. Call it before slabs and buffers are allocated. */
-void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *share);
+void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *experts);
 
 /* Allocates memory for sums of gradients; call it after the slabs of the table are allocated. The
  * other function returns the number of slabs of this memory. */
-int smoe_expert_parallel_allocate(smoe_expert_parallel *share, const smoe_params *params,
+int smoe_expert_parallel_allocate(smoe_expert_parallel *experts, const smoe_params *params,
                                   smoe_err *err) SMOE_MUST_CHECK;
-size_t smoe_expert_parallel_sums(const smoe_expert_parallel *share);
-void smoe_expert_parallel_free(smoe_expert_parallel *share);
+size_t smoe_expert_parallel_sums(const smoe_expert_parallel *experts);
+void smoe_expert_parallel_free(smoe_expert_parallel *experts);
 
 /* Whether any process of the block has another pass outside of training; `own`: this one has. */
-bool smoe_expert_parallel_goes_on(smoe_expert_parallel *share, bool own);
+bool smoe_expert_parallel_goes_on(smoe_expert_parallel *experts, bool own);
 /* A pass of the layer in which this process only serves the others. */
 void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass);
 

@@ -47,11 +47,12 @@ int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) {
 }
 
 void smoe_tower_free(smoe_tower *t) {
-    for (size_t i = 0; t->blocks && i < t->L; i++) smoe_moe_free(&t->blocks[i].moe);
+    for (size_t i = 0; i < t->moe_layers; i++) smoe_moe_free(&t->blocks[t->moe[i]].moe);
     free(t->blocks);
     free(t->moe);
     t->blocks = NULL;
     t->moe = NULL;
+    t->moe_layers = 0;
 }
 
 void smoe_tower_stop_at(smoe_tower *t, size_t first) {

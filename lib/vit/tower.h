@@ -15,8 +15,10 @@ typedef struct smoe_block {
     smoe_drop_path drop1, drop2;
     smoe_attention attention;
     bool is_moe;
-    smoe_mlp mlp;
-    smoe_moe moe;
+    union {
+        smoe_mlp mlp;
+        smoe_moe moe;
+    };
     void *normed1, *normed2; /* [R,d] kept: what the norms write, in the type that the next reads */
     real *in, *middle, *out; /* [R,d] the residual stream before, between and after its two parts */
     size_t params;           /* tensors of the table, up to the end of this block */
