@@ -233,7 +233,7 @@ static int check_curves(const char *text, smoe_err *err) {
         if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
             status = smoe_fail(err, SMOE_USAGE,
                                "the figure's y: '%s' is neither measured nor recorded during "
-                               "training, as test_loss or blocks.3/router/scale",
+                               "training; smoe-run(5) lists what is",
                                name);
     free(copy);
     return status;
