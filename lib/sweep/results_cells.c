@@ -6,8 +6,10 @@
 #include <string.h>
 
 size_t smoe_results_cells_key(const smoe_sweep *sweep, const char *text, const char **colour) {
-    size_t length = text ? strcspn(text, ":") : 0, c = 0;
-    *colour = text && text[length] ? text + length + 1 : NULL;
+    *colour = NULL;
+    if (!text) return SIZE_MAX;
+    size_t length = strcspn(text, ":"), c = 0;
+    if (text[length]) *colour = text + length + 1;
     while (c < sweep->columns &&
            !(strlen(sweep->column[c]) == length && !strncmp(sweep->column[c], text, length)))
         c++;

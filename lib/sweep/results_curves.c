@@ -96,13 +96,13 @@ static void add_curve(smoe_results_plan *p, size_t group, const smoe_curves *rec
 int smoe_results_curves_draw(smoe_results_plan *p, const char *text, bool *drawn, smoe_err *err) {
     const smoe_sweep *sweep = p->r->sweep;
     smoe_curves *records = smoe_alloc(sweep->trials, sizeof *records);
-    char *copy = smoe_alloc_text(text), *rest = copy, **name = NULL, words[SMOE_METRIC_KEY], *part;
+    char *copy = smoe_alloc_text(text), *rest = copy, **name = NULL, words[SMOE_METRIC_KEY];
     size_t names = 0;
     int status = 0;
-    while ((part = strsep(&rest, ","))) {
+    do {
         name = smoe_alloc_next(name, names, sizeof *name);
-        name[names++] = part;
-    }
+        name[names++] = strsep(&rest, ",");
+    } while (rest);
     p->x = sweep->columns; /* none of them: all tell lines apart */
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         char *dir = smoe_trial_dir(sweep, i);
