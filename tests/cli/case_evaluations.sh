@@ -17,8 +17,8 @@ command -v gnuplot >/dev/null && { grep -q '<svg' whole/evaluations.svg || fail 
 # at the settings of training: the same as training and eval report
 cell="whole/000-router=tokens-choice,seed=0"
 # point CAPACITY LAYERS: loss, precision and dropped share of the cell there
-point() { awk -F, -v c="$1" -v r="$2" '$3 == "tokens-choice" && $4 == 0 && $5 == c && $6 == r { printf "%.14g %.14g %.14g\n", $8, $9, $10 }' whole/evaluations.csv; }
-tail -n 1 "$cell/metrics.jsonl" | sed 's/.*"test\/loss":\([^,]*\),"test\/precision_at_1":\([^,]*\),"test\/dropped":\([^,]*\),.*/\1 \2 \3/' |
+point() { evaluated whole | awk -F, -v c="$1" -v r="$2" '$3 == "tokens-choice" && $4 == 0 && $5 == c && $6 == r { printf "%.14g %.14g %.14g\n", $8, $9, $10 }'; }
+timeless "$cell" | tail -n 1 | sed 's/.*"test\/loss":\([^,]*\),"test\/precision_at_1":\([^,]*\),"test\/dropped":\([^,]*\),.*/\1 \2 \3/' |
     awk '{ printf "%.14g %.14g %.14g\n", $1, $2, $3 }' >said
 [ "$(point 1 none)" = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
 smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] |
@@ -27,15 +27,15 @@ smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] 
 
 # an existing run: no training, the same numbers
 status 0 smoe sweep "$cell" model.moe.capacity=0.25,1 model.moe.random_layers=none,[1] -q -o there >out
-cut -d, -f4- there/evaluations.csv >a
-sed -n '1p; /,tokens-choice,0,/p' whole/evaluations.csv | sed 's/^"[^"]*"/cell/' | cut -d, -f6- >b
+evaluated there | cut -d, -f4- >a
+evaluated whole | sed -n '1p; /,tokens-choice,0,/p' | sed 's/^"[^"]*"/cell/' | cut -d, -f6- >b
 cmp a b || fail "$(cat a b)"
 status 2 smoe sweep "$cell" model.moe.capacity=0.25,1 -q -o there 2>err
 status 0 smoe sweep --resume there -q >again
 cmp out again || fail "the report changed: $(cat out again)"
 
 # the sweep keeps the checkpoint that it evaluates: the run may delete its own, also before the first evaluation
-numbers() { cut -d, -f3- "$1/evaluations.csv"; }
+numbers() { evaluated "$1" | cut -d, -f3-; }
 cp -r there moved && rm -r moved/claims/000* moved/*.csv
 mv "$cell/ckpt" ckpt.away
 status 0 smoe sweep --resume moved -q >/dev/null
@@ -78,13 +78,13 @@ for tenths in 1 1 2 3 2 1 4; do
     wait $! 2>/dev/null
 done
 status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o parts >/dev/null
-cmp whole/evaluations.csv parts/evaluations.csv || fail "killed: $(diff whole/evaluations.csv parts/evaluations.csv)"
+evaluated whole >a && evaluated parts >b && cmp a b || fail "killed: $(diff a b)"
 
 # shared by two processes from the start
 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o shared >one 2>&1 &
 status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o shared >/dev/null
 wait $! || fail "the other process: $(cat one)"
-cmp whole/evaluations.csv shared/evaluations.csv || fail "shared: $(diff whole/evaluations.csv shared/evaluations.csv)"
+evaluated whole >a && evaluated shared >b && cmp a b || fail "shared: $(diff a b)"
 
 # stopped between evaluations: finished evaluations are not repeated
 first="cut/claims/000-router=tokens-choice,seed=0"
@@ -96,8 +96,8 @@ grep -q 'evaluation-0.npy: does not belong to the results of the cell' err || fa
 rm "$first.evaluation-0.npy"
 status 0 smoe sweep --resume cut -q >/dev/null
 grep -qF ',tokens-choice,0,0.25,none,done,7,0.5,' cut/evaluations.csv || fail "$(cat cut/evaluations.csv)"
-sed 2d cut/evaluations.csv >a
-sed 2d whole/evaluations.csv | cmp - a || fail "$(cat a)"
+evaluated cut | sed 2d >a
+evaluated whole | sed 2d | cmp - a || fail "$(cat a)"
 
 [ "$(smoe sweep --status whole | grep -c '  4 of 4$')" -eq 4 ] || fail "$(smoe sweep --status whole)"
 

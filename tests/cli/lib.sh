@@ -30,6 +30,11 @@ status() {
 }
 
 # Metrics without the fields that depend on the clock; the checksums depend on all of them.
+# The evaluations of a sweep, without their time
+evaluated() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "infer_s") after = NF - i + 1 }
+        { line = $1; for (i = 2; i <= NF; i++) if (i != NF - after + 1) line = line "," $i; print line }' "$1/evaluations.csv"
+}
 timeless() { sed -E 's/"[^"]*(wall_s|_per_s|waited_s|infer_s|chain)": *[^,}]*(, *|)//g' "$1/metrics.jsonl"; }
 
 # Two runs have the same result: weights, optimiser and metrics, byte for byte.
