@@ -327,11 +327,11 @@ static void router_sums_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *
     if (!n) return;
     for (size_t i = 0; i < s->pieces; i++) {
         piece_forward(s, batch, i, pass);
-        smoe_model_sums(s->model, s->router_sums + i * n);
+        smoe_model_sums(s->model, s->router_sums + i * n, false);
     }
     smoe_grad_accum_sum(s->router_sums, s->pieces, n);
     smoe_comm_sum(s->comm, s->router_sums, n);
-    smoe_model_set_sums(s->model, s->router_sums);
+    smoe_model_sums(s->model, s->router_sums, true);
     pass->summed = true;
 }
 

@@ -159,6 +159,15 @@ typedef struct layer {
     smoe_after *after;   /* of y: gets `mlp` */
 } layer;
 
+static layer layer_of(const smoe_mlp *l, const smoe_mlp_rows *rows, bool second) {
+    return (layer){.mlp = l,
+                   .rows = rows,
+                   .weight = second ? l->fc2 : l->fc1,
+                   .bias = second ? l->fc2_bias : l->fc1_bias,
+                   .out = second ? l->d : l->h,
+                   .in = second ? l->h : l->d};
+}
+
 static size_t rows_of(const layer *x, size_t e) {
     return x->rows->first[e + 1] - x->rows->first[e];
 }
@@ -394,29 +403,18 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
                       const smoe_mlp_rows *rows, const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l);
     if (both_forward(l, y.at, x.at, residual, rows)) return;
-    layer fc1 = {.mlp = l,
-                 .rows = rows,
-                 .weight = l->fc1,
-                 .bias = l->fc1_bias,
-                 .out = l->h,
-                 .in = l->d,
-                 .y = narrow ? (smoe_outputs){0} : hidden_of(l, l->hidden, rows),
-                 .ldy = hidden_ld(l),
-                 .x = {x, l->d},
-                 .work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE,
-                 .after = narrow ? NULL : gelu_forward};
+    layer fc1 = layer_of(l, rows, false), fc2 = layer_of(l, rows, true);
+    fc1.x = (smoe_rows){x, l->d};
+    if (!narrow) fc1.y = hidden_of(l, l->hidden, rows);
+    fc1.ldy = hidden_ld(l);
+    fc1.work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE;
+    fc1.after = narrow ? NULL : gelu_forward;
     smoe_gemm_each(experts_working(l, rows), expert_forward, &fc1);
     if (!narrow) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
-    layer fc2 = {.mlp = l,
-                 .rows = rows,
-                 .weight = l->fc2,
-                 .bias = l->fc2_bias,
-                 .out = l->d,
-                 .in = l->h,
-                 .y = y,
-                 .ldy = l->d,
-                 .x = hidden_rows(l, l->active, rows),
-                 .residual = residual};
+    fc2.x = hidden_rows(l, l->active, rows);
+    fc2.y = y;
+    fc2.ldy = l->d;
+    fc2.residual = residual;
     smoe_gemm_each(experts_working(l, rows), expert_forward, &fc2);
 }
 
@@ -424,16 +422,12 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
 static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
                             const smoe_pass *pass) {
     bool narrow = smoe_mlp_narrow(l), dropout = pass->train && l->dropout > 0;
-    layer fc2 = {.mlp = l,
-                 .rows = rows,
-                 .weight = l->fc2,
-                 .out = l->d,
-                 .in = l->h,
-                 .y = hidden_of(l, l->dactive, rows),
-                 .ldy = hidden_ld(l),
-                 .x = {dy, l->d},
-                 .work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE,
-                 .after = narrow || dropout ? NULL : gelu_backward};
+    layer fc2 = layer_of(l, rows, true);
+    fc2.x = (smoe_rows){dy, l->d};
+    fc2.y = hidden_of(l, l->dactive, rows);
+    fc2.ldy = hidden_ld(l);
+    fc2.work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE;
+    fc2.after = narrow || dropout ? NULL : gelu_backward;
     smoe_gemm_each(experts_working(l, rows), expert_dx, &fc2);
     if (!dropout) return;
     size_t row = rows->first[rows->from], end = rows->first[rows->from + experts_working(l, rows)];
@@ -445,14 +439,10 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
 }
 
 static void x_backward(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
-    layer fc1 = {.mlp = l,
-                 .rows = rows,
-                 .weight = l->fc1,
-                 .out = l->h,
-                 .in = l->d,
-                 .y = dx,
-                 .ldy = l->d,
-                 .x = hidden_rows(l, l->dactive, rows)};
+    layer fc1 = layer_of(l, rows, false);
+    fc1.x = hidden_rows(l, l->dactive, rows);
+    fc1.y = dx;
+    fc1.ldy = l->d;
     smoe_gemm_each(experts_working(l, rows), expert_dx, &fc1);
 }
 

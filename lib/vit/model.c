@@ -407,18 +407,10 @@ size_t smoe_model_summed(const smoe_model *m) {
     return sum;
 }
 
-void smoe_model_sums(const smoe_model *m, double *sums) {
+void smoe_model_sums(const smoe_model *m, double *sums, bool set) {
     for (size_t i = 0; i < smoe_model_moe_layers(m); i++) {
         const smoe_router *r = smoe_model_router(m, i);
-        memcpy(sums, r->sums, r->summed * sizeof *sums);
-        sums += r->summed;
-    }
-}
-
-void smoe_model_set_sums(smoe_model *m, const double *sums) {
-    for (size_t i = 0; i < smoe_model_moe_layers(m); i++) {
-        const smoe_router *r = smoe_model_router(m, i);
-        memcpy(r->sums, sums, r->summed * sizeof *sums);
+        memcpy(set ? r->sums : sums, set ? sums : r->sums, r->summed * sizeof *sums);
         sums += r->summed;
     }
 }

@@ -98,11 +98,10 @@ void smoe_model_counts(const smoe_model *model, double *counts);
 void smoe_model_settle(smoe_model *model, const double *counts, const smoe_pass *pass);
 
 /* The sums over tokens that losses over the whole batch are functions of (router.h), of all routers
- * behind one another: how many; those of the last training pass; and, before passes with
+ * behind one another: how many; and those of the last training pass, or `set`, before passes with
  * pass->summed, those of all passes over the batch. */
 size_t smoe_model_summed(const smoe_model *model);
-void smoe_model_sums(const smoe_model *model, double *sums);
-void smoe_model_set_sums(smoe_model *model, const double *sums);
+void smoe_model_sums(const smoe_model *model, double *sums, bool set);
 
 /* The MoE layers in order: their number, and the block number and router of the i-th. In inference
  * layers share their buffers, so a plan is complete only inside `watch`, which is called after the
