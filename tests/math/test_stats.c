@@ -60,6 +60,15 @@ static void mean_and_deviation(void **state) {
 
 /* Differences 1, 2, 3: mean 2, sd 1, half-width 4.303 / sqrt(3) = 2.484: includes 0.
  * Differences 4, 5, 6: mean 5, the same half-width: excludes 0. */
+static void medians(void **state) {
+    (void)state;
+    double odd[] = {3, -1, 2}, even[] = {4, 1, 3, 2};
+    assert_true(smoe_stats_median(odd, 3) == 2);
+    assert_true(odd[0] == -1 && odd[2] == 3);
+    assert_true(smoe_stats_median(even, 4) == 3); /* the upper one of the middle two */
+    assert_true(isnan(smoe_stats_median(even, 0)));
+}
+
 static void seeds_by_hand(void **state) {
     (void)state;
     const double near[] = {1, 2, 3, NAN}, far[] = {4, 5, 6};
@@ -328,6 +337,7 @@ int main(void) {
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(quantile_inverts_the_distribution),
         cmocka_unit_test(mean_and_deviation),
+        cmocka_unit_test(medians),
         cmocka_unit_test(seeds_by_hand),
         cmocka_unit_test(one_seed_has_no_interval),
         cmocka_unit_test(seeds_and_images_by_hand),
