@@ -58,8 +58,6 @@ static void mean_and_deviation(void **state) {
     assert_true(s.n == 0 && isnan(s.mean));
 }
 
-/* Differences 1, 2, 3: mean 2, sd 1, half-width 4.303 / sqrt(3) = 2.484: includes 0.
- * Differences 4, 5, 6: mean 5, the same half-width: excludes 0. */
 static void medians(void **state) {
     (void)state;
     double odd[] = {3, -1, 2}, even[] = {4, 1, 3, 2};
@@ -69,6 +67,8 @@ static void medians(void **state) {
     assert_true(isnan(smoe_stats_median(even, 0)));
 }
 
+/* Differences 1, 2, 3: mean 2, sd 1, half-width 4.303 / sqrt(3) = 2.484: includes 0.
+ * Differences 4, 5, 6: mean 5, the same half-width: excludes 0. */
 static void seeds_by_hand(void **state) {
     (void)state;
     const double near[] = {1, 2, 3, NAN}, far[] = {4, 5, 6};
