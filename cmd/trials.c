@@ -194,8 +194,8 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
     if (smoe_sweep_open(sweep, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
     int status =
-        claims ? smoe_file_sweep_dead(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status && !access(claims, F_OK)) status = smoe_file_sweep_dead(claims, err);
+        claims ? smoe_file_sweep_gone(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status && !access(claims, F_OK)) status = smoe_file_sweep_gone(claims, err);
     free(claims);
     if (status) return -1;
     if (kind->check && kind->check(sweep, err)) return -1;

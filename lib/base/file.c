@@ -2,12 +2,15 @@
  * that a full disk is reported where it happens. */
 #include "base/file.h"
 #include "base/alloc.h"
+#include "base/digest.h"
+#include "base/process.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +26,82 @@ enum {
     BLOCK = 2 << 20
 };
 
-/* A new temporary name in the folder of path; `try` distinguishes several of one process. */
-static char *temporary_name(const char *path, int try) {
-    return smoe_text_format("%s" SMOE_FILE_TEMPORARY "%ld-%d", path, (long)getpid(), try);
+/* ---- temporary names ------------------------------------------------------------------------- */
+
+/* The place of processes as a number; 0: unknown, as are their beginnings. */
+static uint32_t place_here(void) {
+    char place[SMOE_PROCESS_PLACE];
+    smoe_process_place(place);
+    return smoe_process_began(getpid()) ? (uint32_t)smoe_digest_number(place, strlen(place)) : 0;
 }
+
+char *smoe_file_temporary(const char *path, int try) {
+    enum { NAME_MOST = 180 }; /* of its bytes; of 255 that names may have */
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strnlen(name, NAME_MOST);
+    return smoe_text_format("%.*s" SMOE_FILE_TEMPORARY "%08" PRIx32 "-%ld-%" PRIx64 "-%d",
+                            (int)(name + length - path), path, place_here(), (long)getpid(),
+                            smoe_process_began(getpid()), try);
+}
+
+typedef enum removal { ALL, GONE_OR_OLD, GONE } removal;
+
+/* Whether the file with that name is a temporary one of a process that is gone. Of one on another
+ * machine only the age of the file is known. */
+static bool is_gone(const char *path, const char *name, removal which) {
+    enum { SECONDS = 60 };
+    struct stat there;
+    uint32_t place;
+    uint64_t began;
+    long pid;
+    int end = 0;
+    const char *mark = strstr(name, SMOE_FILE_TEMPORARY) + strlen(SMOE_FILE_TEMPORARY);
+    int found = sscanf(mark, "%8" SCNx32 "-%ld-%" SCNx64 "-%*d%n", &place, &pid, &began, &end);
+    if (found != 3 || !end || mark[end] || lstat(path, &there) || there.st_uid != geteuid())
+        return false;
+    if (place && place == place_here()) return smoe_process_began((pid_t)pid) != began;
+    return which == GONE_OR_OLD && time(NULL) - there.st_mtime > SECONDS;
+}
+
+static int sweep(const char *folder, removal which, smoe_err *err) {
+    DIR *dir = opendir(folder);
+    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
+    int status = 0;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
+        char *path = smoe_text_format("%s/%s", folder, entry->d_name);
+        if (which == ALL || is_gone(path, entry->d_name, which))
+            status = smoe_file_remove(path, err);
+        free(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+int smoe_file_sweep(const char *folder, smoe_err *err) {
+    return sweep(folder, ALL, err);
+}
+
+int smoe_file_sweep_gone(const char *folder, smoe_err *err) {
+    return sweep(folder, GONE_OR_OLD, err);
+}
+
+/* Removes what processes that are gone left in the folder of path, if that can be done; once, as far
+ * as folders that were seen are remembered. */
+static void tidy(const char *path) {
+    static _Atomic uint64_t seen[16];
+    struct stat there;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash > path ? smoe_text_format("%.*s", (int)(slash - path), path)
+                                : smoe_alloc_text(slash ? "/" : ".");
+    if (!stat(folder, &there)) {
+        const uint64_t key = (uint64_t)there.st_ino ^ (uint64_t)there.st_dev << 40;
+        if (atomic_exchange(&seen[key % 16], key) != key) (void)!sweep(folder, GONE, NULL);
+    }
+    free(folder);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
     *file = (smoe_file){.fd = -1, .path = smoe_alloc_text(path)};
@@ -34,9 +109,10 @@ int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
     if (!stat(path, &there) && !S_ISREG(there.st_mode)) {
         file->fd = open(path, O_WRONLY | O_CLOEXEC);
     } else {
+        tidy(path);
         for (int try = 0; try < TRIES; try++) {
             free(file->temporary);
-            file->temporary = temporary_name(path, try);
+            file->temporary = smoe_file_temporary(path, try);
             file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
             if (file->fd >= 0 || errno != EEXIST) break;
         }
@@ -313,7 +389,7 @@ int smoe_file_remove(const char *path, smoe_err *err) {
 }
 
 int smoe_file_link(const char *target, const char *path, smoe_err *err) {
-    char *temporary = temporary_name(path, 0);
+    char *temporary = smoe_file_temporary(path, 0);
     bool failed = unlink(temporary) && errno != ENOENT;
     failed = failed || symlink(target, temporary) || rename(temporary, path);
     if (failed) {
@@ -322,37 +398,4 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) {
     }
     free(temporary);
     return failed ? -1 : 0;
-}
-
-/* Whether the file with that name is a temporary one of a process that is gone. */
-static bool is_dead(const char *path, const char *name) {
-    enum { SECONDS = 60 };
-    struct stat there;
-    char *end;
-    const char *number = strstr(name, SMOE_FILE_TEMPORARY) + strlen(SMOE_FILE_TEMPORARY);
-    long pid = strtol(number, &end, 10);
-    if (end == number || *end != '-' || pid <= 0 || lstat(path, &there)) return false;
-    return kill((pid_t)pid, 0) && errno == ESRCH && time(NULL) - there.st_mtime > SECONDS;
-}
-
-static int sweep(const char *folder, bool dead, smoe_err *err) {
-    DIR *dir = opendir(folder);
-    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
-    int status = 0;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
-        char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        if (!dead || is_dead(path, entry->d_name)) status = smoe_file_remove(path, err);
-        free(path);
-    }
-    closedir(dir);
-    return status;
-}
-
-int smoe_file_sweep(const char *folder, smoe_err *err) {
-    return sweep(folder, false, err);
-}
-
-int smoe_file_sweep_dead(const char *folder, smoe_err *err) {
-    return sweep(folder, true, err);
 }

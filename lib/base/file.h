@@ -13,6 +13,10 @@
 /* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 
+/* A new temporary name beside path, which names this process; `try` distinguishes several. Names of processes that are gone are removed by the next one that writes a file
+ * into the folder. */
+char *smoe_file_temporary(const char *path, int try);
+
 /* A file being written. An existing target that is not a regular file (a pipe, /dev/null) is
  * written directly. */
 typedef struct smoe_file {
@@ -96,7 +100,7 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUS
 int smoe_file_sweep(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Where several processes write into a folder: temporary files and links of processes that are
- * gone, if nothing was written to them for a minute, as they may belong to another machine. */
-int smoe_file_sweep_dead(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+ * gone; those of other machines if nothing was written to them for a minute. */
+int smoe_file_sweep_gone(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

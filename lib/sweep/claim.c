@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,37 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { TEXT_MOST = 4096, PLACE = 160 };
-
-/* ---- processes ------------------------------------------------------------------------------- */
-
-/* What identifies this start of this machine, as far as process ids mean the same there. */
-static void place_here(char place[PLACE]) {
-    char boot[64] = "?", space[64] = "?";
-    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (in && !fgets(boot, sizeof boot, in)) boot[0] = '\0';
-    if (in) fclose(in);
-    ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
-    if (n > 0) space[n] = '\0';
-    snprintf(place, PLACE, "%.*s %s", (int)strcspn(boot, "\n"), boot, space);
-}
-
-/* When a process began, in ticks since the start of the machine; 0: it is not there, or it has
- * ended. So a later process with the same number is not mistaken for it. */
-static uint64_t began(pid_t pid) {
-    char name[64], text[1024], state = 'X';
-    uint64_t start = 0;
-    snprintf(name, sizeof name, "/proc/%ld/stat", (long)pid);
-    FILE *in = pid > 0 ? fopen(name, "re") : NULL;
-    size_t size = in ? fread(text, 1, sizeof text - 1, in) : 0;
-    if (in) fclose(in);
-    text[size] = '\0';
-    /* behind the name of the program: the state, and as the 20th number the start */
-    const char *at = strrchr(text, ')');
-    if (!at || sscanf(at + 1, " %c", &state) != 1 || state == 'Z' || state == 'X') return 0;
-    for (int i = 0; at && i < 20; i++) at = strchr(at + 1, ' ');
-    return at && sscanf(at, "%" SCNu64, &start) == 1 ? start : 0;
-}
+enum { TEXT_MOST = 4096 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -56,14 +27,14 @@ static int no_memory(const char *path, smoe_err *err) {
 }
 
 static char *text_of(const smoe_claim *claim) {
-    char node[128] = "?", place[PLACE];
+    char node[128] = "?", place[SMOE_PROCESS_PLACE];
     if (gethostname(node, sizeof node - 1)) node[0] = '?';
-    place_here(place);
+    smoe_process_place(place);
     json_t *json = json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:i}", "node", node, "place", place, "pid",
-        (json_int_t)getpid(), "began", (json_int_t)began(getpid()), "worker",
-        (json_int_t)claim->worker, "worker_began", (json_int_t)began(claim->worker), "token",
-        claim->token, "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
+        (json_int_t)getpid(), "began", (json_int_t)smoe_process_began(getpid()), "worker",
+        (json_int_t)claim->worker, "worker_began", (json_int_t)smoe_process_began(claim->worker),
+        "token", claim->token, "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
@@ -98,15 +69,15 @@ typedef enum standing { LIVE, DEAD, UNKNOWN } standing;
 
 /* Whether the holder lives, where that can be seen from here. */
 static standing look(const json_t *json) {
-    char place[PLACE];
+    char place[SMOE_PROCESS_PLACE];
     const char *own = json_string_value(json_object_get(json, "place"));
     static const char *const pid[] = {"pid", "worker"}, *const start[] = {"began", "worker_began"};
-    place_here(place);
-    if (!own || strcmp(own, place) || !began(getpid())) return UNKNOWN;
+    smoe_process_place(place);
+    if (!own || strcmp(own, place) || !smoe_process_began(getpid())) return UNKNOWN;
     for (size_t i = 0; i < 2; i++) {
         uint64_t then = (uint64_t)json_integer_value(json_object_get(json, start[i]));
         pid_t process = (pid_t)json_integer_value(json_object_get(json, pid[i]));
-        if (then && began(process) == then) return LIVE;
+        if (then && smoe_process_began(process) == then) return LIVE;
     }
     return DEAD;
 }

@@ -125,16 +125,14 @@ static int keep_latest(smoe_sweep *sweep, const char *to, smoe_err *err) {
 
 int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
     char *kept = smoe_text_format("%s/" SMOE_KEPT, claims);
-    char *building =
-        smoe_text_format("%s/" SMOE_KEPT SMOE_FILE_TEMPORARY "%ld-0", claims, (long)getpid());
-    int status = kept && building ? 0 : no_memory(claims, err);
-    if (!status) status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
+    char *building = smoe_file_temporary(kept, 0);
+    int status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
     if (!status) status = keep_latest(sweep, building, err);
     if (!status) status = smoe_file_sync(building, err);
     if (!status && rename(building, kept))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
     if (!status) status = smoe_file_sync(claims, err);
-    if (status && building) smoe_file_remove(building, NULL);
+    if (status) smoe_file_remove(building, NULL);
     free(kept);
     free(building);
     return status;

@@ -371,7 +371,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
-    if (removed) return smoe_file_sweep_dead(dir, err);
+    if (removed) return smoe_file_sweep_gone(dir, err);
     int status = smoe_sweep_read(&sweep, dir, err);
     /* A process that was killed in this function may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
@@ -383,7 +383,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         status = remove_in(dir, sweep.trial[i].name, err);
     for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
         status = remove_in(dir, written[i], err);
-    if (!status) status = smoe_file_sweep_dead(dir, err);
+    if (!status) status = smoe_file_sweep_gone(dir, err);
     char *manifest = smoe_text_format("%s/cells.jsonl", dir);
     char *hidden = smoe_text_format("%s/" REMOVED, dir);
     if (!status && (!manifest || !hidden)) status = no_memory(dir, err);

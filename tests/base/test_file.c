@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,6 +142,60 @@ static void never_empty(void **state) {
     assert_int_equal(empty, 0);
 }
 
+/* What a process left is removed by the next one that writes into the folder, but only when the
+ * process is gone, and only names that the program makes. */
+static void leftovers(void **state) {
+    static const char *const others[] = {"folder/a.tmp-", "folder/b.tmp-2026-11-26",
+                                         "folder/c.tmp-0000000a-7-1f-0", "folder/d.tmp-7-0",
+                                         "folder/e.tmp-00000000-7-0-0"};
+    enum { OTHERS = sizeof others / sizeof *others };
+    char path[SCRATCH_PATH], folder[SCRATCH_PATH];
+    smoe_err err = {0};
+    int status, ready[2];
+    char byte;
+    scratch_path(*state, folder, "folder");
+    for (int killed = 0; killed < 2; killed++) {
+        assert_int_equal(mkdir(folder, 0777), 0);
+        for (size_t i = 0; i < OTHERS; i++)
+            scratch_write(scratch_path(*state, path, others[i]), "mine", 4);
+        scratch_path(*state, path, "folder/out");
+        assert_int_equal(pipe(ready), 0);
+        pid_t pid = fork();
+        if (!pid) {
+            smoe_file file;
+            if (smoe_file_create(&file, path, &err)) _exit(1);
+            if (smoe_file_put(&file, "half", 4, &err) || write(ready[1], "x", 1) != 1) _exit(2);
+            for (;;) pause();
+        }
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        assert_int_equal(scratch_entries(folder), OTHERS + 1);
+        if (killed) kill(pid, SIGKILL);
+        if (killed) assert_int_equal(waitpid(pid, &status, 0), pid);
+        pid_t next = fork(); /* which has seen no folder yet */
+        if (!next) _exit(smoe_file_write(path, "whole", 5, &err) ? 1 : 0);
+        assert_int_equal(waitpid(next, &status, 0), next);
+        assert_int_equal(status, 0);
+        assert_int_equal(scratch_entries(folder), OTHERS + 1 + (killed ? 0 : 1));
+        if (!killed) kill(pid, SIGKILL);
+        if (!killed) assert_int_equal(waitpid(pid, &status, 0), pid);
+        close(ready[0]);
+        close(ready[1]);
+        assert_int_equal(smoe_file_remove(folder, &err), 0);
+    }
+}
+
+/* A name may have 255 bytes, which leaves no room for the ending of a temporary one. */
+static void long_names(void **state) {
+    char name[256], path[SCRATCH_PATH];
+    smoe_err err = {0};
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    scratch_path(*state, path, name);
+    assert_int_equal(smoe_file_write(path, "text", 4, &err), 0);
+    assert_int_equal(smoe_file_link("target", path, &err), 0);
+    assert_int_equal(scratch_entries(((const scratch *)*state)->dir), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
@@ -146,6 +203,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(leftovers, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(long_names, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

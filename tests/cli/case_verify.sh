@@ -190,12 +190,12 @@ mv grid/cells.jsonl grid/cells.jsonl.tmp-removed && rm -r grid/0* grid/claims
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
 [ "$(cat grid/notes)" = mine ] && [ ! -e grid/cells.jsonl.tmp-removed ] || fail "$(ls grid)"
 
-# Files left by a killed process are removed when the sweep continues; a file that is being written stays.
-dead=$(sh -c 'echo $$')
-touch -d '10 minutes ago' grid/sweep.gp.tmp-$dead-0 grid/sweep.svg.tmp-$$-0 grid/claims/x.json.tmp-$dead-0
-touch grid/summary.md.tmp-$dead-0
+# Files of processes of another machine are removed when they are old and the sweep continues; files of users stay.
+there=0000000a-7-1f-0
+touch -d '10 minutes ago' grid/sweep.gp.tmp-$there grid/notes.tmp-2026-11-1 grid/claims/x.json.tmp-$there
+touch grid/summary.md.tmp-$there
 status 0 smoe sweep --resume grid -q >/dev/null
-[ "$(cd grid && echo *.tmp-* claims/*.tmp-*)" = "summary.md.tmp-$dead-0 sweep.svg.tmp-$$-0 claims/*.tmp-*" ] || fail "$(ls grid grid/claims)"
+[ "$(cd grid && echo *.tmp-* claims/*.tmp-*)" = "notes.tmp-2026-11-1 summary.md.tmp-$there claims/*.tmp-*" ] || fail "$(ls grid grid/claims)"
 
 # a spec that was cut at the end of a line, or changed: refused, found, restored
 status 0 smoe train tiny.yaml -q train.steps=8 -o cut >/dev/null

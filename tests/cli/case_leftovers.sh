@@ -1,0 +1,33 @@
+# Commands that are killed before calls that change a file: what they leave under temporary names is removed by the next command
+# that writes into the folder, however young it is.
+. "$ROOT/tests/cli/lib.sh"
+command -v "${CC:-cc}" >/dev/null || skip "no compiler"
+"${CC:-cc}" -shared -fPIC -o faults.so "$ROOT/tests/faults/faults.c" -ldl 2>err || skip "no library: $(head -n 1 err)"
+status 0 smoe train tiny.yaml -q -j1 train.steps=4 -o run >/dev/null
+
+# killed STRIDE AGAIN NAME ...: kills the command NAME ... before every STRIDE-th call, then gives it again, with the option AGAIN.
+# A sweep whose cells are killed ends with 5.
+killed() {
+    stride=$1 again=$2 n=1 left=0
+    shift 2
+    while :; do
+        rm -rf out
+        mkdir out
+        env FAULT_KIND=kill FAULT_AT=$n LD_PRELOAD="$PWD/faults.so" smoe "$@" -q -j1 >text 2>err
+        got=$?
+        [ $got -ne 0 ] || break
+        [ $got -eq 137 ] || [ $got -eq 5 ] || fail "status $got of call $n of $*: $(cat err)"
+        [ -z "$(find out -name '*.tmp-*')" ] || left=$((left + 1))
+        status 0 smoe "$@" $([ ! -e out/new ] || echo $again) -q -j1 >text 2>err
+        [ -z "$(find out -name '*.tmp-*')" ] || fail "call $n of $*: left $(find out -name '*.tmp-*')"
+        n=$((n + stride))
+    done
+    [ $left -gt 0 ] || fail "$*: no call of $n left anything"
+}
+killed 1 --force eval run --logits out/new --labels out/labels
+killed 1 --force convert run out/new --type bf16
+killed 1 --force soup run run -o out/new
+killed 23 --force inspect run data.limit=20 -o out/new
+killed 2 --force compare run run -o out/new
+killed 19 --resume train tiny.yaml train.steps=4 -o out/new
+killed 43 --resume sweep tiny.yaml train.steps=2 seed=0,1 -o out/new
