@@ -227,11 +227,30 @@ void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *p
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
+/* A text that is no markup, neither of Markdown nor of HTML. */
+static void put_text(const char *text, FILE *out) {
+    char *shown = shown_copy(text);
+    for (const char *c = shown; *c; c++)
+        if (*c == '<')
+            fputs("&lt;", out);
+        else if (*c == '&')
+            fputs("&amp;", out);
+        else
+            fprintf(out,
+                    strchr("\\`*|", *c) || (*c == '(' && c > shown && c[-1] == ']') ? "\\%c" : "%c",
+                    *c);
+    free(shown);
+}
+
 static void put_table(const smoe_frame *frame, FILE *out) {
     grid g = grid_of(frame, SMOE_IN_MARKDOWN);
     for (size_t row = 0; row < g.rows; row++) {
         fputc('|', out);
-        for (size_t c = 0; c < g.columns; c++) fprintf(out, " %s |", g.cell[row * g.columns + c]);
+        for (size_t c = 0; c < g.columns; c++) {
+            fputc(' ', out);
+            put_text(g.cell[row * g.columns + c], out);
+            fputs(" |", out);
+        }
         for (size_t c = 0; c < g.columns && !row; c++)
             fputs(c ? g.column[c]->text ? " --- |" : " ---: |" : "\n| --- |", out);
         fputc('\n', out);
@@ -239,20 +258,23 @@ static void put_table(const smoe_frame *frame, FILE *out) {
     grid_free(&g);
 }
 
-static void put_heading(const char *title, FILE *out, int level) {
-    fprintf(out, "%.*s %s\n\n", level, "######", title);
+/* A paragraph, or a heading. */
+static void put_block(const char *text, FILE *out, int level) {
+    if (level) fprintf(out, "%.*s ", level, "######");
+    put_text(text, out);
+    fputs("\n\n", out);
 }
 
 void smoe_result_markdown(const smoe_result *result, FILE *out, int level) {
-    if (result->title) put_heading(result->title, out, level++);
+    if (result->title) put_block(result->title, out, level++);
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
         const smoe_frame *frame = item->table;
         if (item->part) smoe_result_markdown(item->part, out, level);
-        if (item->kind == SMOE_ITEM_LINE) fprintf(out, "%s\n\n", item->text);
+        if (item->kind == SMOE_ITEM_LINE) put_block(item->text, out, 0);
         if (!frame || !is_printed(frame, SMOE_IN_MARKDOWN)) continue;
-        if (frame->title) put_heading(frame->title, out, level);
-        if (frame->caption) fprintf(out, "%s\n\n", frame->caption);
+        if (frame->title) put_block(frame->title, out, level);
+        if (frame->caption) put_block(frame->caption, out, 0);
         put_table(frame, out);
         fputc('\n', out);
     }

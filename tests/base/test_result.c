@@ -137,6 +137,26 @@ static void as_markdown(void **state) {
     smoe_result_free(&result);
 }
 
+/* Titles and cells are texts, whatever Markdown and HTML would take them for. */
+static void no_markup(void **state) {
+    (void)state;
+    smoe_result result = {.title = "<img src=x> `a` *b*\n# c & d"};
+    char *text = NULL;
+    size_t size;
+    smoe_frame *frame = smoe_result_table(&result, "t", "T");
+    smoe_cell_text(frame, "a|b", "[x](y) \\ [8, 9]");
+    smoe_cell_text(frame, "n", "|");
+    smoe_frame_end(frame);
+    FILE *out = open_memstream(&text, &size);
+    smoe_result_markdown(&result, out, 1);
+    fclose(out);
+    assert_string_equal(text, "# &lt;img src=x> \\`a\\` \\*b\\*?# c &amp; d\n\n"
+                              "| a\\|b | n |\n| --- | --- |\n"
+                              "| [x]\\(y) \\\\ [8, 9] | \\| |\n\n");
+    free(text);
+    smoe_result_free(&result);
+}
+
 /* A file per table; where there are no rows, an earlier file is removed. */
 static void as_files(void **state) {
     smoe_result result = {0};
@@ -190,6 +210,7 @@ int main(void) {
         cmocka_unit_test(as_json),
         cmocka_unit_test(as_a_list),
         cmocka_unit_test(as_markdown),
+        cmocka_unit_test(no_markup),
         cmocka_unit_test_setup_teardown(as_files, scratch_setup, scratch_teardown),
         cmocka_unit_test(on_a_narrow_terminal),
     };
