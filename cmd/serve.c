@@ -84,11 +84,12 @@ typedef struct served_run {
 static struct {
     served_run *run;
     size_t runs;
-    char *text; /* the last answer */
-    double made;
+    struct MHD_Response *answer; /* the last one, which all connections share */
+    double made, took;
 } cache; /* of the only thread that answers */
 
-static const double answer_for = 1, share = 10; /* seconds; of time, that reading takes at most */
+/* Seconds; a part of the time, that reading runs and making an answer take at most. */
+static const double answer_for = 1, share = 10;
 
 /* A run that cannot be read, as one that was removed, is listed with the reason. */
 static json_t *lost_json(const char *dir, const smoe_err *problem) {
@@ -212,23 +213,30 @@ static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer(struct MHD_Connection *to, unsigned code, const char *type,
-                              const void *bytes, size_t size, enum MHD_ResponseMemoryMode mode) {
+static struct MHD_Response *response(const char *type, const void *bytes, size_t size,
+                                     enum MHD_ResponseMemoryMode mode) {
     struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, mode);
-    if (!r) return MHD_NO;
+    if (!r) return NULL;
     MHD_add_response_header(r, "Content-Type", type);
     MHD_add_response_header(r, "Cache-Control", "no-store");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(r, "Content-Security-Policy",
                             "default-src 'self'; img-src data:; base-uri 'none'; form-action "
                             "'none'; frame-ancestors 'none'");
+    return r;
+}
+
+static enum MHD_Result answer(struct MHD_Connection *to, unsigned code, const char *type,
+                              const char *text, size_t size) {
+    struct MHD_Response *r = response(type, text, size, MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
     enum MHD_Result result = MHD_queue_response(to, code, r);
     MHD_destroy_response(r);
     return result;
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *to, unsigned code, const char *text) {
-    return answer(to, code, "text/plain; charset=utf-8", text, strlen(text), MHD_RESPMEM_MUST_COPY);
+    return answer(to, code, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 static bool is_local(const char *host) {
@@ -240,16 +248,17 @@ static bool is_local(const char *host) {
 }
 
 static enum MHD_Result answer_runs(struct MHD_Connection *to, const smoe_options *options) {
-    if (!cache.text || smoe_now() - cache.made >= answer_for) {
+    double now = smoe_now(), fresh = fmax(answer_for, share * cache.took);
+    if (!cache.answer || now - cache.made >= fresh) {
         json_t *runs = runs_json(options, false, NULL);
-        free(cache.text);
-        cache.text = smoe_json_dump(runs, 0);
+        char *text = smoe_json_dump(runs, 0);
+        if (cache.answer) MHD_destroy_response(cache.answer); /* when it was sent to all */
+        cache.answer = response("application/json", text, strlen(text), MHD_RESPMEM_MUST_FREE);
         cache.made = smoe_now();
+        cache.took = cache.made - now;
         json_decref(runs);
     }
-    if (!cache.text) return refuse(to, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
-    return answer(to, MHD_HTTP_OK, "application/json", cache.text, strlen(cache.text),
-                  MHD_RESPMEM_MUST_COPY);
+    return cache.answer ? MHD_queue_response(to, MHD_HTTP_OK, cache.answer) : MHD_NO;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *url,
@@ -279,8 +288,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         size_t length;
         const char *part = smoe_page_part(pages[i].part, &length);
-        if (!strcmp(url, pages[i].url))
-            return answer(to, MHD_HTTP_OK, pages[i].type, part, length, MHD_RESPMEM_PERSISTENT);
+        if (!strcmp(url, pages[i].url)) return answer(to, MHD_HTTP_OK, pages[i].type, part, length);
     }
     return refuse(to, MHD_HTTP_NOT_FOUND, "no such page");
 }
@@ -316,6 +324,6 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     MHD_stop_daemon(daemon);
     forget_unlisted();
     free(cache.run);
-    free(cache.text);
+    if (cache.answer) MHD_destroy_response(cache.answer);
     return 0;
 }

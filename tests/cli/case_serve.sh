@@ -18,7 +18,7 @@ python3 -c 'import json; assert [r["run"] for r in json.load(open("json"))].coun
 
 port=$((20000 + $$ % 20000))
 address=http://127.0.0.1:$port/
-smoe serve runs --port $port >line 2>err &
+sh -c "ulimit -n 1024; exec smoe serve runs --port $port" >line 2>err &
 serve=$!
 trap 'kill $serve 2>/dev/null' EXIT
 wait_for line 1
@@ -48,7 +48,7 @@ python3 - $port <<'END' || fail "idle connections"
 import socket, sys, time, urllib.request
 port = int(sys.argv[1])
 idle = []
-for i in range(300):
+for i in range(1000):
     s = socket.socket()
     s.settimeout(1)
     try: s.connect(('127.0.0.1', port))
@@ -74,6 +74,22 @@ before=$(sed 's/.*) //' /proc/$serve/stat | cut -d' ' -f12)
 for i in 1 2 3 4 5 6 7 8 9 10; do [ "$(code runs.json)" = 200 ] || fail "$(head -c 300 json)"; done
 after=$(sed 's/.*) //' /proc/$serve/stat | cut -d' ' -f12)
 [ $((after - before)) -lt 100 ] || fail "ten requests took $((after - before)) ticks of processor time"
+
+# readers that ask and do not read share one answer, and no other reader waits for them
+python3 - $port $serve <<'END' || fail "readers that do not read"
+import socket, sys, urllib.request
+def memory(): return int(open(f'/proc/{sys.argv[2]}/statm').read().split()[1]) * 4096
+slow, before = [], memory()
+for i in range(60):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.settimeout(20)
+    s.connect(('127.0.0.1', int(sys.argv[1])))
+    s.send(b'GET /runs.json HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    slow.append(s)
+size = len(urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/runs.json', timeout=20).read())
+assert memory() - before < 10 * size + 4e6, (size, memory() - before)
+END
 rm -r runs/large
 
 for name in chromium chromium-browser google-chrome; do
