@@ -55,7 +55,7 @@ static void difference(comparison *c, const char *key, const json_t *old, const 
     char *text = free_to_differ(key) ? smoe_text_format("%s was %s, from now on it is %s", key,
                                                         was ? was : "?", is ? is : "?")
                                      : NULL;
-    if (text)
+    if (text && c->note)
         c->note(c->user, text);
     else if (!free_to_differ(key))
         smoe_fail_more(&c->refused, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s",
@@ -91,11 +91,13 @@ static json_t *as_json(const smoe_spec *spec) {
 
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
                         smoe_run_spec_note *note, void *user, smoe_err *err) {
-    comparison c = {.dir = dir, .old = old, .now = now, .note = note, .user = user};
+    comparison c = {.dir = dir, .old = old, .now = now, .user = user};
     json_t *a = as_json(old), *b = as_json(now);
     int status = 0;
     if (!a || !b) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
     if (!status) compare(&c, "", a, b);
+    c.note = note; /* a run that is refused stays as it is */
+    if (!status && !c.refused.code) compare(&c, "", a, b);
     if (c.refused.code) {
         if (err) *err = c.refused;
         status = -1;

@@ -5,7 +5,7 @@
 
 #include "spec/spec.h"
 
-/* Gets a line for each key that has changed and may. */
+/* Gets a line for each key that has changed and may, unless others must not; may be NULL. */
 typedef void smoe_run_spec_note(void *user, const char *text);
 
 /* Compares the spec of a run with the one that is to continue it. SMOE_USAGE: a line for each key

@@ -231,7 +231,7 @@ static void respecify(run_folder *r, const char *text) {
 static void test_resume_names_what_differs(void **state) {
     run_folder *r = *state;
     run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "stopped");
-    char *before = run_folder_read(r, "spec.yaml");
+    char *before = run_folder_read(r, "spec.yaml"), *log = run_folder_read(r, "log.txt");
     respecify(r, "name: one\nseed: 5\ndata: {source: shapes}\n"
                  "train: {steps: 2000, optimizer: {lr: 0.25}}\n");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 5");
@@ -239,7 +239,9 @@ static void test_resume_names_what_differs(void **state) {
     assert_non_null(strstr(r->err.text, "cannot resume: train.optimizer.lr was 0.001"));
     assert_null(strstr(r->err.text, "train.steps"));
     run_folder_assert_file(r, "spec.yaml", before);
+    run_folder_assert_file(r, "log.txt", log);
     free(before);
+    free(log);
 }
 
 static void test_resume_lets_some_keys_differ(void **state) {
