@@ -172,25 +172,34 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
     return take(claim, path, lease, seen, 0, err);
 }
 
-int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) {
+/* 1: written; 0: it is another's; -1. */
+static int rewrite(smoe_claim *claim, smoe_err *err) {
     char now[TEXT_MOST];
-    if (worker == claim->worker && smoe_now() - claim->renewed < SMOE_CLAIM_RENEW) return 0;
     int there = read_text(claim->path, now, err);
     if (there < 0) return -1;
-    claim->worker = worker;
-    claim->beat++;
+    if (there && !is_token(now, claim->token)) return 0;
     char *text = text_of(claim);
-    int status = text ? 0 : no_memory(claim->path, err);
-    bool ours = !there || is_token(now, claim->token);
-    if (!status && !there && create(claim->path, text, err) != 1) ours = false;
-    if (!status && there && ours) status = smoe_file_write(claim->path, text, strlen(text), err);
+    int got = there ? 1 : create(claim->path, text, err);
+    if (there && smoe_file_write(claim->path, text, strlen(text), err)) got = -1;
     free(text);
-    if (status) return -1;
-    claim->renewed = smoe_now();
-    if (ours) return 0;
-    return smoe_fail(err, SMOE_RUNTIME,
-                     "%s: another process has taken it over, since it was not renewed for %u s",
-                     claim->path, claim->lease);
+    return got;
+}
+
+int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) {
+    double since = smoe_now() - claim->renewed;
+    if (worker == claim->worker && since < SMOE_CLAIM_RENEW) return 0;
+    smoe_claim next = *claim;
+    next.worker = worker;
+    next.beat++;
+    int got = rewrite(&next, err);
+    if (got < 0) return 2 * since < claim->lease ? 0 : -1;
+    next.renewed = smoe_now();
+    if (got) *claim = next;
+    if (got) return 0;
+    smoe_fail(err, SMOE_RUNTIME,
+              "%s: another process has taken it over, since it was not renewed for %u s",
+              claim->path, claim->lease);
+    return 1;
 }
 
 void smoe_claim_release(smoe_claim *claim) {

@@ -206,15 +206,18 @@ static int reap(runner *r, smoe_err *err) {
 }
 
 /* Renews the claims. A trial whose claim is lost must no longer write. */
-static void renew(runner *r) {
+static int renew(runner *r, smoe_err *err) {
     for (size_t i = 0; i < r->running; i++) {
         worker *w = &r->worker[i];
-        smoe_err err = {0};
-        if (w->lost || !smoe_claim_renew(&w->claim, w->pid, &err)) continue;
-        say(r, err.text);
+        smoe_err problem = {0};
+        int got = w->lost ? 0 : smoe_claim_renew(&w->claim, w->pid, &problem);
+        if (got < 0) return *err = problem, -1;
+        if (!got) continue;
+        say(r, problem.text);
         w->lost = true;
         kill(w->pid, SIGKILL);
     }
+    return 0;
 }
 
 static void forward(const runner *r, int number) {
@@ -265,7 +268,7 @@ static int loop(runner *r, smoe_err *err) {
             forward(r, SIGUSR1);
         }
         if (!r->stopping && fill(r, &held, err)) return -1;
-        renew(r);
+        if (renew(r, err)) return -1;
         show(r, false);
         if (!r->running && (r->stopping || !held)) return 0;
         if (held && !r->running && !r->told) {

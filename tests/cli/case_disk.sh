@@ -8,3 +8,11 @@ got=$?
 [ $got -eq 1 ] || fail "status $got, not 1: $(cat err)"
 grep -q 'No space left on device' err || fail "$(cat err)"
 status 0 smoe eval disk/run -q >/dev/null
+# A sweep ends too, whatever does not fit: it must not start its cells again and again.
+for size in 8 12 16 24 40; do
+    umount disk && mount -t tmpfs -o size=${size}k tmpfs disk
+    timeout 120 smoe sweep tiny.yaml -q -j1 train.steps=2 seed=0,1 -o disk/sweep >/dev/null 2>err
+    got=$?
+    [ $got -eq 1 ] || [ $got -eq 5 ] || fail "$size kB: status $got: $(cat err)"
+    grep -q 'No space left on device' err || fail "$size kB: $(cat err)"
+done

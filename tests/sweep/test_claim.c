@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -98,7 +99,7 @@ static void another_machine_is_believed_for_a_lease(void **state) {
     /* Now the other holder notices that it has lost the claim. */
     smoe_err err;
     smoe_claim late = {.path = strdup(path), .token = "t", .lease = 1};
-    assert_int_equal(smoe_claim_renew(&late, 0, &err), -1);
+    assert_int_equal(smoe_claim_renew(&late, 0, &err), 1);
     assert_non_null(strstr(err.text, "another process has taken it over"));
     smoe_claim_release(&late);
     assert_int_equal(smoe_claim_renew(&claim, 1, &err), 0); /* and has not removed the new one */
@@ -121,6 +122,31 @@ static void a_lost_file_comes_back(void **state) {
     /* Without hard links, a file is created before it is written: it counts as a claim. */
     scratch_write(path, "", 0);
     assert_int_equal(take(&claim, path, NULL), 0);
+}
+
+/* A claim that cannot be written for a while is not lost; it is after half of its lease. */
+static void a_full_disk(void **state) {
+    const struct rlimit full = {0, RLIM_INFINITY};
+    struct rlimit before;
+    char path[SCRATCH_PATH];
+    smoe_claim claim;
+    smoe_err err = {0};
+    scratch_path(*state, path, "f.claim");
+    assert_int_equal(smoe_claim_take(&claim, path, 2, NULL, &err), 1);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    int soon = smoe_claim_renew(&claim, getppid(), &err);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+    int late = smoe_claim_renew(&claim, getppid(), &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(soon, 0);
+    assert_int_equal(late, -1);
+    assert_non_null(strstr(err.text, "f.claim: cannot write"));
+    assert_int_equal(smoe_claim_renew(&claim, getppid(), &err), 0);
+    smoe_claim_release(&claim);
+    assert_int_equal(scratch_entries(((const scratch *)*state)->dir), 0);
 }
 
 /* Processes that hold the claim in turn, and are killed while they hold it: never two at a time. */
@@ -160,6 +186,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(another_machine_is_believed_for_a_lease, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(a_lost_file_comes_back, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(many_take_turns, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
