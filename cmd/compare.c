@@ -6,6 +6,7 @@
 #include "origin.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "spec/metrics.h"
 #include "store/curves.h"
 #include "store/model_file.h"
@@ -46,7 +47,7 @@ static int read_run(side *x, smoe_err *err) {
     char *env = smoe_text_format("%s/env.json", x->arg);
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
     int status = env && x->metrics ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status) x->env = json_load_file(env, 0, NULL);
+    if (!status) x->env = smoe_json_read(env);
     /* of the start of a run, and never the same */
     json_object_del(x->env, "argv");
     json_object_del(x->env, "cwd");

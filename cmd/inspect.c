@@ -140,7 +140,7 @@ static json_t *env_of(const inspected *x) {
     const char *slash = x->metrics ? strrchr(x->metrics, '/') : NULL;
     char *path =
         slash ? smoe_text_format("%.*s/env.json", (int)(slash - x->metrics), x->metrics) : NULL;
-    json_t *env = path ? json_load_file(path, 0, NULL) : NULL;
+    json_t *env = path ? smoe_json_read(path) : NULL;
     free(path);
     return env;
 }

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/alloc.h"
 #include "base/base.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -100,4 +101,14 @@ char *smoe_json_dump(const json_t *value, int indent) {
     put_json(out, value, indent, 0);
     smoe_locale_leave(locale);
     return smoe_alloc_stream_close(out, &text);
+}
+
+json_t *smoe_json_read(const char *path) {
+    enum { MOST = 64 << 20 };
+    char *text;
+    size_t size;
+    if (smoe_file_read(path, MOST, &text, &size, NULL)) return NULL;
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    free(text);
+    return value;
 }

@@ -2,6 +2,7 @@
 #include "store/implied.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "tensors/foreign.h"
 
 #include <jansson.h>
@@ -112,7 +113,7 @@ static void put_shapes(smoe_implied *x, const smoe_safetensors *file) {
 static json_t *beside(const char *model, const char *name) {
     const char *slash = strrchr(model, '/');
     char *path = smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - model) : 0, model, name);
-    json_t *json = path ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *json = smoe_json_read(path);
     free(path);
     return json;
 }

@@ -212,7 +212,7 @@ static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err)
 static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
     place at;
     in_run(&at, run, "env.json");
-    json_t *old = fresh ? NULL : json_load_file(at.path, 0, NULL);
+    json_t *old = fresh ? NULL : smoe_json_read(at.path);
     int bad = 0;
     if (json_is_object(old)) {
         json_t *previous = json_incref(json_object_get(old, "previous"));
@@ -235,7 +235,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
 
 char *smoe_run_previous(const smoe_run *run, const char *key) {
     place at;
-    json_t *env = json_load_file(in_run(&at, run, "env.json"), 0, NULL);
+    json_t *env = smoe_json_read(in_run(&at, run, "env.json"));
     const json_t *all = json_object_get(env, "previous");
     const char *text =
         json_array_size(all)

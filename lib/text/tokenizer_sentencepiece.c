@@ -1,12 +1,16 @@
 /* Texts to pieces by a SentencePiece model, in a module of its own; see sentencepiece.h. */
+#include "base/file.h"
 #include "base/module.h"
 #include "text/sentencepiece.h"
 #include "text/tokenizer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct sentencepiece_tokenizer {
     smoe_tokenizer base;
@@ -30,11 +34,12 @@ static void sentencepiece_free(smoe_tokenizer *t) {
 
 /* The library opens a folder or an empty file without an error. */
 static int check_file(const char *path, smoe_err *err) {
-    FILE *file = fopen(path, "rb");
-    int c = file ? fgetc(file) : EOF, code = errno;
-    if (file) fclose(file);
-    if (c != EOF) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: %s", path, file && !code ? "empty" : strerror(code));
+    struct stat there = {0};
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    (void)fstat(fd, &there);
+    close(fd);
+    return there.st_size ? 0 : smoe_fail(err, SMOE_DATA, "%s: empty", path);
 }
 
 int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {

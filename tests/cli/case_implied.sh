@@ -58,3 +58,9 @@ grep -q 'config.json beside it says model.head=gap, and the spec has token' err 
 printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  gelu: tanh  # config.json' out && grep -qx '  heads: 16  # config.json' out || fail "$(cat out)"
+# A pipe without a writer, which would be waited for, is no configuration, and neither is one in a run.
+rm saved/config.json && mkfifo saved/config.json
+status 2 timeout 60 smoe eval saved >out 2>/dev/null
+status 0 smoe train tiny.yaml -q train.steps=2 -o run >/dev/null
+rm run/env.json && mkfifo run/env.json
+for command in "compare run run" "inspect run -q"; do status 0 timeout 60 smoe $command >/dev/null; done
