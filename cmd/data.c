@@ -49,7 +49,7 @@ static void near_frame(smoe_frame *frame, const data_job *job) {
         {"near", false}, {"near_path", true}, {"difference", false}, {0}};
     smoe_frame_init(frame, "near_duplicates", "Near duplicates",
                     "images of a split that nearly are images of another one", columns);
-    char a[512], b[512];
+    char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     for (size_t k = 0; k < job->nears; k++)
         for (size_t i = 0; i < job->near[k].count; i++) {
             const near_pairs *n = &job->near[k];

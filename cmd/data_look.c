@@ -71,7 +71,7 @@ static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) 
 
 /* Another name for a split that was seen: val stands in for test, or both are held out. */
 static bool is_seen(const data_job *job, const smoe_dataset *set) {
-    char a[512], b[512];
+    char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     for (size_t i = 0; i < job->splits; i++) {
         const smoe_dataset *other = job->split[i].set;
         if (smoe_dataset_images(other) == smoe_dataset_images(set) &&
@@ -165,7 +165,7 @@ int smoe_data_compare(data_job *job, const data_job *against, smoe_err *err) {
 
 /* Names of the images of a split that are near some of the other data set, each once. */
 static void print_excluded(FILE *out, const data_job *job, const split *s) {
-    char name[512];
+    char name[SMOE_IMAGE_NAME];
     bool *near = calloc(s->survey.images + 1, sizeof *near);
     for (size_t k = 0; near && k < job->nears; k++)
         for (size_t i = 0; job->near[k].against && job->near[k].b == s && i < job->near[k].count;

@@ -528,9 +528,10 @@ static int walk_folder(walk *w, const char *inside, int depth, const above *up, 
     int status = 0;
     if (!dir) {
         smoe_err problem = {0};
-        smoe_fail_errno(&problem, SMOE_DATA, "%s", full);
+        bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* not the data's */
+        smoe_fail_errno(&problem, ours ? SMOE_RUNTIME : SMOE_DATA, "%s", full);
         free(full);
-        if (*inside) return visit_problem(w, inside, true, &problem, err);
+        if (*inside && !ours) return visit_problem(w, inside, true, &problem, err);
         if (err) *err = problem;
         return -1;
     }

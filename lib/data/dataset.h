@@ -28,7 +28,9 @@ bool smoe_dataset_endless(
     const smoe_dataset *set); /* generated training data: no image comes twice */
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
-/* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
+/* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned;
+ * SMOE_IMAGE_NAME bytes have room for every path. */
+enum { SMOE_IMAGE_NAME = 4096 };
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size);
 
 /*

@@ -46,6 +46,7 @@ static int compare_texts(const void *x, const void *y) {
 static int read_names(char *text, const char ***name, size_t *count, smoe_err *err) {
     size_t room = 1;
     for (const char *c = text; *c; c++) room += *c == '\n';
+    if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* the mark of UTF-8 */
     *name = malloc(room * sizeof **name);
     *count = 0;
     if (!*name) return no_memory(err);
@@ -60,7 +61,7 @@ static int leave_out(smoe_dataset *set, const char *path, const char **name, siz
                      smoe_err *err) {
     bool *keep = malloc(set->images + 1);
     size_t found = 0;
-    char own[512];
+    char own[SMOE_IMAGE_NAME];
     if (!keep) return no_memory(err);
     for (size_t i = 0; i < set->images; i++) {
         const char *key = smoe_dataset_image_name(set, i, own, sizeof own);
@@ -85,6 +86,8 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
     if (!spec->data.exclude) return 0;
     int status = smoe_spec_data_exclude(spec, &path, err);
     if (!status) status = smoe_file_read(path, MOST_BYTES, &text, &size, err);
+    if (!status && strlen(text) != size)
+        status = smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
     if (!status) status = read_names(text, &name, &count, err);
     if (!status) status = leave_out(set, path, name, count, err);
     free(name);

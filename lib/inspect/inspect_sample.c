@@ -44,7 +44,7 @@ static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, s
     const smoe_inspect_subject *subject = &r->subject;
     const smoe_data_spec *data = &subject->spec->data;
     size_t pixels = data->channels * data->image_size * data->image_size;
-    char name[4096];
+    char name[SMOE_IMAGE_NAME];
     int64_t label;
     int status = -1;
     *s = (smoe_sample){.image = image,

@@ -20,14 +20,18 @@ static const char *given_path(const smoe_spec *spec, const smoe_schema_entry *en
     return *(char *const *)((const char *)spec + entry->at);
 }
 
+/* Whether a brace begins {split}, {0..9} or {a,b}. */
+static bool is_pattern(const char *brace) {
+    static const char split[] = "{split}";
+    return !strncmp(brace, split, sizeof split - 1) || (brace[1] >= '0' && brace[1] <= '9') ||
+           memchr(brace, ',', strcspn(brace, "}"));
+}
+
 /* The part of a path that must exist: all of it, or the folder of a pattern of shards, such as
  * DIR/{split}-{0..9}.tar. */
 static size_t fixed_length(const char *path) {
-    static const char split[] = "{split}";
     const char *brace = path;
-    while ((brace = strchr(brace, '{')) && strncmp(brace, split, sizeof split - 1) &&
-           !(brace[1] >= '0' && brace[1] <= '9'))
-        brace++;
+    while ((brace = strchr(brace, '{')) && !is_pattern(brace)) brace++;
     if (!brace) return strlen(path);
     while (brace > path && brace[-1] != '/') brace--;
     return (size_t)(brace - path);

@@ -61,7 +61,7 @@ void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *predictio
         {"image", false},     {"path", true},         {"label", false},
         {"label_name", true}, {"prediction", false},  {"prediction_name", true},
         {"correct", false},   {"probability", false}, {0}};
-    char name[512];
+    char name[SMOE_IMAGE_NAME];
     smoe_frame_init(frame, "predictions", "Predictions", "the top class of each image", columns);
     for (size_t i = 0; i < smoe_dataset_images(set); i++)
         smoe_frame_put(

@@ -17,6 +17,7 @@ pairs='train.loss=contrastive text.context=24 text.width=16 text.heads=2 text.de
 status 0 smoe train tiny.yaml -q $path $pairs -o whole
 stop_and_resume parts tiny.yaml -q $path $pairs
 same_run whole parts
+(cd data && status 0 smoe train ../tiny.yaml -n -q $path $pairs 'data.path={s-00,s-01,s-02,s-03}.tar' >/dev/null) || fail "a list of shards"
 # The same captions in json. Through a buffer the images of a step are others, and a resume takes the same ones.
 status 0 smoe train tiny.yaml -q $path $pairs data.caption=json.caption -o json
 [ "$(timeless whole)" = "$(timeless json)" ] || fail "captions in json: $(timeless json | tail -n 1)"

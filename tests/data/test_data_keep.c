@@ -39,8 +39,8 @@ static void excluded(void **state) {
     char list[SCRATCH_PATH];
     smoe_spec spec = folder_of(dir, name, 6);
     smoe_dataset *whole = folders_open(&spec, "train");
-    spec.data.exclude =
-        write_text(dir, list, "list.txt", "# near\ntrain/b/3.png\r\ntest/a/5.png\n\nelsewhere\n");
+    spec.data.exclude = write_text(
+        dir, list, "list.txt", "\xef\xbb\xbf# near\ntrain/b/3.png\r\ntest/a/5.png\n\nelsewhere\n");
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), 3);
     static const size_t place[] = {0, 1, 3};
@@ -60,8 +60,32 @@ static void excluded(void **state) {
     smoe_dataset_free(whole);
     write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
     datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: names all images of test", NULL);
+    scratch_write(scratch_path(dir, list, "list.txt"), "a\0b\n", 4);
+    datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: not a text: byte 1 is zero", NULL);
     spec.data.exclude = (char *)scratch_path(dir, list, "none.txt");
     datafiles_refused(&spec, "test", SMOE_DATA, "none.txt", NULL);
+}
+
+/* Names of classes and files may have 255 bytes each, in folders with longer names. */
+static void excluded_long(void **state) {
+    const scratch *dir = *state;
+    char path[SCRATCH_PATH], list[SCRATCH_PATH], name[2][800], text[800];
+    datafile file[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(name[i], sizeof name[i], "%0250d/test/%0250d/%0245d.png", 0, 7, i);
+        file[i] = folders_picture(name[i], SIDE, SIDE, 3, (unsigned)i);
+    }
+    datafiles_archive(scratch_path(dir, path, "a.tar"), file, 2);
+    for (int i = 0; i < 2; i++) free((void *)file[i].bytes);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    smoe_dataset *set = folders_open(&spec, "test");
+    snprintf(text, sizeof text, "%s\n", smoe_dataset_image_name(set, 1, name[0], sizeof name[0]));
+    assert_true(strlen(text) > 512);
+    smoe_dataset_free(set);
+    spec.data.exclude = write_text(dir, list, "list.txt", text);
+    set = folders_open(&spec, "test");
+    assert_int_equal(smoe_dataset_images(set), 1);
+    smoe_dataset_free(set);
 }
 
 /* The parts of a pass are those of the images that are left. */
@@ -172,11 +196,8 @@ static void generated_classes_by_name(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(excluded),
-        CASE(excluded_of_shards),
-        CASE(classes_by_name),
-        CASE(several_classes_by_name),
-        CASE(generated_classes_by_name),
+        CASE(excluded),        CASE(excluded_long),           CASE(excluded_of_shards),
+        CASE(classes_by_name), CASE(several_classes_by_name), CASE(generated_classes_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,11 @@
 #include <stdint.h>
 #include <archive.h>
 #include <archive_entry.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -244,6 +246,26 @@ static void test_damage_found_late(void **state) {
     }
     smoe_dataset_free(set);
 }
+
+/* A folder that cannot be opened for want of a descriptor is not one to be left out. */
+static void test_no_descriptor(void **state) {
+    enum { LIMIT = 64 };
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    struct rlimit before;
+    int held[LIMIT], count = 0;
+    folders_lay_out(f, path, "dir", "");
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){LIMIT, before.rlim_max}), 0);
+    while (count < LIMIT && (held[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) count++;
+    close(held[--count]); /* for the folder above */
+    datafiles_refused(&spec, "train", SMOE_RUNTIME, "dir", "Too many open files", NULL);
+    while (count > 0) close(held[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, folders_setup, folders_teardown)
     const struct CMUnitTest tests[] = {
@@ -256,6 +278,7 @@ int main(void) {
         CASE(test_cut_archives),
         CASE(test_flipped_gzip),
         CASE(test_damage_found_late),
+        CASE(test_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
