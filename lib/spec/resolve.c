@@ -391,11 +391,27 @@ static void check_channels(smoe_reading *reading, const char *key, const smoe_se
     reading->bad[entry_of(key)] = true;
 }
 
+/* Of few-shot data `none` for all channels stands for the numbers of data; no other is below 0. */
+static void check_fewshot(smoe_reading *reading, const char *key, const smoe_series *series,
+                          double none) {
+    size_t n = series->listed ? series->listed : 1, given = 0, absent = 0;
+    check_channels(reading, key, series);
+    for (size_t i = 0; i < n; i++) {
+        given += series->item[i] > none && series->item[i] >= 0;
+        absent += series->item[i] == none;
+    }
+    if (given < n && absent < n)
+        clash(reading, KEYS(key), "%g stands for the numbers of data, but only for all channels",
+              none);
+}
+
 static void check_model(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_model_spec *model = &spec->model;
     check_channels(reading, "data.mean", &spec->data.mean);
     check_channels(reading, "data.std", &spec->data.std);
+    check_fewshot(reading, "eval.fewshot.data.mean", &spec->eval.fewshot.data.mean, -1);
+    check_fewshot(reading, "eval.fewshot.data.std", &spec->eval.fewshot.data.std, 0);
     if (spec->data.channels == 2)
         clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
     if (spec->data.image_size % model->patch_size)
