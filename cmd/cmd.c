@@ -132,7 +132,8 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_
     const char *grid = options->grid;
     int end = 0;
     *choice = (smoe_file_choice){.weights = options->weights};
-    if (!grid || (sscanf(grid, "%4zux%4zu%n", &choice->rows, &choice->columns, &end) == 2 &&
+    if (!grid || (!grid[strspn(grid, "0123456789x")] &&
+                  sscanf(grid, "%4zux%4zu%n", &choice->rows, &choice->columns, &end) == 2 &&
                   !grid[end] && choice->rows && choice->columns))
         return 0;
     return smoe_fail(err, SMOE_USAGE, "--grid %s: expected ROWSxCOLUMNS, as 14x14", grid);

@@ -54,7 +54,8 @@ static uint32_t command_sum(const smoe_options *options, const char *name) {
 }
 
 /* Processes that do not compute alike, or run other commands, would mix bits or wait for each other
- * without an end. Every command begins with this exchange. */
+ * without an end. Every command begins with this exchange. They are refused rather than narrowed to
+ * what all have: then the nodes that a scheduler happens to give would decide the bits of a run. */
 static int be_alike(smoe_comm *comm, const smoe_options *options, const char *name, smoe_err *err) {
     const smoe_kernels *kernels = smoe_kernels_get();
     const uint32_t command = command_sum(options, name);
