@@ -13,8 +13,8 @@
 /* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 
-/* A new temporary name beside path, which names this process; `try` distinguishes several. Names of processes that are gone are removed by the next one that writes a file
- * into the folder. */
+/* A new temporary name beside path, which names this process; `try` distinguishes several. Files of
+ * processes that are gone are removed by the next one that writes a file into the folder. */
 char *smoe_file_temporary(const char *path, int try);
 
 /* A file being written. An existing target that is not a regular file (a pipe, /dev/null) is

@@ -198,12 +198,13 @@ static void long_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        /* first, since the processes that it starts know the folders that this one has seen */
+        cmocka_unit_test_setup_teardown(leftovers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
         cmocka_unit_test(full_disks),
         cmocka_unit_test_setup_teardown(abandoned_files_leave_nothing, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(new_files_replace_nothing, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(leftovers, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(long_names, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(never_empty, scratch_setup, scratch_teardown),
     };
