@@ -1,6 +1,7 @@
 /* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/clock.h"
 #include "store/curves.h"
@@ -28,7 +29,8 @@ typedef struct watched {
 typedef struct watch_job {
     watched *run;
     size_t runs;
-    bool live, colour, braille;
+    bool live, colour, braille, keys;
+    bool help, log; /* pressed: what is shown */
 } watch_job;
 
 static volatile sig_atomic_t ended;
@@ -60,31 +62,29 @@ static double steps_of(const char *dir) {
     return steps;
 }
 
-static int add_runs(watch_job *job, const char *dir, smoe_err *err) {
+/* What cannot be read is an error, or, unless `strict`, lost: a view goes on. */
+static int add_runs(watch_job *job, const char *dir, bool strict, smoe_err *err) {
     char **list;
     size_t count;
-    if (smoe_curves_runs(&list, &count, dir, err)) return -1;
-    watched *larger = realloc(job->run, (job->runs + count + 1) * sizeof *larger);
-    int status = larger ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
-    if (larger) job->run = larger;
+    if (smoe_curves_runs(&list, &count, dir, strict ? err : NULL)) return strict ? -1 : 0;
+    int status = 0;
     for (size_t i = 0; i < count; i++) {
-        if (status) {
-            free(list[i]);
-            continue;
-        }
+        job->run = smoe_alloc_next(job->run, job->runs, sizeof *job->run);
         watched *w = &job->run[job->runs++];
         *w = (watched){.dir = list[i], .steps = steps_of(list[i])};
         smoe_curves_status(w->dir, w->status);
-        status = smoe_curves_read(&w->curves, w->dir, err);
+        if (status || !smoe_curves_read(&w->curves, w->dir, strict ? err : NULL)) continue;
+        snprintf(w->status, sizeof w->status, "lost");
+        status = strict ? -1 : 0;
     }
     free(list);
     return status;
 }
 
-static int read_all(watch_job *job, const smoe_options *options, smoe_err *err) {
+static int read_all(watch_job *job, const smoe_options *options, bool strict, smoe_err *err) {
     forget(job);
     for (size_t i = 0; i < options->args; i++)
-        if (add_runs(job, options->arg[i], err)) return -1;
+        if (add_runs(job, options->arg[i], strict, err)) return -1;
     return 0;
 }
 
@@ -110,17 +110,24 @@ static void set_dot(canvas *c, size_t x, size_t y, uint8_t colour) {
 }
 
 typedef struct range {
-    double low, high, last; /* of values; the greatest step */
+    double low, high, last; /* of values, or of their logarithms; the greatest step */
+    bool log;
 } range;
 
+/* Where a value is on the axis; NAN: nowhere. */
+static double level(const range *r, double value) {
+    return !r->log ? value : value > 0 ? log10(value) : (double)NAN;
+}
+
 static range range_of(const watch_job *job, const char *name) {
-    range r = {INFINITY, -INFINITY, 0};
+    range r = {INFINITY, -INFINITY, 0, job->log};
     for (size_t i = 0; i < job->runs; i++) {
         const smoe_curve *c = smoe_curves_find(&job->run[i].curves, name);
         for (size_t k = 0; c && k < c->points; k++) {
-            if (!isfinite(c->value[k])) continue;
-            r.low = fmin(r.low, c->value[k]);
-            r.high = fmax(r.high, c->value[k]);
+            double value = level(&r, c->value[k]);
+            if (!isfinite(value)) continue;
+            r.low = fmin(r.low, value);
+            r.high = fmax(r.high, value);
             r.last = fmax(r.last, c->step[k]);
         }
     }
@@ -137,7 +144,7 @@ static void draw_curve(canvas *c, const smoe_curve *curve, const range *r, uint8
     double x0 = NAN, y0 = NAN;
     for (size_t k = 0; k < curve->points; k++) {
         double x = r->last > 0 ? curve->step[k] / r->last * width : 0;
-        double y = height - (curve->value[k] - r->low) / (r->high - r->low) * height;
+        double y = height - (level(r, curve->value[k]) - r->low) / (r->high - r->low) * height;
         bool joined = isfinite(y0) && isfinite(y);
         size_t pieces = joined ? (size_t)fmax(fabs(x - x0), fabs(y - y0)) + 1 : 1;
         for (size_t i = 1; i <= pieces && isfinite(y); i++) {
@@ -164,10 +171,14 @@ static void print_cell(const watch_job *job, uint8_t dots, uint8_t colour) {
     if (job->colour) fputs("\033[0m", stdout);
 }
 
+static double axis_value(const range *r, double level) {
+    return r->log ? pow(10, level) : level;
+}
+
 static void print_canvas(const watch_job *job, const canvas *c, const range *r) {
     for (size_t y = 0; y < c->rows; y++) {
         if (!y || y + 1 == c->rows)
-            printf("%*.4g |", LABEL - 2, y ? r->low : r->high);
+            printf("%*.4g |", LABEL - 2, axis_value(r, y ? r->low : r->high));
         else
             printf("%*s|", LABEL - 1, "");
         for (size_t x = 0; x < c->columns; x++)
@@ -190,12 +201,27 @@ static int plot(const watch_job *job, const char *name, size_t columns, size_t r
         if (curve) draw_curve(&c, curve, &r, (uint8_t)(i % COLOURS));
     }
     if (!status) {
-        printf("%*s%s\n", LABEL, "", name);
+        printf("%*s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "");
         print_canvas(job, &c, &r);
     }
     free(c.dots);
     free(c.colour);
     return status;
+}
+
+/* The names of the runs in their colours, as many as a line has room for. */
+static void print_legend(const watch_job *job, size_t columns) {
+    size_t used = 0, shown = 0;
+    if (!job->colour || job->runs < 2) return;
+    for (; shown < job->runs && shown < COLOURS; shown++) {
+        char name[256];
+        const char *slash = strrchr(job->run[shown].dir, '/');
+        smoe_text_shown(slash ? slash + 1 : job->run[shown].dir, name, sizeof name);
+        if (used + smoe_text_letters(name) + 2 > columns) break;
+        printf("\033[3%zum%s\033[0m  ", shown % COLOURS + 1, name);
+        used += smoe_text_letters(name) + 2;
+    }
+    puts(shown == job->runs ? "" : job->runs > COLOURS ? "... (colours repeat)" : "...");
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -205,27 +231,68 @@ static double last_of(const watched *w, smoe_metric metric) {
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
 
-static void add_run(smoe_frame *table, const watched *w, double total) {
-    char left[32] = "", step[48];
+/* What has room in a row of the live table: state, step and loss always, beside a name of so many
+ * characters; the other columns as many as fit, the first ones first. */
+typedef struct layout {
+    size_t name, more;
+} layout;
+
+static layout fit(const watch_job *job, size_t columns) {
+    enum { FIXED = 34, LEAST = 12 };
+    static const size_t width[] = {11, 10, 10, 9}; /* test loss, test p@1, images/s, left */
+    layout l = {SIZE_MAX, 4};
+    if (!job->live || !columns) return l;
+    l = (layout){LEAST, 0};
+    for (size_t i = 0; i < job->runs; i++) {
+        size_t letters = smoe_text_letters(job->run[i].dir);
+        if (letters > l.name) l.name = letters;
+    }
+    size_t most = columns > FIXED + LEAST ? columns - FIXED : LEAST, used = FIXED;
+    if (l.name > most) l.name = most;
+    for (used += l.name; l.more < 4 && used + width[l.more] <= columns; l.more++)
+        used += width[l.more];
+    return l;
+}
+
+/* The end of a path, of at most so many characters, fresh. */
+static char *short_name(const char *path, size_t most) {
+    const char *at = path;
+    size_t letters = smoe_text_letters(path);
+    if (letters <= most) return smoe_alloc_text(path);
+    for (letters += 3; letters > most; letters--) /* bytes behind the first of a character too */
+        do at++;
+        while ((*at & 0xc0) == 0x80);
+    return smoe_text_format("...%s", at);
+}
+
+static void add_run(smoe_frame *table, const watched *w, const layout *l) {
+    char left[32] = "", step[48], *name = short_name(w->dir, l->name);
+    const double total = w->steps;
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
     bool going = !strcmp(w->status, "running") && done > 0 && isfinite(total);
     snprintf(step, sizeof step, isfinite(total) ? "%.0f/%.0f" : "%.0f", done, total);
-    smoe_cell_text(table, "run", w->dir);
+    smoe_cell_text(table, "run", name);
     smoe_cell_text(table, "state", w->status);
     smoe_cell_text(table, "step", step);
     smoe_cell_number(table, "loss", last_of(w, SMOE_METRIC_TRAIN_LOSS), .format = "%.4f");
-    smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
-    smoe_cell_number(table, "test p@1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
-    smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
-    smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
-                   .none = "");
+    if (l->more > 0)
+        smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
+    if (l->more > 1)
+        smoe_cell_number(table, "test p@1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
+    if (l->more > 2)
+        smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
+    if (l->more > 3)
+        smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
+                       .none = "");
     smoe_frame_end(table);
+    free(name);
 }
 
 /* Those that go on come first, where not all have room. */
 static void print_runs(const watch_job *job, const smoe_options *options) {
     const smoe_paper paper = smoe_cmd_paper(options, stdout);
     smoe_frame table;
+    const layout l = fit(job, paper.columns);
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
     smoe_frame_init(&table, NULL, NULL, NULL, NULL);
     for (int pass = 0; pass < 2; pass++)
@@ -233,7 +300,7 @@ static void print_runs(const watch_job *job, const smoe_options *options) {
             bool going = !strcmp(job->run[i].status, "running");
             bool turn = job->runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            add_run(&table, &job->run[i], job->run[i].steps);
+            add_run(&table, &job->run[i], &l);
             shown++;
         }
     smoe_frame_print(&table, stdout, &paper);
@@ -268,7 +335,7 @@ static int show(const watch_job *job, const smoe_options *options, smoe_err *err
     struct winsize size;
     bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
     size_t columns = (known ? size.ws_col : 80) - LABEL - 1;
-    size_t table = 2 + (job->runs < LIST_ROWS ? job->runs : LIST_ROWS + 1);
+    size_t table = 4 + (job->runs < LIST_ROWS ? job->runs : LIST_ROWS + 1); /* legend and keys */
     size_t plots = options->metric ? 1 : 2, height = known ? size.ws_row : 40;
     size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
     if (each > PLOT_ROWS) each = PLOT_ROWS;
@@ -276,6 +343,11 @@ static int show(const watch_job *job, const smoe_options *options, smoe_err *err
     print_runs(job, options);
     for (size_t i = 0; i < plots && (job->live || options->metric); i++)
         if (plot(job, options->metric ? options->metric : usual[i], columns, each, err)) return -1;
+    if (job->live || options->metric) print_legend(job, columns + LABEL);
+    if (job->keys)
+        fputs(job->help ? "q: end, the runs go on   l: logarithmic axes   ?: hide this\n"
+                        : "?: keys\n",
+              stdout);
     fflush(stdout);
     return 0;
 }
@@ -308,18 +380,18 @@ static bool take_keys(struct termios *before) {
     return !tcsetattr(STDIN_FILENO, TCSANOW, &now);
 }
 
-/* Waits for a second, or until q is pressed. */
-static void pause_for_key(bool keys) {
+/* Waits for a second, or until a key is pressed. */
+static void pause_for_key(watch_job *job) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    char key;
+    char key = '\0';
     const double end = smoe_now() + 1;
-    for (double left = 1; left > 0 && !ended; left = end - smoe_now()) {
-        if (poll(&input, keys, (int)ceil(1000 * left)) <= 0) continue;
-        if (read(STDIN_FILENO, &key, 1) != 1)
-            keys = false; /* the terminal is gone */
-        else if (key == 'q' || key == 'Q')
-            ended = 1;
+    for (double left = 1; left > 0 && !ended && !key; left = end - smoe_now()) {
+        if (poll(&input, job->keys, (int)ceil(1000 * left)) <= 0) continue;
+        if (read(STDIN_FILENO, &key, 1) != 1) job->keys = false; /* the terminal is gone */
     }
+    if (key == 'q' || key == 'Q') ended = 1;
+    job->help ^= key == '?';
+    job->log ^= key == 'l' || key == 'L';
 }
 
 int cmd_watch(const smoe_options *options, smoe_err *err) {
@@ -328,18 +400,18 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     job.live = !options->once && !options->json && isatty(STDOUT_FILENO) && term &&
                strcmp(term, "dumb") != 0;
     struct termios before;
-    const bool keys = job.live && take_keys(&before);
+    const bool taken = job.keys = job.live && take_keys(&before);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    int status = read_all(&job, options, err);
+    int status = read_all(&job, options, true, err);
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
         status = options->json ? smoe_cmd_json(result_json(&job), err) : show(&job, options, err);
         if (status || !job.live || all_ended(&job)) break;
-        pause_for_key(keys);
-        if (!ended) status = read_all(&job, options, err);
+        pause_for_key(&job);
+        if (!ended) status = read_all(&job, options, false, err);
     }
-    if (keys) (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    if (taken) (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
     forget(&job);
     return status;
 }

@@ -1,5 +1,6 @@
 /* See curves.h. */
 #include "store/curves.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/records.h"
@@ -109,34 +110,43 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.' && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
 }
 
-int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
+/* Adds the runs in a folder; `sweeps`: and those in the sweeps that are in it. */
+static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, smoe_err *err) {
     struct dirent **list = NULL;
+    if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
+    int n = scandir(dir, &list, is_visible, alphasort), status = 0;
+    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
+    for (int i = 0; i < n; i++) {
+        char *path = smoe_text_format("%s/%s", dir, list[i]->d_name);
+        if (!status && smoe_file_holds(path, "metrics.jsonl")) {
+            *runs = smoe_alloc_next(*runs, *count, sizeof **runs);
+            (*runs)[(*count)++] = smoe_alloc_text(path);
+        } else if (!status && sweeps && smoe_file_holds(path, "cells.jsonl")) {
+            status = add_runs(runs, count, path, false, err);
+        }
+        free(path);
+        free(list[i]);
+    }
+    free(list);
+    return status;
+}
+
+int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
     *runs = NULL;
     *count = 0;
-    bool alone = smoe_file_holds(dir, "metrics.jsonl");
-    if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
-    int n = alone ? 1 : scandir(dir, &list, is_visible, alphasort);
-    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
-    char **found = calloc((size_t)n + 1, sizeof *found);
-    int status = found ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
-    for (int i = 0; i < n && !status; i++) {
-        char *path = alone ? strdup(dir) : smoe_text_format("%s/%s", dir, list[i]->d_name);
-        if (!path) status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
-        if (path && smoe_file_holds(path, "metrics.jsonl"))
-            found[(*count)++] = path;
-        else
-            free(path);
+    if (smoe_file_holds(dir, "metrics.jsonl")) {
+        *runs = smoe_alloc_next(NULL, 0, sizeof **runs);
+        (*runs)[(*count)++] = smoe_alloc_text(dir);
+        return 0;
     }
-    for (int i = 0; list && i < n; i++) free(list[i]);
-    free(list);
+    int status = add_runs(runs, count, dir, true, err);
     if (!status && !*count && !smoe_file_holds(dir, "cells.jsonl"))
         status = smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
-    for (; status && *count; --*count) free(found[*count - 1]);
-    if (status)
-        free(found);
-    else
-        *runs = found;
-    return status;
+    if (!status) return 0;
+    smoe_texts_free(*runs, *count);
+    *runs = NULL;
+    *count = 0;
+    return -1;
 }
 
 /* Whether a process has the lock of a run, by the kernel's list of locks: another process may have

@@ -26,8 +26,8 @@ void smoe_curves_free(smoe_curves *curves);
 /* The curve of that name, or NULL. */
 const smoe_curve *smoe_curves_find(const smoe_curves *curves, const char *name);
 
-/* The runs of a folder: itself, or of a sweep its cells, by name; fresh paths, each freed by the
- * caller, as the list is. A folder that is neither is SMOE_DATA. */
+/* The runs of a folder: itself, or those in it and the cells of sweeps in it, by name; fresh paths,
+ * each freed by the caller, as the list is. A folder that is neither is SMOE_DATA. */
 int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The word of DIR/STATUS ("running"), or "killed" where it says running and no process has the run;

@@ -44,6 +44,9 @@ sed -i "s/^running.*/running $$ $(uname -n)/" some/run/STATUS
 turned=$(printf 'turned\342\200\256gpj') # U+202E: what follows is written from right to left
 mkdir bidi && cp -r dated "bidi/$turned"
 ! smoe watch bidi | grep -q "$(printf '\342\200\256')" || fail "a control character of writing direction reaches the terminal"
+# of a folder of sweeps their cells; with 80 columns a name is cut, and state, step and loss have room
+status 0 smoe sweep tiny.yaml -q train.steps=3 seed=0,1 -o some/a-sweep-with-a-long-name-that-leaves-no-room-for-other-columns >/dev/null
+[ "$(smoe watch some | grep -c '^some/a-sweep.*/00[01]-seed=[01]  *done  *3/3  *2\.')" -eq 2 ] || fail "cells: $(smoe watch some)"
 mkdir nothing
 status 3 smoe watch nothing 2>err
 grep -q '^smoe watch: nothing: neither a run nor a sweep' err || fail "$(cat err)"
@@ -58,6 +61,10 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     { sleep 2 && printf q && sleep 1; } | TERM=xterm timeout 60 script -qec "smoe watch long; echo ended \$?; stty -a" /dev/null >screen || fail "q did not end the view"
     grep -q '^ended 0' screen && grep -q ' icanon' screen && grep -q ' echo ' screen || fail "after q: $(tail -n 20 screen)"
     kill -0 $long || fail "the run ended with its view"
+    { sleep 2 && printf '?l' && sleep 2 && printf q && sleep 1; } | LC_ALL=C TERM=xterm timeout 60 script -qec "stty cols 80 rows 40; smoe watch long some --color always" /dev/null >screen
+    grep -q 'l: logarithmic axes' screen && grep -q 'train/loss (logarithmic)' screen || fail "keys: $(tail -n 30 screen)"
+    grep -q '^\.\.\..*00[01]-seed=[01]  *done  *3/3  *2\.' screen || fail "80 columns: $(tail -n 30 screen)"
+    grep -q "$(printf '\033')\[34mdated$(printf '\033')\[0m" screen || fail "the legend: $(tail -n 30 screen)"
     kill $long
     wait $long
 fi
