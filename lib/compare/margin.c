@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_share(const char *metric) {
-    smoe_metric m = smoe_metric_of_column(metric, NULL);
-    const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
-    return unit && !strcmp(unit, SMOE_UNIT_SHARE);
-}
-
 double smoe_margin_of(const char *text, const char *metric) {
     smoe_settings s = {0};
     double margin = NAN;
@@ -20,7 +14,7 @@ double smoe_margin_of(const char *text, const char *metric) {
         const char *own = smoe_settings_value(&s, metric);
         if (own)
             margin = strtod(own, NULL);
-        else if (!s.item[0].value && is_share(metric))
+        else if (!s.item[0].value && smoe_metric_is_share(metric))
             margin = strtod(s.item[0].key, NULL);
     }
     smoe_settings_free(&s);

@@ -6,20 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static smoe_plot_point with_bar(const smoe_chart *chart, const smoe_chart_point *p) {
+    double error = isfinite(p->error) ? p->error : 0, low = p->y - error, high = p->y + error;
+    if (chart->share) low = fmin(fmax(low, 0), p->y);
+    if (chart->share) high = fmax(fmin(high, 1), p->y);
+    return (smoe_plot_point){p->x, p->y, {low, high}};
+}
+
 /* Leaves room around the outermost points and bars, so that they are not on the frame. */
 static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
     bool whole = true;
     for (size_t i = 0; i < chart->lines; i++)
         for (size_t k = 0; k < chart->line[i].points; k++) {
-            const smoe_chart_point *p = &chart->line[i].point[k];
-            double bar = isfinite(p->error) ? p->error : 0;
-            if (!isfinite(p->x) || !isfinite(p->y)) continue;
-            x[0] = fmin(x[0], p->x);
-            x[1] = fmax(x[1], p->x);
-            y[0] = fmin(y[0], p->y - bar);
-            y[1] = fmax(y[1], p->y + bar);
-            whole = whole && p->x == rint(p->x);
+            const smoe_plot_point p = with_bar(chart, &chart->line[i].point[k]);
+            if (!isfinite(p.x) || !isfinite(p.y)) continue;
+            x[0] = fmin(x[0], p.x);
+            x[1] = fmax(x[1], p.x);
+            y[0] = fmin(y[0], p.bar[0]);
+            y[1] = fmax(y[1], p.bar[1]);
+            whole = whole && p.x == rint(p.x);
         }
     if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
     double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
@@ -58,7 +64,7 @@ static int add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_p
     m->joined = true;
     for (size_t k = 0; k < line->points; k++) {
         const smoe_chart_point *p = &line->point[k];
-        point[k] = (smoe_plot_point){p->x, p->y, p->error};
+        point[k] = with_bar(chart, p);
         if (add_name(&panel->x, p)) return -1;
         m->joined = m->joined && !p->label;
     }
@@ -72,8 +78,9 @@ static int add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point
     m->kind = SMOE_MARK_POINTS;
     m->dash = 1;
     snprintf(m->name, sizeof m->name, "%s", chart->level_title);
-    ends[0] = (smoe_plot_point){panel->x.low, chart->level, NAN};
-    ends[1] = (smoe_plot_point){panel->x.high, chart->level, NAN};
+    for (size_t k = 0; k < 2; k++)
+        ends[k] = (smoe_plot_point){
+            k ? panel->x.high : panel->x.low, chart->level, {chart->level, chart->level}};
     m->point = ends;
     m->points = 2;
     m->joined = m->bare = true;

@@ -23,6 +23,7 @@ typedef struct smoe_chart {
     size_t lines;
     double level;            /* a dashed line at this y, as level_title in the key */
     const char *level_title; /* NULL: none */
+    bool share;              /* y, and so the bars, are from 0 to 1 */
     double width;            /* inches, for a paper (plot.h); 0: for a screen */
 } smoe_chart;
 

@@ -51,7 +51,7 @@ typedef enum smoe_mark_kind {
 
 typedef struct smoe_plot_point {
     double x, y;
-    double error; /* half the length of the bar; NAN or 0: none */
+    double bar[2]; /* the ends of its bar; both y: none */
 } smoe_plot_point;
 
 typedef struct smoe_mark {

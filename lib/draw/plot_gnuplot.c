@@ -116,8 +116,8 @@ static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size
         for (size_t k = 0; k < m->points; k++) {
             const smoe_plot_point *p = &m->point[k];
             if (!isfinite(p->x) || !isfinite(p->y)) continue;
-            fprintf(out, "%.10g%s%.10g%s%.10g\n", p->x, between, p->y, between,
-                    isfinite(p->error) ? p->error : 0);
+            fprintf(out, "%.10g%s%.10g%s%.10g%s%.10g\n", p->x, between, p->y, between, p->bar[0],
+                    between, p->bar[1]);
         }
         fputs("END\n", out);
     } else if (m->each) {
@@ -239,7 +239,7 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
     if (m->bare || (!points && !m->error)) return;
     fputs(", \\\n     ", out);
     if (points) {
-        fprintf(out, "$line%zu using 1:2:3", number);
+        fprintf(out, "$line%zu using 1:2:3:4", number);
     } else {
         put_rows(out, plot, m);
         fprintf(out, ":(column(\"%s\")):(column(\"%s\"))", m->y[0], m->error);

@@ -150,6 +150,13 @@ bool smoe_metric_is_measured(const char *column) {
     return smoe_metric_of_column(column, NULL) != SMOE_METRICS;
 }
 
+bool smoe_metric_is_share(const char *name) {
+    smoe_metric_place place = {.metric = smoe_metric_of_column(name, NULL)};
+    if (place.metric == SMOE_METRICS && !smoe_metric_read(&place, name)) return false;
+    const char *unit = smoe_metrics[place.metric].unit;
+    return unit && !strcmp(unit, SMOE_UNIT_SHARE);
+}
+
 bool smoe_metric_is_time(smoe_metric m) {
     const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
     return unit && (!strcmp(unit, "s") || !strcmp(unit, "1/s"));

@@ -80,6 +80,8 @@ smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
 /* Whether a measured column of results can have that name. */
 bool smoe_metric_is_measured(const char *column);
+/* Whether what has that column, or that key of a record, is a share, from 0 to 1. */
+bool smoe_metric_is_share(const char *name);
 /* Whether it is a time or a rate, which depends on what else the machine did. */
 bool smoe_metric_is_time(smoe_metric metric);
 /* Whether the column is in the summary; with `brief`, in the summary on the screen. */

@@ -117,6 +117,7 @@ int smoe_results_curves_draw(smoe_results_plan *p, const char *text, bool *drawn
                               : smoe_text_format("%s (95%% interval, %zu seeds)", words, p->seeds);
     p->figure.x_label = smoe_metrics[SMOE_METRIC_STEP].label;
     p->figure.y_label = p->y_label;
+    p->figure.share = smoe_metric_is_share(name[0]);
     if (!status) status = smoe_chart_write(&p->figure, sweep->dir, "sweep", drawn, err);
     for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
     free(records);

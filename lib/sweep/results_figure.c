@@ -152,6 +152,7 @@ static void finish(smoe_results_plan *p, double *x) {
                             ? smoe_results_say(p, p->r->measured->metric[p->x_metric], p->x_label)
                             : smoe_results_words(sweep->column[p->x], p->x_label);
     p->figure.y_label = p->y_label;
+    p->figure.share = smoe_metric_is_share(p->r->measured->metric[p->metric]);
     if (!p->numbers) return;
     /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
      * the smallest. */

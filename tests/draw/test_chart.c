@@ -14,17 +14,22 @@ enum { LINES = 6 };
 
 /* The script of a line chart from (1, 1) to (2, 3), to be freed. The titles of the lines are
  * `title` and a digit; NULL: no titles. */
-static char *script_of(const char *title, const char *label, int log_x) {
-    smoe_chart_point point[2] = {{.x = 1, .y = 1, .error = 0.5, .label = label},
-                                 {.x = 2, .y = 3, .label = label}};
+static char *script_of(const char *title, const char *label, int log_x, bool share) {
+    smoe_chart_point point[2] = {{.x = 1, .y = share ? 0.4 : 1, .error = 0.5, .label = label},
+                                 {.x = 2, .y = share ? 0.6 : 3, .error = share, .label = label}};
     smoe_chart_line line[LINES];
     char titles[LINES][64];
     for (size_t i = 0; i < LINES; i++) {
         snprintf(titles[i], sizeof titles[i], "%s%zu", title ? title : "", i);
         line[i] = (smoe_chart_line){title ? titles[i] : NULL, point, 2};
     }
-    const smoe_chart chart = {
-        .title = "t", .x_label = "x", .y_label = "y", .log_x = log_x, .line = line, .lines = LINES};
+    const smoe_chart chart = {.title = "t",
+                              .x_label = "x",
+                              .y_label = "y",
+                              .log_x = log_x,
+                              .share = share,
+                              .line = line,
+                              .lines = LINES};
     scratch s;
     smoe_err err = {0};
     bool drawn;
@@ -50,7 +55,7 @@ static void test_height(void **state) {
                  {"router=experts-choice, lr=0.001", "size 580,532 "}};
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        char *text = script_of(cases[i].title, NULL, 0);
+        char *text = script_of(cases[i].title, NULL, 0, false);
         check_has(text, cases[i].size);
         free(text);
     }
@@ -61,23 +66,33 @@ static void test_height(void **state) {
  * logarithmic axis has space at its ends. */
 static void test_axes(void **state) {
     (void)state;
-    char *text = script_of("a", NULL, 2);
-    check_has(text, "$line0 << END\n1 1 0.5\n2 3 0\nEND\n");
+    char *text = script_of("a", NULL, 2, false);
+    check_has(text, "$line0 << END\n1 1 0.5 1.5\n2 3 3 3\nEND\n");
     check_has(text, "set logscale x 2\nset xrange [0.8333333333:2.4]\nset xtics autofreq\n");
     check_has(text, "set yrange [0.5:3]\n");
     check_has(text, "$line0 using 1:2 with linespoints ");
-    check_has(text, "$line0 using 1:2:3 with yerrorbars ");
+    check_has(text, "$line0 using 1:2:3:4 with yerrorbars ");
     free(text);
-    text = script_of("a", "it's", 0);
+    text = script_of("a", "it's", 0, false);
     check_has(text, "set xrange [0.5:2.5]\nset xtics norotate ('it''s' 1, 'it''s' 2)\n");
     check_has(text, "$line0 using 1:2 with points ");
     free(text);
-    text = script_of("a", "a name that is much too long for half of the picture", 0);
+    text = script_of("a", "a name that is much too long for half of the picture", 0, false);
     check_has(text, "set xtics rotate by 30 right ('a name");
     free(text);
 }
 
+/* Bars of shares end at 0 and 1. */
+static void test_shares(void **state) {
+    (void)state;
+    char *text = script_of("a", NULL, 0, true);
+    check_has(text, "$line0 << END\n1 0.4 0 0.9\n2 0.6 0 1\nEND\n");
+    check_has(text, "set yrange [0:1]\n");
+    free(text);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_axes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_axes),
+                                       cmocka_unit_test(test_shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
