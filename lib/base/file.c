@@ -86,8 +86,8 @@ int smoe_file_sweep_gone(const char *folder, smoe_err *err) {
     return sweep(folder, GONE_OR_OLD, err);
 }
 
-/* Removes what processes that are gone left in the folder of path, if that can be done; once, as far
- * as folders that were seen are remembered. */
+/* Removes what processes that are gone left in the folder of path, if that can be done; once, as
+ * far as folders that were seen are remembered. */
 static void tidy(const char *path) {
     static _Atomic uint64_t seen[16];
     struct stat there;

@@ -44,9 +44,9 @@ typedef struct smoe_claim_seen {
 int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* Does nothing if it was renewed lately, unless the worker is another one. 0; 1: another process has
- * taken it over, as this one was stopped or cut off for longer than the lease; -1: it could not be
- * written for half of the lease. */
+/* Does nothing if it was renewed lately, unless the worker is another one. 0; 1: another process
+ * has taken it over, as this one was stopped or cut off for longer than the lease; -1: it could not
+ * be written for half of the lease. */
 int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_claim_release(smoe_claim *claim);
 
