@@ -2,6 +2,7 @@
  * is a sweep over sweep/ablate.h's axes; trials.h runs it. */
 #include "trials.h"
 #include "cmd.h"
+#include "base/alloc.h"
 #include "sweep/ablate.h"
 
 #include <stdlib.h>
@@ -27,9 +28,8 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     smoe_axes axes = {0};
     size_t skipped, count = 0;
     char *seeds = NULL;
-    char **override = calloc(options->overrides + 1, sizeof *override);
-    int status = override ? common(override, &count, options, err)
-                          : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char **override = smoe_alloc(options->overrides + 1, sizeof *override);
+    int status = common(override, &count, options, err);
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
     if (!status) status = smoe_cmd_text(&text, file, options, err);
     text.of_cells = true;

@@ -1,10 +1,10 @@
 /* smoe bench: how fast a spec trains and predicts on this machine, compared with the limits of the
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
-#include "base/alloc.h"
 #include "heading.h"
 #include "load.h"
 #include "progress.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/threads.h"
 #include "bench/bench.h"
@@ -361,21 +361,14 @@ static int append(const char *path, const char *name, const smoe_bench *b, smoe_
     size_t length, size;
     if (read_table(path, &before, &length, err)) return -1;
     FILE *out = smoe_alloc_stream(&text, &size);
-    int status = -1;
-    if (!out) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
-        goto end;
-    }
     if (length)
         fwrite(before, 1, length, out);
     else
         add_heading(out);
     add_line(out, name, b);
-    if (fclose(out))
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
-    else if (length || !smoe_file_make_parents(path, err))
-        status = smoe_file_write(path, text, size, err);
-end:
+    smoe_alloc_stream_close(out, &text);
+    int status = length ? 0 : smoe_file_make_parents(path, err);
+    if (!status) status = smoe_file_write(path, text, size, err);
     free(before);
     free(text);
     return status;

@@ -1,5 +1,6 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
+#include "base/alloc.h"
 #include "bench/budget.h"
 #include "data/dataset.h"
 #include "draw/gnuplot.h"
@@ -36,7 +37,7 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     va_end(args);
     size_t room =
         length < 0 ? 0 : (size_t)length + 9; /* all of a line, and what shown keeps free */
-    shown = room ? malloc(room) : NULL;
+    shown = room ? smoe_alloc(room, 1) : NULL;
     for (char *rest = text, *line; shown && (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
     free(shown);
@@ -72,11 +73,7 @@ int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *er
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
     char *text = smoe_json_dump(value, 2);
-    int status = 0;
-    if (!text)
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the result as JSON");
-    else if (puts(text) == EOF)
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
+    int status = puts(text) == EOF ? smoe_fail_errno(err, SMOE_RUNTIME, "standard output") : 0;
     free(text);
     json_decref(value);
     return status;
@@ -142,8 +139,7 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {
     char classes[48];
     size_t count = options->overrides;
-    char **override = calloc(count + 1, sizeof *override);
-    if (!override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char **override = smoe_alloc(count + 1, sizeof *override);
     if (count) memcpy(override, options->override, count * sizeof *override);
     snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
     if (options->classes) override[count++] = classes;
@@ -202,7 +198,7 @@ static const char *last_name(const char *path) {
 /* The folder of a path's last name: where the file is or will be. */
 static int folder_of(const char *path, struct stat *folder) {
     size_t length = (size_t)(last_name(path) - path);
-    char *copy = length ? strndup(path, length) : strdup(".");
+    char *copy = length ? strndup(path, length) : smoe_alloc_text(".");
     int status = copy ? stat(copy, folder) : -1;
     free(copy);
     return status;

@@ -35,8 +35,7 @@ void smoe_cmd_wrap(FILE *out, const char *text, size_t at);
 /* Prints the result on stdout, as text or with --json as JSON, and frees it. */
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
- * fails. */
+/* Prints `value` on stdout as indented JSON and releases it. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec in force on stdout, each value with its origin. */

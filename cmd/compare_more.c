@@ -1,6 +1,7 @@
 /* See compare_more.h. */
 #include "compare_more.h"
 #include "load.h"
+#include "base/alloc.h"
 #include "math/stats.h"
 #include "store/curves.h"
 #include "store/run_compare.h"
@@ -28,7 +29,6 @@ static int member_open(member *m, size_t count, const smoe_compared *run, smoe_e
         m[i].run = &run[i];
         m[i].group = i;
         m[i].settings = json_deep_copy(run[i].spec);
-        if (!m[i].settings) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the settings");
         m[i].seed = json_number_value(json_object_get(run[i].spec, "seed"));
         json_object_del(m[i].settings, "seed");
         json_object_del(m[i].settings, "name");
@@ -51,11 +51,10 @@ static double last_value(const member *m, size_t count, size_t group, double see
     return value;
 }
 
-static int add_metric(smoe_frame *frame, const member *m, size_t count, size_t group,
-                      const char *name, smoe_err *err) {
-    double *difference = calloc(count, sizeof *difference), a = 0, b = 0;
+static void add_metric(smoe_frame *frame, const member *m, size_t count, size_t group,
+                       const char *name) {
+    double *difference = smoe_alloc(count, sizeof *difference), a = 0, b = 0;
     size_t seeds = 0;
-    if (!difference) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the seeds");
     for (size_t i = 0; i < count; i++) {
         if (m[i].group != 0) continue;
         double x = last_value(m, count, 0, m[i].seed, name);
@@ -67,13 +66,12 @@ static int add_metric(smoe_frame *frame, const member *m, size_t count, size_t g
     }
     smoe_paired p = smoe_stats_paired(difference, seeds);
     free(difference);
-    if (seeds < 2) return 0;
+    if (seeds < 2) return;
     smoe_frame_put(frame, {"a", .text = m[0].run->arg}, {"b", .text = m[group].run->arg},
                    {"metric", .text = name}, {"seeds", .number = (double)seeds},
                    {"mean_a", .number = a / (double)seeds}, {"mean_b", .number = b / (double)seeds},
                    {"difference", .number = p.mean}, {"half_interval", .number = p.half},
                    {"distinguishable", .text = p.distinguishable ? "yes" : "no"});
-    return 0;
 }
 
 int smoe_compare_seeds(smoe_frame *frame, const smoe_compared *run, size_t count, smoe_err *err) {
@@ -89,16 +87,15 @@ int smoe_compare_seeds(smoe_frame *frame, const smoe_compared *run, size_t count
                                           {0}};
     smoe_frame_init(frame, "seeds", "Seeds", "last values of groups of runs, paired by seed",
                     columns);
-    member *m = calloc(count, sizeof *m);
-    int status = m ? member_open(m, count, run, err)
-                   : smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
+    member *m = smoe_alloc(count, sizeof *m);
+    int status = member_open(m, count, run, err);
     for (size_t g = 1; g < count && !status; g++) {
         if (m[g].group != g) continue;
         for (size_t k = 0; k < m[0].curves.count && !status; k++)
             if (!smoe_record_of_clock(m[0].curves.curve[k].name))
-                status = add_metric(frame, m, count, g, m[0].curves.curve[k].name, err);
+                add_metric(frame, m, count, g, m[0].curves.curve[k].name);
     }
-    for (size_t i = 0; m && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         json_decref(m[i].settings);
         smoe_curves_free(&m[i].curves);
     }
@@ -134,10 +131,10 @@ static int compute(outputs *s, const char *arg, const smoe_options *options, smo
     s->images = smoe_dataset_images(l->set);
     s->classes = smoe_dataset_classes(l->set);
     s->logits = calloc(s->images * s->classes, sizeof *s->logits);
-    s->label = calloc(s->images, sizeof *s->label);
-    if (!s->logits || !s->label)
+    if (!s->logits)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
                          s->images);
+    s->label = smoe_alloc(s->images, sizeof *s->label);
     return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
                          &(smoe_eval_options){.sink = collect, .user = s}, &result, err);
 }

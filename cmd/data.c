@@ -237,8 +237,7 @@ static int write_files(const data_job *job, const smoe_options *options, const s
         char *path =
             smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact-images",
                              i < 3 ? ".csv" : ".png");
-        int status = path ? smoe_file_make_parents(path, err)
-                          : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        int status = smoe_file_make_parents(path, err);
         if (!status) status = smoe_cmd_target(path, options, err);
         if (!status && i < 3) status = smoe_frame_csv(&frame[i], path, err);
         free(path);

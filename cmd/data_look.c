@@ -1,6 +1,7 @@
 /* smoe data: reading the data sets; see data.h. */
 #include "data.h"
 #include "cmd.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/archive.h"
 #include "spec/sources.h"
@@ -61,7 +62,7 @@ static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) 
     char *text = spec ? json_dumps(spec, 0) : NULL;
     int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL,
                                         options->override, options->overrides, err)
-                      : smoe_fail(err, SMOE_USAGE, "%s: a path that is no UTF-8", path);
+                      : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
     free(text);
     json_decref(spec);
     return status;
@@ -82,20 +83,15 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
     return false;
 }
 
-static int count_classes(split *s, smoe_err *err) {
+static void count_classes(split *s) {
     size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
-    size_t *class = calloc(N, sizeof *class);
-    s->count = calloc(N, sizeof *s->count);
-    if (!class || !s->count) {
-        free(class);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", N);
-    }
+    size_t *class = smoe_alloc(N, sizeof *class);
+    s->count = smoe_alloc(N, sizeof *s->count);
     for (size_t i = 0; i < n; i++) {
         size_t some = smoe_dataset_all_labels(s->set, i, class, most);
         for (size_t k = 0; k < some && k < most; k++) s->count[class[k]]++;
     }
     free(class);
-    return 0;
 }
 
 static int look(data_job *job, smoe_err *err) {
@@ -113,7 +109,8 @@ static int look(data_job *job, smoe_err *err) {
         }
         job->splits++;
         job->left_out += smoe_dataset_left_out(s->set);
-        if (count_classes(s, err) || smoe_survey_of(&s->survey, s->set, err)) return -1;
+        count_classes(s);
+        if (smoe_survey_of(&s->survey, s->set, err)) return -1;
     }
     if (job->splits) return 0;
     *err = job->why[0];
@@ -166,12 +163,12 @@ int smoe_data_compare(data_job *job, const data_job *against, smoe_err *err) {
 /* Names of the images of a split that are near some of the other data set, each once. */
 static void print_excluded(FILE *out, const data_job *job, const split *s) {
     char name[SMOE_IMAGE_NAME];
-    bool *near = calloc(s->survey.images + 1, sizeof *near);
-    for (size_t k = 0; near && k < job->nears; k++)
+    bool *near = smoe_alloc(s->survey.images + 1, sizeof *near);
+    for (size_t k = 0; k < job->nears; k++)
         for (size_t i = 0; job->near[k].against && job->near[k].b == s && i < job->near[k].count;
              i++)
             near[job->near[k].pair[i].b] = true;
-    for (size_t i = 0; near && i < s->survey.images; i++)
+    for (size_t i = 0; i < s->survey.images; i++)
         if (near[i]) fprintf(out, "%s\n", smoe_dataset_image_name(s->set, i, name, sizeof name));
     free(near);
 }
@@ -186,8 +183,7 @@ static int print_list(FILE *out, const void *context, smoe_err *err) {
 
 int smoe_data_write_excluded(const data_job *job, const smoe_options *options, smoe_err *err) {
     char *path = smoe_text_format("%s/exclude.txt", options->out);
-    int status =
-        path ? smoe_cmd_target(path, options, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_cmd_target(path, options, err);
     if (!status) status = smoe_file_print(path, print_list, job, err);
     free(path);
     return status;

@@ -197,7 +197,7 @@ static bool has_program(const char *name) {
     while (path && *path) {
         size_t n = strcspn(path, ":");
         char *file = smoe_text_format("%.*s/%s", (int)n, path, name);
-        bool found = file && !access(file, X_OK);
+        bool found = !access(file, X_OK);
         free(file);
         if (found) return true;
         path += n + (path[n] == ':');

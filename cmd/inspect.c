@@ -10,6 +10,7 @@
 #include "load.h"
 #include "progress.h"
 #include "together.h"
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/file.h"
 
@@ -53,7 +54,6 @@ static int add_number(size_t **list, size_t *count, size_t number, const char *o
         if ((*list)[i] == number)
             return smoe_fail(err, SMOE_USAGE, "%s: %zu is given twice", option, number);
     size_t *more = realloc(*list, (*count + 1) * sizeof *more);
-    if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a list of numbers");
     *list = more;
     (*list)[(*count)++] = number;
     return 0;
@@ -88,22 +88,21 @@ static int choose_images(inspected *x, const smoe_options *options, smoe_err *er
 
 /* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
 static char *metrics_of(const char *checkpoint) {
-    char *path = strdup(checkpoint), *found = NULL;
-    for (int up = 0; path && up < 3; up++) {
+    char *path = smoe_alloc_text(checkpoint), *found = NULL;
+    for (int up = 0; up < 3; up++) {
         char *slash = strrchr(path, '/');
         if (slash) *slash = '\0';
         if (up == 1 && strcmp(slash ? path + strlen(path) - 4 : "", "ckpt")) break;
         if (up == 2) found = smoe_text_format("%s/metrics.jsonl", slash ? path : ".");
     }
     free(path);
-    if (!found || !access(found, R_OK)) return found;
+    if (!access(found, R_OK)) return found;
     free(found);
     return NULL;
 }
 
 static int find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
-    x->label = strdup(arg);
-    if (!x->label) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    x->label = smoe_alloc_text(arg);
     for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
     if (options->images &&
         read_numbers(&x->image, &x->images, options->images, "--images", "image", err))
@@ -191,8 +190,7 @@ static int check_targets(const smoe_frame *frames, size_t tables, const smoe_opt
     int status = smoe_cmd_target(options->dump_routing, options, err);
     for (size_t i = 0; i < tables && options->out && !status; i++) {
         char *path = smoe_text_format("%s/%s.csv", options->out, frames[i].name);
-        status = path ? smoe_cmd_target(path, options, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        status = smoe_cmd_target(path, options, err);
         free(path);
     }
     char *report = options->out ? smoe_text_format("%s/report.html", options->out) : NULL;
@@ -207,9 +205,7 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
     int status = 0;
     for (size_t i = 0; i < tables && !status; i++) {
         char *path = smoe_text_format("%s/%s.csv", folder, frames[i].name);
-        if (!path)
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        else if (!frames[i].rows)
+        if (!frames[i].rows)
             status = smoe_file_remove(path, err);
         else if (!(status = smoe_file_make_parents(path, err)))
             status = smoe_frame_csv(&frames[i], path, err);
@@ -223,8 +219,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
                 const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     size_t count = 0, kept;
     for (size_t i = 0; i < runs; i++) count += x[i].images;
-    smoe_sample *samples = calloc(count + 1, sizeof *samples);
-    if (!samples) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
     count = 0;
     for (size_t i = 0; i < runs; i++, count += kept) {
         const smoe_sample *own = smoe_inspect_samples(x[i].inspection, &kept);
@@ -267,7 +262,6 @@ static int finish(const smoe_frame *frames, size_t tables, const inspected *x, s
                   smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     int status = 0;
     if (options->out) status = write_tables(frames, tables, options->out, err);
-    if (!status && options->out) status = smoe_origin_check(origin, err);
     if (!status && options->out) status = draw(frames, tables, x, runs, origin, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
     if (!status && options->out) say_written(frames, tables, options);
@@ -279,7 +273,8 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     smoe_origin origin;
     size_t tables = 0;
     smoe_origin_open(&origin, options);
-    int status = smoe_frames_open(&frames, &tables, err);
+    int status = 0;
+    smoe_frames_open(&frames, &tables);
     if (!status) status = check_targets(frames, tables, options, err);
     for (size_t i = 0; i < runs && !status; i++)
         status = look(&x[i], frames, &origin, options, err);
@@ -306,9 +301,8 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
 
 static int inspect_together(const smoe_options *options, smoe_err *err) {
     size_t runs = options->args;
-    inspected *x = calloc(runs, sizeof *x);
+    inspected *x = smoe_alloc(runs, sizeof *x);
     int status = 0;
-    if (!x) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (size_t i = 0; i < runs && !status; i++)
         status = find(&x[i], options->arg[i], options, err);
     if (!status) status = check_arguments(x, runs, options, err);

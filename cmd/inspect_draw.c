@@ -18,9 +18,7 @@ static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_ov
     if (!status)
         status = smoe_overlays_write(samples, count, units, folder, size, &tiles, drawn, err);
     char *path = status ? NULL : smoe_text_format("%s/overlays/tiles.csv", folder);
-    if (!status)
-        status = path ? smoe_frame_csv(&tiles, path, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_frame_csv(&tiles, path, err);
     smoe_frame_free(&tiles);
     free(path);
     return status;
@@ -45,9 +43,7 @@ int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample
     if (!status && (drawn < scripts || !sheets))
         smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");
     char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);
-    if (!status)
-        status = path ? smoe_report_write(&report, path, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_report_write(&report, path, err);
     free(path);
     return status;
 }

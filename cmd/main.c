@@ -2,6 +2,7 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "opt.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/threads.h"
 #include "math/blas.h"
@@ -141,9 +142,8 @@ static smoe_command_run *const runs[] = {
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     smoe_options options = {0};
-    char **words =
-        calloc((size_t)argc, sizeof *words); /* parsing permutes; env.json wants the order given */
-    if (!words) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char **words = smoe_alloc((size_t)argc,
+                              sizeof *words); /* parsing permutes; env.json wants the order given */
     memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
     int status = smoe_options_parse(&options, command, argc - 1, words, err);
     options.argc = argc;

@@ -1,5 +1,6 @@
 /* The option and command tables, and the parser that uses them; see opt.h. help.c prints them. */
 #include "opt.h"
+#include "base/alloc.h"
 #include "spec/spec.h"
 
 #include <ctype.h>
@@ -207,9 +208,8 @@ static bool is_override(const smoe_command *command, const char *text) {
 
 /* The last `files` arguments stand behind "--": they are files, if there are such. */
 static int sort_arguments(smoe_options *options, int argc, char **argv, int files, smoe_err *err) {
-    options->override = calloc((size_t)argc + 1, sizeof(char *));
-    options->arg = calloc((size_t)argc + 1, sizeof(char *));
-    if (!options->override || !options->arg) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    options->override = smoe_alloc((size_t)argc + 1, sizeof(char *));
+    options->arg = smoe_alloc((size_t)argc + 1, sizeof(char *));
     for (int i = 0; i < argc; i++) {
         if (!*argv[i]) return smoe_fail(err, SMOE_USAGE, "argument %d is empty", i + 1);
         bool file = i >= argc - files && !access(argv[i], F_OK);

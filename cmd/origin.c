@@ -8,16 +8,8 @@
 #include <string.h>
 
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
-    smoe_report_fact *list = realloc(origin->fact, (origin->count + 1) * sizeof *list);
-    char *own = strdup(term);
-    if (list) origin->fact = list;
-    if (!list || !own || !text) {
-        origin->failed = true;
-        free(own);
-        free(text);
-        return;
-    }
-    list[origin->count++] = (smoe_report_fact){own, text, folded};
+    origin->fact = smoe_alloc_next(origin->fact, origin->count, sizeof *origin->fact);
+    origin->fact[origin->count++] = (smoe_report_fact){smoe_alloc_text(term), text, folded};
 }
 
 /* The arguments beside one another, as env.json has them. */
@@ -26,7 +18,6 @@ static char *command_of(const json_t *env) {
     size_t size = 0, i;
     FILE *out = smoe_alloc_stream(&line, &size);
     json_t *word;
-    if (!out) return NULL;
     json_array_foreach(json_object_get(env, "argv"), i, word)
         fprintf(out, "%s%s", i ? " " : "", json_string_value(word) ? json_string_value(word) : "");
     return smoe_alloc_stream_close(out, &line);
@@ -39,9 +30,9 @@ static const char *text_of(const json_t *env, const char *name) {
 
 void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
     json_t *env = smoe_env_here(options->argc, options->argv);
-    *origin = (smoe_origin){.failed = !env};
+    *origin = (smoe_origin){0};
     smoe_origin_add(origin, "Command", command_of(env), false);
-    smoe_origin_add(origin, "Date", strdup(text_of(env, "date")), false);
+    smoe_origin_add(origin, "Date", smoe_alloc_text(text_of(env, "date")), false);
     smoe_origin_add(origin, "Program",
                     smoe_text_format("smoe %s, %s, %s", text_of(env, "version"),
                                      text_of(env, "compiler"), text_of(env, "blas")),
@@ -57,30 +48,22 @@ static char *yaml_of(const smoe_spec *spec) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
-    if (!out) return NULL;
-    int status = smoe_spec_write_yaml(spec, out, false);
-    if (smoe_alloc_stream_close(out, &text) && !status) return text;
-    free(text);
-    return NULL;
+    (void)smoe_spec_write_yaml(spec, out, false);
+    return smoe_alloc_stream_close(out, &text);
 }
 
 void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
                        const json_t *env) {
     char *trained = env ? smoe_text_format(", started %s by smoe %s on %s", text_of(env, "date"),
                                            text_of(env, "version"), text_of(env, "cpu"))
-                        : strdup("");
-    smoe_origin_add(origin, run,
-                    trained ? smoe_text_format("%s, seed %llu%s", spec->name,
-                                               (unsigned long long)spec->seed, trained)
-                            : NULL,
-                    false);
+                        : smoe_alloc_text("");
+    smoe_origin_add(
+        origin, run,
+        smoe_text_format("%s, seed %llu%s", spec->name, (unsigned long long)spec->seed, trained),
+        false);
     free(trained);
     if (env) smoe_origin_add(origin, "its command", command_of(env), false);
     smoe_origin_add(origin, "its spec", yaml_of(spec), true);
-}
-
-int smoe_origin_check(const smoe_origin *origin, smoe_err *err) {
-    return origin->failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the provenance") : 0;
 }
 
 void smoe_origin_free(smoe_origin *origin) {

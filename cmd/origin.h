@@ -12,7 +12,6 @@
 typedef struct smoe_origin {
     smoe_report_fact *fact; /* [count]; terms and texts are owned */
     size_t count;
-    bool failed; /* out of memory, reported by smoe_origin_check */
 } smoe_origin;
 
 /* Command, date, version and machine. Free in any case. */
@@ -24,9 +23,7 @@ void smoe_origin_free(smoe_origin *origin);
 void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
                        const json_t *env);
 
-/* Adds a fact; the text is taken over, NULL counts as out of memory. */
+/* Adds a fact; the text is taken over. */
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded);
-
-int smoe_origin_check(const smoe_origin *origin, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

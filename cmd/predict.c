@@ -1,5 +1,6 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
+#include "base/alloc.h"
 #include "store/run.h"
 
 #include <math.h>
@@ -35,12 +36,11 @@ static int predictor_open(predictor *x, const smoe_options *options, smoe_err *e
     size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
     x->top = options->top ? (size_t)options->top : TOP;
     if (x->top > N) x->top = N;
-    x->pixels = calloc(smoe_model_channels(x->model) * size * size, sizeof *x->pixels);
-    x->logits = calloc(N, sizeof *x->logits);
-    x->p = calloc(N, sizeof *x->p);
-    x->order = calloc(N, sizeof *x->order);
-    if (x->pixels && x->logits && x->p && x->order) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the predictions of %zu classes", N);
+    x->pixels = smoe_alloc(smoe_model_channels(x->model) * size * size, sizeof *x->pixels);
+    x->logits = smoe_alloc(N, sizeof *x->logits);
+    x->p = smoe_alloc(N, sizeof *x->p);
+    x->order = smoe_alloc(N, sizeof *x->order);
+    return 0;
 }
 
 static void predictor_free(predictor *x) {

@@ -103,7 +103,7 @@ static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
     smoe_spec spec = {0};
     char *path = smoe_text_format("%s/spec.yaml", dir);
     json_t *object = NULL;
-    bool known = path && !smoe_spec_read(&spec, path, NULL, 0, NULL);
+    bool known = !smoe_spec_read(&spec, path, NULL, 0, NULL);
     if (!smoe_curves_read(&curves, dir, err)) {
         json_t *all = json_object();
         for (size_t k = 0; k < curves.count; k++)
@@ -127,7 +127,7 @@ static bool is_same(served_run *r) {
     for (size_t i = 0; i < 2; i++) {
         struct stat there = {0};
         char *path = smoe_text_format("%s/%s", r->dir, names[i]);
-        if (path) (void)stat(path, &there);
+        (void)stat(path, &there);
         free(path);
         same &= !memcmp(&r->changed[i], &there.st_mtim, sizeof there.st_mtim) &&
                 (i || r->size == there.st_size);

@@ -3,6 +3,7 @@
 #include "heading.h"
 #include "load.h"
 #include "progress.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "store/model_file.h"
@@ -72,9 +73,8 @@ static int check_model(const char *own, const char *text, const char *path, cons
 
 static int find_members(soup_job *job, const smoe_options *options, smoe_err *err) {
     job->count = options->args;
-    job->path = calloc(job->count, sizeof *job->path);
-    job->member = calloc(job->count, sizeof *job->member);
-    if (!job->path || !job->member) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    job->path = smoe_alloc(job->count, sizeof *job->path);
+    job->member = smoe_alloc(job->count, sizeof *job->member);
     char *first = NULL;
     int status = 0;
     for (size_t i = 0; i < job->count && !status; i++) {
@@ -150,8 +150,7 @@ static void progress(void *user, size_t done, size_t all) {
 
 static int make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
     if (!options->out) return 0;
-    if (!(job->out = smoe_text_format("%s/model.safetensors", options->out)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    job->out = smoe_text_format("%s/model.safetensors", options->out);
     if (smoe_cmd_target(job->out, options, err)) return -1;
     if (smoe_file_holds(options->out, "spec.yaml"))
         return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);

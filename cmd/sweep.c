@@ -3,6 +3,7 @@
  * trials. */
 #include "trials.h"
 #include "cmd.h"
+#include "base/alloc.h"
 #include "sweep/grid.h"
 
 #include <stdlib.h>
@@ -30,9 +31,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
 /* The overrides, of which those of --seeds are one. */
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
     char *seeds = NULL;
-    char **override = calloc(options->overrides + 1, sizeof *override);
+    char **override = smoe_alloc(options->overrides + 1, sizeof *override);
     size_t count = 0;
-    if (!override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     int status = smoe_trials_seeds(&seeds, options, err);
     if (!status && seeds) override[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)

@@ -1,6 +1,7 @@
 /* Running a command with several processes; see together.h. */
 #include "together.h"
 #include "cmd.h"
+#include "base/alloc.h"
 #include "base/threads.h"
 #include "comm/comm.h"
 #include "math/blas.h"
@@ -14,27 +15,22 @@
 
 /* Processes on one machine that may use the same cores have equal shares of them; where the
  * launcher gave each its own, those are its share. */
-static int divide_threads(smoe_comm *comm, smoe_err *err) {
+static void divide_threads(smoe_comm *comm) {
     cpu_set_t cores;
     size_t R = (size_t)comm->size, rank = (size_t)comm->rank;
     int here = 1;
-    double *place = calloc(2 * R, sizeof *place); /* of each process: its machine, its cores */
-    int status = place ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu processes", R);
-    status = smoe_comm_agree(comm, status, NULL, err);
-    if (!status && place) {
-        CPU_ZERO(&cores);
-        (void)sched_getaffinity(0, sizeof cores, &cores);
-        place[2 * rank] = (double)crc32_z(0, (const Bytef *)comm->host, strlen(comm->host));
-        place[2 * rank + 1] = (double)crc32_z(0, (const Bytef *)&cores, sizeof cores);
-        smoe_comm_sum(comm, place, 2 * R);
-        for (size_t r = 0; r < R; r++)
-            here += r != rank && place[2 * r] == place[2 * rank] &&
-                    place[2 * r + 1] == place[2 * rank + 1];
-        int threads = CPU_COUNT(&cores) / here;
-        smoe_threads_set(threads > 0 ? threads : 1);
-    }
+    double *place = smoe_alloc(2 * R, sizeof *place); /* of each process: its machine, its cores */
+    CPU_ZERO(&cores);
+    (void)sched_getaffinity(0, sizeof cores, &cores);
+    place[2 * rank] = (double)crc32_z(0, (const Bytef *)comm->host, strlen(comm->host));
+    place[2 * rank + 1] = (double)crc32_z(0, (const Bytef *)&cores, sizeof cores);
+    smoe_comm_sum(comm, place, 2 * R);
+    for (size_t r = 0; r < R; r++)
+        here +=
+            r != rank && place[2 * r] == place[2 * rank] && place[2 * r + 1] == place[2 * rank + 1];
+    int threads = CPU_COUNT(&cores) / here;
+    smoe_threads_set(threads > 0 ? threads : 1);
     free(place);
-    return status;
 }
 
 /* The command with its options and settings, without values of options, number of threads, and
@@ -77,7 +73,7 @@ static int be_one(smoe_comm *comm, smoe_options *options, const char *name, smoe
         return smoe_fail(err, SMOE_USAGE, "%d processes: their number must be a power of two",
                          comm->size);
     if (be_alike(comm, options, name, err)) return -1;
-    if (!options->threads && !getenv("OMP_NUM_THREADS") && divide_threads(comm, err)) return -1;
+    if (!options->threads && !getenv("OMP_NUM_THREADS")) divide_threads(comm);
     if (!comm->rank) return 0;
     options->quiet = true;
     if (freopen("/dev/null", "w", stdout)) return 0;

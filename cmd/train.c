@@ -7,6 +7,7 @@
 #include "heading.h"
 #include "progress.h"
 #include "together.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "base/stop.h"
@@ -61,20 +62,15 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
     static const char continued[] = "; `smoe sweep --resume` continues it (or `smoe ablate`)";
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
-    job->file = run ? smoe_text_format("%s/spec.yaml", arg) : strdup(arg);
-    if (run) job->dir = strdup(arg);
-    if (!job->file || (run && !job->dir)) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    job->file = run ? smoe_text_format("%s/spec.yaml", arg) : smoe_alloc_text(arg);
+    if (run) job->dir = smoe_alloc_text(arg);
     return 0;
 }
 
 /* -o, or runs/NAME-SEED. */
-static int choose_dir(train_job *job, const smoe_options *options, smoe_err *err) {
+static void choose_dir(train_job *job, const smoe_options *options) {
     job->mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
-    if (!job->dir && options->out) job->dir = strdup(options->out);
-    if (!job->dir)
-        job->dir =
-            smoe_text_format("runs/%s-%llu", job->spec->name, (unsigned long long)job->spec->seed);
-    return job->dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!job->dir && options->out) job->dir = smoe_alloc_text(options->out);
 }
 
 static void job_free(train_job *job) {
@@ -282,7 +278,6 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
     if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
     if (!status && !options->partial) status = smoe_implied_check(job->spec, file, false, err);
     if (!status) *text = smoe_init_map_text(smoe_model_params(model), file, fit_of(options));
-    if (!status && !*text) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     smoe_safetensors_free(file);
     smoe_model_free(model);
     free(path);
@@ -427,7 +422,7 @@ static int train_together(const smoe_options *options, smoe_err *err) {
     bool resolved = job.dir; /* job.file is what the run wrote down */
     if (!status && resolved) smoe_spec_continue(&spec);
     if (!status && !resolved) smoe_cmd_remarks(&spec, options);
-    if (!status) status = choose_dir(&job, options, err);
+    if (!status) choose_dir(&job, options);
     if (status)
         ;
     else if (options->print_config)

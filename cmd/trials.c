@@ -4,6 +4,7 @@
 #include "heading.h"
 #include "live.h"
 #include "slurm.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/stop.h"
 #include "spec/metrics.h"
@@ -67,9 +68,9 @@ int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) 
     if (own && options->seeds)
         return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s set the same key", options->seeds,
                          own);
-    if (own) *seeds = strdup(own);
+    if (own) *seeds = smoe_alloc_text(own);
     if (options->seeds) *seeds = smoe_text_format("seed=%s", options->seeds);
-    return (own || options->seeds) && !*seeds ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+    return 0;
 }
 
 bool smoe_trials_is_run(const char *arg) {
@@ -143,9 +144,8 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
     free(figure->x);
     free(figure->y);
     figure->x = strndup(front, length);
-    figure->y = strdup(front + length + (front[length] == ':'));
+    figure->y = smoe_alloc_text(front + length + (front[length] == ':'));
     figure->front = true;
-    if (!figure->x || !figure->y) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     const char *const axis[] = {figure->x, figure->y};
     for (size_t i = 0; i < 2; i++) {
         smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
@@ -169,8 +169,7 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
     for (size_t i = 0; i < 3; i++) {
         if (!wish[i]) continue;
         free(*text[i]);
-        *text[i] = strdup(wish[i]);
-        if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        *text[i] = smoe_alloc_text(wish[i]);
     }
     if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
     if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
@@ -193,8 +192,7 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
                        const smoe_options *options, smoe_err *err) {
     if (smoe_sweep_open(sweep, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
-    int status =
-        claims ? smoe_file_sweep_gone(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_file_sweep_gone(dir, err);
     if (!status && !access(claims, F_OK)) status = smoe_file_sweep_gone(claims, err);
     free(claims);
     if (status) return -1;
@@ -208,10 +206,10 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
     if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
-    char *dir = options->out ? strdup(options->out)
+    char *dir = options->out ? smoe_alloc_text(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
-    int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = 0;
     /* A folder that is there takes over only a reference that somebody named. */
     bool there = dir && smoe_file_holds(dir, "cells.jsonl");
     if (!status) status = set_wishes(sweep, there ? NULL : kind->reference, options, err);

@@ -71,10 +71,10 @@ static int keep_step(void *step, const smoe_record *record, smoe_err *err) {
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
     char *dir = smoe_trial_dir(sweep, i);
-    char *path = dir ? smoe_text_format("%s/metrics.jsonl", dir) : NULL;
+    char *path = smoe_text_format("%s/metrics.jsonl", dir);
     json_int_t step = 0;
     smoe_err ignored; /* records that are damaged end before the last step */
-    if (path) (void)!smoe_records_each(path, END, keep_step, &step, &ignored);
+    (void)!smoe_records_each(path, END, keep_step, &step, &ignored);
     free(path);
     free(dir);
     return step;
@@ -231,7 +231,7 @@ static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     smoe_result_line(result, NULL, "%s%zu evaluations%s:", sweep->run ? "" : "then ", axis->points,
                      sweep->run ? "" : " of each cell");
     for (size_t p = 0; p < axis->points; p++) {
-        char *text = strdup("");
+        char *text = smoe_alloc_text("");
         for (size_t c = 0; c < axis->columns; c++) {
             char *more = smoe_text_format("%s %s=%s", text ? text : "", axis->column[c],
                                           axis->point[p].value[c]);

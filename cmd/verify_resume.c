@@ -5,6 +5,7 @@
  */
 #include "cmd.h"
 #include "heading.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "store/checkpoint.h"
@@ -34,9 +35,8 @@ typedef struct verification {
 static pid_t start(const verification *v, const char *to, bool resume, smoe_err *err) {
     const smoe_options *options = v->options;
     char threads[32];
-    const char **word = calloc(options->overrides + EXTRA, sizeof *word);
+    const char **word = smoe_alloc(options->overrides + EXTRA, sizeof *word);
     size_t n = 0;
-    if (!word) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     snprintf(threads, sizeof threads, "-j%ld", options->threads);
     word[n++] = "smoe";
     word[n++] = "train";
@@ -144,8 +144,7 @@ static int judge(const verification *v, smoe_err *err) {
     smoe_run_difference first = {0};
     char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
     char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
-    int status = a && b ? smoe_runs_compare_records(&first, NULL, a, b, err)
-                        : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_runs_compare_records(&first, NULL, a, b, err);
     free(a);
     free(b);
     if (status) return -1;
@@ -184,17 +183,17 @@ static int judge(const verification *v, smoe_err *err) {
 static int make_dir(verification *v, smoe_err *err) {
     const char *tmp = getenv("TMPDIR");
     if (v->options->out) {
-        v->dir = strdup(v->options->out);
-        if (v->dir && mkdir(v->dir, 0777))
+        v->dir = smoe_alloc_text(v->options->out);
+        if (mkdir(v->dir, 0777))
             return smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be created", v->dir);
     } else {
         v->dir = smoe_text_format("%s/smoe-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-        if (v->dir && !mkdtemp(v->dir))
+        if (!mkdtemp(v->dir))
             return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be created", v->dir);
     }
-    v->whole = v->dir ? smoe_text_format("%s/whole", v->dir) : NULL;
-    v->parts = v->dir ? smoe_text_format("%s/parts", v->dir) : NULL;
-    return v->whole && v->parts ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    v->whole = smoe_text_format("%s/whole", v->dir);
+    v->parts = smoe_text_format("%s/parts", v->dir);
+    return 0;
 }
 
 int cmd_verify_resume(const smoe_options *options, smoe_err *err) {

@@ -56,7 +56,7 @@ static double steps_of(const char *dir) {
     smoe_spec spec = {0};
     char *path = smoe_text_format("%s/spec.yaml", dir);
     double steps = NAN;
-    if (path && !smoe_spec_read(&spec, path, NULL, 0, NULL)) steps = (double)spec.train.steps;
+    if (!smoe_spec_read(&spec, path, NULL, 0, NULL)) steps = (double)spec.train.steps;
     smoe_spec_free(&spec);
     free(path);
     return steps;
@@ -188,25 +188,20 @@ static void print_canvas(const watch_job *job, const canvas *c, const range *r) 
     printf("%*s0%*.0f\n", LABEL, "", (int)c->columns - 1, r->last);
 }
 
-static int plot(const watch_job *job, const char *name, size_t columns, size_t rows,
-                smoe_err *err) {
+static void plot(const watch_job *job, const char *name, size_t columns, size_t rows) {
     range r = range_of(job, name);
-    if (!(r.high > r.low)) return 0; /* there is nothing yet */
+    if (!(r.high > r.low)) return; /* there is nothing yet */
     canvas c = {.columns = columns, .rows = rows};
-    c.dots = calloc(columns * rows, 1);
-    c.colour = calloc(columns * rows, 1);
-    int status = c.dots && c.colour ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a plot");
-    for (size_t i = 0; i < job->runs && !status; i++) {
+    c.dots = smoe_alloc(columns * rows, 1);
+    c.colour = smoe_alloc(columns * rows, 1);
+    for (size_t i = 0; i < job->runs; i++) {
         const smoe_curve *curve = smoe_curves_find(&job->run[i].curves, name);
         if (curve) draw_curve(&c, curve, &r, (uint8_t)(i % COLOURS));
     }
-    if (!status) {
-        printf("%*s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "");
-        print_canvas(job, &c, &r);
-    }
+    printf("%*s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "");
+    print_canvas(job, &c, &r);
     free(c.dots);
     free(c.colour);
-    return status;
 }
 
 /* The names of the runs in their colours, as many as a line has room for. */
@@ -329,7 +324,7 @@ static json_t *result_json(const watch_job *job) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int show(const watch_job *job, const smoe_options *options, smoe_err *err) {
+static void show(const watch_job *job, const smoe_options *options) {
     const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
                                  smoe_metrics[SMOE_METRIC_PRECISION].name};
     struct winsize size;
@@ -342,14 +337,13 @@ static int show(const watch_job *job, const smoe_options *options, smoe_err *err
     if (job->live) fputs("\033[H\033[J", stdout);
     print_runs(job, options);
     for (size_t i = 0; i < plots && (job->live || options->metric); i++)
-        if (plot(job, options->metric ? options->metric : usual[i], columns, each, err)) return -1;
+        plot(job, options->metric ? options->metric : usual[i], columns, each);
     if (job->live || options->metric) print_legend(job, columns + LABEL);
     if (job->keys)
         fputs(job->help ? "q: end, the runs go on   l: logarithmic axes   ?: hide this\n"
                         : "?: keys\n",
               stdout);
     fflush(stdout);
-    return 0;
 }
 
 /* In a terminal the metric may still be recorded. */
@@ -406,7 +400,10 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     int status = read_all(&job, options, true, err);
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
-        status = options->json ? smoe_cmd_json(result_json(&job), err) : show(&job, options, err);
+        if (options->json)
+            status = smoe_cmd_json(result_json(&job), err);
+        else
+            show(&job, options);
         if (status || !job.live || all_ended(&job)) break;
         pause_for_key(&job);
         if (!ended) status = read_all(&job, options, false, err);

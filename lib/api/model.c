@@ -4,6 +4,7 @@
  * because it implements the public header. It only calls the other rooms, which do the work.
  */
 #include "data/dataset.h"
+#include "base/alloc.h"
 #include "bench/budget.h"
 #include "data/decode.h"
 #include "data/decode_foreign.h"
@@ -33,8 +34,7 @@ int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overri
                    smoe_err *err) {
     smoe_err own; /* messages of several lines are built up in it */
     if (!err) err = &own;
-    *spec = calloc(1, sizeof **spec);
-    if (!*spec) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+    *spec = smoe_alloc(1, sizeof **spec);
     smoe_spec_text text = {0};
     int status = smoe_spec_text_read(&text, file, err);
     if (!status) status = smoe_budget_parse(*spec, &text, (char *const *)overrides, count, err);
@@ -117,8 +117,7 @@ int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
     smoe_err own;
     if (!err) err = &own;
     *model = NULL;
-    source *s = calloc(1, sizeof *s);
-    if (!s) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    source *s = smoe_alloc(1, sizeof *s);
     if (source_open(s, path, err) || smoe_model_create(model, &s->spec, s->classes, err)) {
         source_free(s);
         return -1;
@@ -153,10 +152,9 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     const source *s = source_of(model);
     size_t n = image_elements(s);
     smoe_image image = {0}, work = {0};
-    real *values = malloc(n * sizeof *values);
-    int status = values ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for an image");
-    if (!status) status = smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err);
-    if (!status && values) {
+    real *values = smoe_alloc(n, sizeof *values);
+    int status = smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err);
+    if (!status) {
         smoe_image_pixels(values, &image, &s->spec.data);
         for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
     }
@@ -195,7 +193,7 @@ static int reserve(smoe_model *model, size_t images, smoe_err *err) {
     if (batch <= s->reserved) return 0;
     s->reserved = 0;
     free(s->pixels);
-    s->pixels = malloc(batch * image_elements(s) * sizeof *s->pixels);
+    s->pixels = calloc(batch * image_elements(s), sizeof *s->pixels);
     if (!s->pixels) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", batch);
     if (smoe_model_reserve(model, batch, false, err)) return -1;
     s->reserved = batch;

@@ -53,6 +53,12 @@ char *smoe_alloc_text(const char *text) {
     return memcpy(smoe_alloc_more(NULL, size, 1), text, size);
 }
 
+char *smoe_alloc_part(const char *text, size_t length) {
+    char *part = strndup(text, length);
+    if (!part) smoe_alloc_end();
+    return part;
+}
+
 void *smoe_alloc_next(void *list, size_t count, size_t size) {
     bool full = !(count & (count - 1)); /* 0, or a power of two */
     return full ? smoe_alloc_more(list, count ? 2 * count : 1, size) : list;

@@ -14,8 +14,9 @@
 void *smoe_alloc(size_t count, size_t size);
 /* realloc: room for `count` elements; what is new is not zeroed. */
 void *smoe_alloc_more(void *memory, size_t count, size_t size);
-/* A copy; of NULL NULL. */
+/* A copy; of NULL NULL. And one of the first `length` bytes. */
 char *smoe_alloc_text(const char *text);
+char *smoe_alloc_part(const char *text, size_t length);
 
 /* A list with room for powers of two: memory for one more element behind `count`. */
 void *smoe_alloc_next(void *list, size_t count, size_t size);

@@ -1,5 +1,6 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "data/dataset.h"
@@ -41,10 +42,8 @@ static int allocate_texts(bencher *x, smoe_err *err) {
     size_t T = x->spec->text.context, vocabulary;
     if (!smoe_model_pairs(x->model)) return 0;
     if (smoe_tokenizer_vocabulary(&vocabulary, x->spec, err)) return -1;
-    x->tokens = malloc(x->B * T * sizeof *x->tokens);
-    x->lengths = malloc(x->B * sizeof *x->lengths);
-    if (!x->tokens || !x->lengths)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu texts", x->B);
+    x->tokens = smoe_alloc(x->B * T, sizeof *x->tokens);
+    x->lengths = smoe_alloc(x->B, sizeof *x->lengths);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 1, 0, 0);
     for (size_t i = 0; i < x->B * T; i++) x->tokens[i] = (uint32_t)smoe_rng_below(&rng, vocabulary);
     for (size_t b = 0; b < x->B; b++) x->lengths[b] = T;
@@ -55,10 +54,10 @@ static int allocate(bencher *x, smoe_err *err) {
     if (allocate_texts(x, err)) return -1;
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
-    x->target = calloc(x->B * x->N, sizeof(real));
-    x->seconds = malloc(SERIES * x->rounds * sizeof(double));
-    x->machine = malloc(2 * x->rounds * sizeof *x->machine);
-    if (!x->pixels || !x->target || !x->seconds || !x->machine)
+    x->target = smoe_alloc(x->B * x->N, sizeof(real));
+    x->seconds = smoe_alloc(SERIES * x->rounds, sizeof(double));
+    x->machine = smoe_alloc(2 * x->rounds, sizeof *x->machine);
+    if (!x->pixels)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);

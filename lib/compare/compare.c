@@ -89,8 +89,8 @@ static int check(const smoe_combinations *tables, const smoe_settings *s, const 
 int smoe_compare_check(const smoe_combinations tables[2], const char *text, const char *from,
                        smoe_err *err) {
     smoe_settings s;
-    int status = smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
-                                              : check(tables, &s, text, from, err);
+    smoe_settings_read(&s, text);
+    int status = check(tables, &s, text, from, err);
     smoe_settings_free(&s);
     return status;
 }
@@ -102,21 +102,20 @@ static char *const *values_of(const smoe_comparison *r, size_t group) {
 }
 
 /* The values of the reference of a group in each column; see compare.h. */
-static int choose(smoe_comparison *r, bool *asked) {
+static void choose(smoe_comparison *r, bool *asked) {
     const smoe_measures *m = r->of;
     smoe_settings s = {0};
-    int status = r->options.reference ? smoe_settings_read(&s, r->options.reference) : 0;
+    if (r->options.reference) smoe_settings_read(&s, r->options.reference);
     *asked = false;
-    for (size_t c = 0; c < m->columns && !status; c++) {
+    for (size_t c = 0; c < m->columns; c++) {
         const char *value = smoe_settings_value(&s, m->column[c]);
         if (!value || c == m->seed) continue;
         *asked = true;
-        if (!(r->reference[c] = strdup(value))) status = -1;
+        r->reference[c] = smoe_alloc_text(value);
     }
-    for (size_t c = r->options.from; c < m->columns && !status && !*asked; c++)
-        if (c != m->seed && !(r->reference[c] = strdup(m->setting[0][c]))) status = -1;
+    for (size_t c = r->options.from; c < m->columns && !*asked; c++)
+        if (c != m->seed) r->reference[c] = smoe_alloc_text(m->setting[0][c]);
     smoe_settings_free(&s);
-    return status;
 }
 
 /* Whether a group can be the reference of another one, if the columns `any` [columns] may also
@@ -202,14 +201,11 @@ char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
     if (!r->reference || is_reference(r, group, group, NULL) ||
         count_references(r, group, NULL) == 1)
         return NULL;
-    bool *any = calloc(r->of->columns + 1, sizeof *any);
-    FILE *out = any ? smoe_alloc_stream(&text, &size) : NULL;
-    if (out) {
-        put_reason(out, r, group, any);
-        fclose(out);
-    }
+    bool *any = smoe_alloc(r->of->columns + 1, sizeof *any);
+    FILE *out = smoe_alloc_stream(&text, &size);
+    put_reason(out, r, group, any);
     free(any);
-    return text;
+    return smoe_alloc_stream_close(out, &text);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -286,14 +282,13 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
     bool asked;
     *r = (smoe_comparison){.of = m, .options = *options};
     if (m->seed == SIZE_MAX && !r->options.reference) return 0;
-    size_t *reference = calloc(m->groups + 1, sizeof *reference);
-    double *weight = calloc(m->groups + 1, sizeof *weight);
-    r->reference = calloc(m->columns + 1, sizeof *r->reference);
-    r->difference = calloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
-    int status = reference && weight && r->reference && r->difference ? 0 : -1;
-    if (!status) status = choose(r, &asked);
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the differences");
-    for (size_t g = 0; g < m->groups && !status; g++) reference[g] = reference_of(r, g);
+    size_t *reference = smoe_alloc(m->groups + 1, sizeof *reference);
+    double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    r->reference = smoe_alloc(m->columns + 1, sizeof *r->reference);
+    r->difference = smoe_alloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
+    int status = 0;
+    choose(r, &asked);
+    for (size_t g = 0; g < m->groups; g++) reference[g] = reference_of(r, g);
     for (size_t i = 0; i < m->metrics && !status; i++) {
         if (!smoe_metric_is_shown(m->metric[i], true) || smoe_measures_zero(m, i)) continue;
         for (size_t g = 0; g < m->groups && !status; g++)
@@ -323,9 +318,9 @@ char *smoe_comparison_reference(const smoe_comparison *r) {
         char *longer = smoe_text_format("%s%s%s=%s", text ? text : "", text ? " " : "",
                                         r->of->column[c], r->reference[c]);
         free(text);
-        if (!(text = longer)) return NULL;
+        text = longer;
     }
-    return text ? text : strdup("");
+    return text ? text : smoe_alloc_text("");
 }
 
 const char *smoe_difference_setting(const smoe_comparison *r, const smoe_difference *d,

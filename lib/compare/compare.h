@@ -56,7 +56,7 @@ int smoe_comparison_make(smoe_comparison *comparison, const smoe_measures *measu
 void smoe_comparison_free(smoe_comparison *comparison);
 
 /* The settings that the references of all groups have in common, "model.moe.router=soft
- * model.moe.k=1"; fresh, NULL when out of memory. */
+ * model.moe.k=1"; fresh. */
 char *smoe_comparison_reference(const smoe_comparison *comparison);
 /* Whether a group is what others are compared with. */
 bool smoe_comparison_refers(const smoe_comparison *comparison, size_t group);

@@ -1,5 +1,6 @@
 /* Weighted sums over groups, by seed and by image; see contrast.h. */
 #include "compare/contrast.h"
+#include "base/alloc.h"
 #include "compare/outcomes.h"
 
 #include <math.h>
@@ -73,12 +74,11 @@ static int add_run(const contrast *c, size_t run, size_t seed, size_t column, do
         smoe_outcomes_read(&outcome, images, c->m->outcomes[run], column, value_of(c, run), err))
         return -1;
     if (!outcome) return 0;
-    if (!*d) *d = calloc(c->seeds * *images, sizeof **d);
+    if (!*d) *d = smoe_alloc(c->seeds * *images, sizeof **d);
     double weight = c->weight[c->m->group[run]];
-    for (size_t k = 0; k < *images && *d; k++)
-        (*d)[seed * *images + k] += weight * (double)outcome[k];
+    for (size_t k = 0; k < *images; k++) (*d)[seed * *images + k] += weight * (double)outcome[k];
     free(outcome);
-    return *d ? 1 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", *images);
+    return 1;
 }
 
 static bool same_images(const smoe_measures *m, size_t a, size_t b) {
@@ -112,16 +112,12 @@ int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *m, const dou
     contrast c = {.m = m,
                   .weight = weight,
                   .metric = metric,
-                  .of = calloc(m->runs + 1, sizeof *c.of),
-                  .value = calloc(m->runs + 1, sizeof *c.value)};
-    int status = c.of && c.value ? 0 : -1;
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a difference");
+                  .of = smoe_alloc(m->runs + 1, sizeof *c.of),
+                  .value = smoe_alloc(m->runs + 1, sizeof *c.value)};
     for (size_t g = 0; g < m->groups; g++) c.groups += weight[g] != 0;
-    if (!status) {
-        collect(&c);
-        *paired = smoe_stats_paired(c.value, c.seeds);
-        status = add_images(paired, &c, err);
-    }
+    collect(&c);
+    *paired = smoe_stats_paired(c.value, c.seeds);
+    int status = add_images(paired, &c, err);
     free(c.of);
     free(c.value);
     return status;

@@ -10,7 +10,8 @@
 double smoe_margin_of(const char *text, const char *metric) {
     smoe_settings s = {0};
     double margin = NAN;
-    if (text && !smoe_settings_read(&s, text)) {
+    if (text) {
+        smoe_settings_read(&s, text);
         const char *own = smoe_settings_value(&s, metric);
         if (own)
             margin = strtod(own, NULL);
@@ -24,7 +25,8 @@ double smoe_margin_of(const char *text, const char *metric) {
 int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
     smoe_settings s;
     double x;
-    int status = smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+    int status = 0;
+    smoe_settings_read(&s, text);
     for (size_t i = 0; i < s.count && !status; i++) {
         const char *number = s.item[i].value ? s.item[i].value : s.item[i].key;
         if (!smoe_settings_number(number, &x) || (!s.item[i].value && s.count > 1))

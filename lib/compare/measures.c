@@ -1,5 +1,6 @@
 /* Tables of measurements; see measures.h. */
 #include "compare/measures.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,27 +12,22 @@ static bool same_group(const smoe_measures *m, size_t a, size_t b) {
     return true;
 }
 
-int smoe_measures_open(smoe_measures *m, smoe_err *err) {
-    m->group = calloc(m->runs + 1, sizeof *m->group);
-    m->first = calloc(m->runs + 1, sizeof *m->first);
-    m->outcomes = calloc(m->runs + 1, sizeof *m->outcomes);
-    m->images = calloc(m->runs + 1, sizeof *m->images);
-    if (!m->group || !m->first || !m->outcomes || !m->images)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+void smoe_measures_open(smoe_measures *m) {
+    m->group = smoe_alloc(m->runs + 1, sizeof *m->group);
+    m->first = smoe_alloc(m->runs + 1, sizeof *m->first);
+    m->outcomes = smoe_alloc(m->runs + 1, sizeof *m->outcomes);
+    m->images = smoe_alloc(m->runs + 1, sizeof *m->images);
     for (size_t i = 0; i < m->runs; i++) {
         size_t g = 0;
         while (g < m->groups && !same_group(m, m->first[g], i)) g++;
         if (g == m->groups) m->first[m->groups++] = i;
         m->group[i] = g;
     }
-    return 0;
 }
 
-int smoe_measures_allocate(smoe_measures *m, smoe_err *err) {
-    m->value = calloc(m->runs * m->metrics + 1, sizeof *m->value);
-    if (!m->value) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+void smoe_measures_allocate(smoe_measures *m) {
+    m->value = smoe_alloc(m->runs * m->metrics + 1, sizeof *m->value);
     for (size_t i = 0; i < m->runs * m->metrics; i++) m->value[i] = NAN;
-    return 0;
 }
 
 void smoe_measures_free(smoe_measures *m) {
@@ -60,9 +56,9 @@ const char *smoe_measures_setting(const smoe_measures *m, size_t group, size_t c
 }
 
 smoe_stats smoe_measures_stats(const smoe_measures *m, size_t group, size_t metric) {
-    double *value = calloc(m->runs + 1, sizeof *value);
+    double *value = smoe_alloc(m->runs + 1, sizeof *value);
     size_t n = 0;
-    if (!value || metric == SIZE_MAX) {
+    if (metric == SIZE_MAX) {
         free(value);
         return (smoe_stats){.mean = NAN, .sd = NAN};
     }

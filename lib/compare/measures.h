@@ -32,9 +32,9 @@ typedef struct smoe_measures {
 } smoe_measures;
 
 /* Finds the groups of runs whose borrowed members are set. Free in any case. */
-int smoe_measures_open(smoe_measures *measures, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_measures_open(smoe_measures *measures);
 /* Makes room for the values of the metrics, NAN. */
-int smoe_measures_allocate(smoe_measures *measures, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_measures_allocate(smoe_measures *measures);
 void smoe_measures_free(smoe_measures *measures);
 
 /* The index of a metric, SIZE_MAX where there is none of that name. */

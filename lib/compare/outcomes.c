@@ -1,5 +1,6 @@
 /* Reading the outcomes of test images; see outcomes.h. */
 #include "compare/outcomes.h"
+#include "base/alloc.h"
 #include "spec/metrics.h"
 #include "tensors/npy.h"
 
@@ -42,9 +43,7 @@ static int read_column(float **outcome, size_t *images, const char *path, size_t
     if (!packed && dim[1] != 2)
         status = smoe_fail(err, SMOE_DATA, "%s: has %zu columns, not 2", path, dim[1]);
     if (!status && (!packed || !column)) {
-        *outcome = calloc(dim[0] + 1, sizeof **outcome);
-        if (!*outcome)
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", dim[0]);
+        *outcome = smoe_alloc(dim[0] + 1, sizeof **outcome);
     }
     for (size_t k = 0; k < dim[0] && !status && *outcome; k++)
         (*outcome)[k] = packed ? ((const uint8_t *)data)[k] : ((const float *)data)[2 * k + column];
@@ -77,9 +76,7 @@ int smoe_outcomes_right(uint8_t **right, size_t *images, const char *path, smoe_
     *right = NULL;
     if (access(path, F_OK)) return 0;
     int status = read_column(&outcome, images, path, 0, err);
-    uint8_t *bits = status ? NULL : calloc(*images + 1, 1);
-    if (!status && !bits)
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", *images);
+    uint8_t *bits = status ? NULL : smoe_alloc(*images + 1, 1);
     for (size_t k = 0; bits && outcome && k < *images; k++) bits[k] = outcome[k] > 0;
     free(outcome);
     *right = bits;

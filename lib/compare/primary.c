@@ -1,5 +1,6 @@
 /* Primary contrasts; see primary.h. */
 #include "compare/primary.h"
+#include "base/alloc.h"
 #include "compare/contrast.h"
 #include "compare/margin.h"
 #include "spec/metrics.h"
@@ -21,15 +22,13 @@ static void asked_free(asked *a) {
     smoe_settings_free(&a->reference);
 }
 
-static int asked_read(asked *a, const smoe_primary *p, const smoe_combinations *r, smoe_err *err) {
+static void asked_read(asked *a, const smoe_primary *p, const smoe_combinations *r) {
     const char *row = p->trend ? p->where : p->row;
     *a = (asked){.primary = p, .trend = SIZE_MAX};
     for (size_t c = 0; c < r->columns && p->trend; c++)
         if (!strcmp(r->column[c], p->trend)) a->trend = c;
-    if ((row && smoe_settings_read(&a->row, row)) ||
-        (p->reference && smoe_settings_read(&a->reference, p->reference)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    return 0;
+    if (row) smoe_settings_read(&a->row, row);
+    if (p->reference) smoe_settings_read(&a->reference, p->reference);
 }
 
 /* Whether a combination has all the settings. */
@@ -81,17 +80,11 @@ static size_t weigh_difference(double *weight, const smoe_combinations *r, const
 }
 
 /* The same of a trend: the mean of the slopes of all lines with three numbers or more. */
-static int weigh_trend(double *weight, size_t *n, const smoe_combinations *r, const asked *a,
-                       smoe_err *err) {
-    double *x = calloc(2 * r->count + 1, sizeof *x), *line = x ? x + r->count : NULL;
-    bool *member = calloc(r->count + 1, sizeof *member);
+static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, const asked *a) {
+    double *x = smoe_alloc(2 * r->count + 1, sizeof *x), *line = x + r->count;
+    bool *member = smoe_alloc(r->count + 1, sizeof *member);
     size_t lines = 0;
     *n = 0;
-    if (!x || !member) {
-        free(x);
-        free(member);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
     for (size_t i = 0; i < r->count; i++) weight[i] = 0;
     for (size_t i = 0; i < r->count; i++) {
         size_t size = 0, first = SIZE_MAX;
@@ -109,21 +102,18 @@ static int weigh_trend(double *weight, size_t *n, const smoe_combinations *r, co
     for (size_t i = 0; i < r->count && lines; i++) weight[i] /= (double)lines;
     free(x);
     free(member);
-    return 0;
 }
 
 /* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
  * SIZE_MAX: one has several references. */
-static int weigh(double *weight, size_t *n, const smoe_combinations *r, const smoe_primary *p,
-                 smoe_err *err) {
+static void weigh(double *weight, size_t *n, const smoe_combinations *r, const smoe_primary *p) {
     asked a;
-    int status = asked_read(&a, p, r, err);
-    if (!status && p->trend)
-        status = weigh_trend(weight, n, r, &a, err);
-    else if (!status)
+    asked_read(&a, p, r);
+    if (p->trend)
+        weigh_trend(weight, n, r, &a);
+    else
         *n = weigh_difference(weight, r, &a);
     asked_free(&a);
-    return status;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -149,8 +139,8 @@ static bool has_column(const smoe_combinations *r, const char *key) {
 static int check_settings(const smoe_combinations *r, const char *text, const char *from,
                           smoe_err *err) {
     smoe_settings s = {0};
-    int status =
-        text && smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+    int status = 0;
+    if (text) smoe_settings_read(&s, text);
     for (size_t i = 0; i < s.count && !status; i++)
         if (!s.item[i].value || !has_column(r, s.item[i].key))
             status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
@@ -194,14 +184,13 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
 static int check_groups(const smoe_combinations *r, const smoe_primary *p, const char *from,
                         smoe_err *err) {
     size_t n = 0;
-    double *weight = calloc(r->count + 1, sizeof *weight);
-    int status = weight ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status) status = check_settings(r, p->row, from, err);
+    double *weight = smoe_alloc(r->count + 1, sizeof *weight);
+    int status = check_settings(r, p->row, from, err);
     if (!status) status = check_settings(r, p->reference, from, err);
     if (!status) status = check_settings(r, p->where, from, err);
     if (!status && p->trend && !has_column(r, p->trend))
         status = smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
-    if (!status) status = weigh(weight, &n, r, p, err);
+    if (!status) weigh(weight, &n, r, p);
     if (!status && n == SIZE_MAX)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s: several rows could be the reference of one; name all keys that "
@@ -218,19 +207,16 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
 }
 
 /* Fills in the parts that the spec leaves out. */
-static int complete(smoe_primary *p, const char *equivalence) {
-    if (!p->measure && !(p->measure = strdup(smoe_metrics[SMOE_METRIC_PRECISION].column)))
-        return -1;
+static void complete(smoe_primary *p, const char *equivalence) {
+    if (!p->measure) p->measure = smoe_alloc_text(smoe_metrics[SMOE_METRIC_PRECISION].column);
     double margin = smoe_margin_of(equivalence, p->measure);
-    if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin) &&
-        !(p->margin = smoe_text_format("%.17g", margin)))
-        return -1;
-    return 0;
+    if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin))
+        p->margin = smoe_text_format("%.17g", margin);
 }
 
 int smoe_primary_check(smoe_primary *p, const char *equivalence,
                        const smoe_combinations *combinations, const char *from, smoe_err *err) {
-    if (complete(p, equivalence)) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    complete(p, equivalence);
     if (check_parts(p, smoe_primary_is_evaluated(p), from, err)) return -1;
     return check_groups(combinations, p, from, err);
 }
@@ -260,19 +246,18 @@ char *smoe_primary_name(const smoe_primary *p) {
 static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
     const smoe_primary *p = result->asked;
     size_t metric = smoe_measures_metric(m, p->measure);
-    char *const **value = calloc(m->groups + 1, sizeof *value);
-    double *weight = calloc(m->groups + 1, sizeof *weight);
-    int status = value && weight ? 0 : -1;
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    for (size_t g = 0; g < m->groups && !status; g++) value[g] = m->setting[m->first[g]];
+    char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
+    double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    int status = 0;
+    for (size_t g = 0; g < m->groups; g++) value[g] = m->setting[m->first[g]];
     const smoe_combinations groups = {.prefix = "",
                                       .column = m->column,
                                       .columns = m->columns,
                                       .seed = m->seed,
                                       .value = value,
                                       .count = m->groups};
-    if (!status) status = weigh(weight, &result->groups, &groups, p, err);
-    if (!status && result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
+    weigh(weight, &result->groups, &groups, p);
+    if (result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
         status = smoe_contrast_measure(&result->paired, m, weight, metric, err);
     free(value);
     free(weight);
@@ -306,12 +291,8 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
     size_t n = plan->primaries, family = plan->family ? strtoull(plan->family, NULL, 10) : n;
     *results = NULL;
     if (!n) return 0;
-    double *p = calloc(2 * n, sizeof *p);
-    smoe_primary_result *list = *results = calloc(n, sizeof *list);
-    if (!p || !list) {
-        free(p);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu contrasts", n);
-    }
+    double *p = smoe_alloc(2 * n, sizeof *p);
+    smoe_primary_result *list = *results = smoe_alloc(n, sizeof *list);
     int status = 0;
     for (size_t i = 0; i < n && !status; i++) {
         const smoe_primary *primary = &plan->primary[i];

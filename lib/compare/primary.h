@@ -56,7 +56,7 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* "model.moe.router=soft - model.moe.router=dense", or "slope over model.moe.experts, SETTINGS";
- * fresh, NULL when out of memory. */
+ * fresh. */
 char *smoe_primary_name(const smoe_primary *primary);
 
 /* "confirmed", "refuted", "open". */

@@ -1,5 +1,6 @@
 /* Reading settings; see settings.h. */
 #include "compare/settings.h"
+#include "base/alloc.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,26 +17,23 @@ void smoe_settings_free(smoe_settings *s) {
 }
 
 /* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
-static int add(smoe_settings *s, const char *text, size_t length) {
+static void add(smoe_settings *s, const char *text, size_t length) {
     while (length && isspace((unsigned char)*text)) text++, length--;
     while (length && isspace((unsigned char)text[length - 1])) length--;
-    smoe_setting *item = realloc(s->item, (s->count + 1) * sizeof *item);
-    if (!item) return -1;
-    s->item = item;
-    item += s->count++;
+    s->item = smoe_alloc_next(s->item, s->count, sizeof *s->item);
+    smoe_setting *item = &s->item[s->count++];
     const char *equals = memchr(text, '=', length);
     size_t key = equals ? (size_t)(equals - text) : length;
-    *item = (smoe_setting){.key = strndup(text, key)};
-    if (equals) item->value = strndup(equals + 1, length - key - 1);
-    return item->key && (item->value || !equals) ? 0 : -1;
+    *item = (smoe_setting){.key = smoe_alloc_part(text, key)};
+    if (equals) item->value = smoe_alloc_part(equals + 1, length - key - 1);
 }
 
-int smoe_settings_read(smoe_settings *s, const char *text) {
+void smoe_settings_read(smoe_settings *s, const char *text) {
     *s = (smoe_settings){0};
     for (const char *end;; text = end + 1) {
         end = smoe_text_item(text);
-        if (add(s, text, (size_t)(end - text))) return -1;
-        if (!*end) return 0;
+        add(s, text, (size_t)(end - text));
+        if (!*end) return;
     }
 }
 

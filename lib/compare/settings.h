@@ -22,8 +22,7 @@ typedef struct smoe_combinations {
     size_t count;
 } smoe_combinations;
 
-/* 0, or -1 (out of memory). Free in any case. */
-int smoe_settings_read(smoe_settings *settings, const char *text) SMOE_MUST_CHECK;
+void smoe_settings_read(smoe_settings *settings, const char *text);
 void smoe_settings_free(smoe_settings *settings);
 
 /* The value set for a key, or NULL. */

@@ -1,5 +1,6 @@
 /* Slopes over groups; see trend.h. The fit is in contrast.c: a slope is a weighted sum as well. */
 #include "compare/trend.h"
+#include "base/alloc.h"
 #include "compare/contrast.h"
 #include "compare/settings.h"
 #include "spec/metrics.h"
@@ -44,12 +45,11 @@ static int add(smoe_trends *trends, const scratch *s, size_t group, size_t colum
 int smoe_trends_make(smoe_trends *trends, const smoe_measures *m, smoe_err *err) {
     *trends = (smoe_trends){.of = m};
     if (m->seed == SIZE_MAX) return 0;
-    scratch s = {.member = calloc(m->groups + 1, sizeof *s.member),
-                 .x = calloc(m->groups + 1, sizeof *s.x),
-                 .weight = calloc(m->groups + 1, sizeof *s.weight)};
-    trends->trend = calloc(m->groups * m->metrics * m->columns + 1, sizeof *trends->trend);
-    int status = s.member && s.x && s.weight && trends->trend ? 0 : -1;
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the trends");
+    scratch s = {.member = smoe_alloc(m->groups + 1, sizeof *s.member),
+                 .x = smoe_alloc(m->groups + 1, sizeof *s.x),
+                 .weight = smoe_alloc(m->groups + 1, sizeof *s.weight)};
+    trends->trend = smoe_alloc(m->groups * m->metrics * m->columns + 1, sizeof *trends->trend);
+    int status = 0;
     for (size_t i = 0; i < m->metrics; i++)
         for (size_t c = 0; c < m->columns && smoe_metric_is_shown(m->metric[i], true) &&
                            !smoe_measures_zero(m, i);

@@ -1,5 +1,6 @@
 /* Charts as plots; see chart.h. */
 #include "draw/chart.h"
+#include "base/alloc.h"
 #include "draw/plot.h"
 
 #include <math.h>
@@ -40,22 +41,19 @@ static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
 }
 
 /* Adds the name of a point's category to the axis, unless it is there. */
-static int add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
+static void add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
     double at = nearbyint(p->x); /* points drawn side by side are moved by less than half a unit */
-    if (!p->label) return 0;
+    if (!p->label) return;
     for (size_t i = 0; i < axis->ticks; i++)
-        if (axis->tick[i].at == at) return 0;
+        if (axis->tick[i].at == at) return;
     smoe_plot_tick *tick = smoe_plot_add_tick(axis);
-    if (!tick) return -1;
     tick->at = at;
     snprintf(tick->text, sizeof tick->text, "%s", p->label);
-    return 0;
 }
 
-static int add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_plot_point *point) {
+static void add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_plot_point *point) {
     const smoe_chart_line *line = &chart->line[i];
     smoe_mark *m = smoe_plot_mark(panel);
-    if (!m) return -1;
     m->kind = SMOE_MARK_POINTS;
     m->colour = (smoe_colour){SMOE_SERIES, (double)i};
     snprintf(m->name, sizeof m->name, "%s", line->title ? line->title : "");
@@ -65,16 +63,15 @@ static int add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_p
     for (size_t k = 0; k < line->points; k++) {
         const smoe_chart_point *p = &line->point[k];
         point[k] = with_bar(chart, p);
-        if (add_name(&panel->x, p)) return -1;
+        add_name(&panel->x, p);
         m->joined = m->joined && !p->label;
     }
-    return 0;
 }
 
 /* From one end of the x axis to the other. */
-static int add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point ends[2]) {
-    smoe_mark *m = chart->level_title ? smoe_plot_mark(panel) : NULL;
-    if (!m) return chart->level_title ? -1 : 0;
+static void add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point ends[2]) {
+    if (!chart->level_title) return;
+    smoe_mark *m = smoe_plot_mark(panel);
     m->kind = SMOE_MARK_POINTS;
     m->dash = 1;
     snprintf(m->name, sizeof m->name, "%s", chart->level_title);
@@ -84,7 +81,6 @@ static int add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point
     m->point = ends;
     m->points = 2;
     m->joined = m->bare = true;
-    return 0;
 }
 
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
@@ -93,26 +89,18 @@ int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *na
     smoe_plot_point ends[2];
     size_t points = 0;
     for (size_t i = 0; i < chart->lines; i++) points += chart->line[i].points;
-    smoe_plot_point *point = calloc(points + 1, sizeof *point), *next = point;
+    smoe_plot_point *point = smoe_alloc(points + 1, sizeof *point), *next = point;
     smoe_panel *panel = smoe_plot_panel(&plot);
-    bool made = point && panel;
-    for (size_t i = 0; made && i < chart->lines; i++) {
-        made = !add_line(panel, chart, i, next);
+    for (size_t i = 0; i < chart->lines; i++) {
+        add_line(panel, chart, i, next);
         next += chart->line[i].points;
     }
-    int status = -1;
     *drawn = false;
-    if (made) {
-        snprintf(panel->x.label, sizeof panel->x.label, "%s", chart->x_label);
-        snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
-        set_ranges(panel, chart);
-        made = !add_level(panel, chart, ends);
-    }
-    if (made) {
-        status = smoe_plot_draw(&plot, folder, &(smoe_plot_size){chart->width}, drawn, err);
-    } else {
-        smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
-    }
+    snprintf(panel->x.label, sizeof panel->x.label, "%s", chart->x_label);
+    snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
+    set_ranges(panel, chart);
+    add_level(panel, chart, ends);
+    int status = smoe_plot_draw(&plot, folder, &(smoe_plot_size){chart->width}, drawn, err);
     smoe_plot_free(&plot);
     free(point);
     return status;

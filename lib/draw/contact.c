@@ -143,8 +143,7 @@ int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const cha
     sheet s = lay_out(set, spec);
     char *images = smoe_text_format("%s/contact-images.png", folder);
     char *named = smoe_text_format("%s/contact.png", folder);
-    int status =
-        images && named ? paint(&s, images, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = paint(&s, images, err);
     if (!status) status = smoe_file_remove(named, err); /* of an earlier sheet */
     if (!status) status = smoe_gnuplot_draw(folder, "contact", put_script, &s, false, drawn, err);
     free(images);

@@ -1,5 +1,6 @@
 /* PNG files through libpng's simplified interface. */
 #include "draw/encode_png.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <png.h>
@@ -15,8 +16,7 @@ int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe
     png.format = image->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     png_alloc_size_t room = PNG_IMAGE_PNG_SIZE_MAX(png);
     *size = 0;
-    *bytes = malloc(room);
-    if (!*bytes) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a picture");
+    *bytes = smoe_alloc(room, 1);
     if (!png_image_write_to_memory(&png, *bytes, &room, 0, image->pixel, 0, NULL)) {
         free(*bytes);
         *bytes = NULL;

@@ -1,5 +1,6 @@
 /* From rows of a table to a plot; see figures.h and figures.def. */
 #include "draw/figures.h"
+#include "base/alloc.h"
 #include "draw/figures_rows.h"
 #include "draw/gnuplot.h"
 #include "draw/words.h"
@@ -357,18 +358,18 @@ static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
     return 0;
 }
 
-int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
-                     size_t count, smoe_err *err) {
+void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
+                      size_t count) {
     figure g = {.entry = entry,
                 .f = smoe_frames_find(frames, count, entry->name),
                 .runs = smoe_frames_find(frames, count, "runs")};
     *plot = (smoe_plot){.name = entry->name};
-    if (!g.f || !g.f->rows) return 0;
+    if (!g.f || !g.f->rows) return;
     /* a cell without a place, as that of a class token, is no cell */
     const char *const place[] = {entry->x, entry->y[0], NULL};
     const char *const *needed = entry->kind == SMOE_FIGURE_HEAT ? place : NULL;
-    size_t *first = calloc(g.f->rows, sizeof *first), panels = 0;
-    g.line_row = calloc(g.f->rows, sizeof *g.line_row);
+    size_t *first = smoe_alloc(g.f->rows, sizeof *first), panels = 0;
+    g.line_row = smoe_alloc(g.f->rows, sizeof *g.line_row);
     plot->title = g.f->title;
     plot->table = g.f;
     plot->x_name = entry->x_name;
@@ -376,7 +377,7 @@ int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe
     plot->section = has_column(entry->panel, "metric")  ? "training"
                     : has_column(entry->panel, "block") ? "layer"
                                                         : "across";
-    bool made = first && g.line_row;
+    bool made = true;
     if (made) {
         choose_columns(&g);
         if (g.line[0]) g.lines = smoe_figure_rows_find(g.f, g.line, NULL, g.line_row);
@@ -389,7 +390,6 @@ int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe
     for (size_t i = 0; made && i < panels; i++) made = !add_panel(&g, plot, first[i]);
     free(first);
     free(g.line_row);
-    return made ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", entry->name);
 }
 
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
@@ -398,7 +398,8 @@ int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folde
     for (size_t i = 0; i < FIGURES; i++) {
         smoe_plot plot;
         bool done = false;
-        int status = smoe_figure_plot(&plot, &figures[i], frames, count, err);
+        int status = 0;
+        smoe_figure_plot(&plot, &figures[i], frames, count);
         if (!status)
             status = plot.panels ? smoe_plot_draw(&plot, folder, size, &done, err)
                                  : smoe_gnuplot_remove(folder, figures[i].name, err);

@@ -36,8 +36,8 @@ const smoe_figure_entry *smoe_figure_find(const char *name);
 
 /* The plot of an entry, without panels where its table is not there or has nothing to draw. Free it
  * in any case. */
-int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
-                     size_t count, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
+                      size_t count);
 
 /* Draws every figure whose table has rows to draw, in a folder that must hold the frames' CSV
  * files, FOLDER/FRAME.csv; files of figures that are not drawn are removed. *scripts and *drawn

@@ -71,16 +71,14 @@ static bool run(const char *folder, const char *script, bool pdf) {
 /* Removes FOLDER/NAME.ENDING. */
 static int remove_file(const char *folder, const char *name, const char *ending, smoe_err *err) {
     char *path = smoe_text_format("%s/%s.%s", folder, name, ending);
-    int status =
-        path ? smoe_file_remove(path, err)
-             : smoe_fail(err, SMOE_RUNTIME, "%s/%s.%s: out of memory", folder, name, ending);
+    int status = smoe_file_remove(path, err);
     free(path);
     return status;
 }
 
 static bool is_there(const char *folder, const char *name, const char *ending) {
     char *path = smoe_text_format("%s/%s.%s", folder, name, ending);
-    bool there = path && !access(path, F_OK);
+    bool there = !access(path, F_OK);
     free(path);
     return there;
 }
@@ -95,9 +93,8 @@ int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *p
     *drawn = false;
     if (smoe_gnuplot_remove(folder, name, err)) return -1;
     char *path = smoe_text_format("%s/%s.gp", folder, name);
-    int status = path ? smoe_file_print(path, print, context, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
-    if (!status && path) {
+    int status = smoe_file_print(path, print, context, err);
+    if (!status) {
         const char *script = strrchr(path, '/') + 1;
         *drawn = run(folder, script, false) && is_there(folder, name, "svg");
         if (pdf) *drawn = *drawn && run(folder, script, true) && is_there(folder, name, "pdf");

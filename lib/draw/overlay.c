@@ -1,6 +1,7 @@
 /* Sheets of overlays; see overlay.h. A tile is the image with one set of looks, which are drawn
  * over the patches. */
 #include "draw/overlay.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "draw/overlay_figure.h"
 #include "draw/encode_png.h"
@@ -65,13 +66,11 @@ static void weights_free(weights *w) {
     free(w->placed);
 }
 
-static int weights_fill(weights *w, const smoe_sample *s, const smoe_sample_layer *l,
-                        smoe_err *err) {
+static void weights_fill(weights *w, const smoe_sample *s, const smoe_sample_layer *l) {
     *w = (weights){.units = l->dispatch ? l->S : l->E, .T = s->T, .sparse = !l->dispatch};
-    w->take = calloc(w->units * w->T, sizeof *w->take);
-    w->give = calloc(w->units * w->T, sizeof *w->give);
-    w->placed = calloc(w->T, sizeof *w->placed);
-    if (!w->take || !w->give || !w->placed) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    w->take = smoe_alloc(w->units * w->T, sizeof *w->take);
+    w->give = smoe_alloc(w->units * w->T, sizeof *w->give);
+    w->placed = smoe_alloc(w->T, sizeof *w->placed);
     for (size_t u = 0; l->dispatch && u < w->units; u++)
         for (size_t t = 0; t < w->T; t++) {
             w->take[u * w->T + t] = l->dispatch[t * l->S + u];
@@ -83,7 +82,6 @@ static int weights_fill(weights *w, const smoe_sample *s, const smoe_sample_laye
         w->give[at] += l->place[i].weight;
         w->placed[l->place[i].token] = true;
     }
-    return 0;
 }
 
 /* ---- choosing units -------------------------------------------------------------------------- */
@@ -99,11 +97,11 @@ static size_t best_of(const double *score, size_t units, const size_t *chosen, s
     return best;
 }
 
-/* Up to CHOSEN units by the rule of overlay.h. Returns how many, 0 also when out of memory. */
+/* Up to CHOSEN units by the rule of overlay.h. Returns how many. */
 static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
-    double *score = malloc(w->units * sizeof *score);
+    double *score = smoe_alloc(w->units, sizeof *score);
     size_t count = 0, most = w->units < CHOSEN ? w->units : CHOSEN;
-    while (score && count < most) {
+    while (count < most) {
         for (size_t u = 0; u < w->units; u++) {
             const float *take = w->take + u * w->T, *give = w->give + u * w->T;
             score[u] = 0;
@@ -315,8 +313,7 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
 static int write_path(const sheet *sh, size_t scale, size_t gap, size_t above, const char *folder,
                       const char *stem, const char *ending, smoe_err *err) {
     char *path = smoe_text_format("%s/%s%s.png", folder, stem, ending);
-    int status =
-        path ? smoe_file_make_parents(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_file_make_parents(path, err);
     if (!status) status = write_sheet(sh, scale, gap, above, path, err);
     free(path);
     return status;
@@ -350,8 +347,7 @@ static int write_sheets(sheet *sh, const char *folder, const char *stem, const s
         snprintf(bar, sizeof bar, "weight of the %s, nearly uniform", sh->noun);
     else
         snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
-    char(*name)[SMOE_OVERLAY_NAME] = calloc(sh->tiles, sizeof *name);
-    if (!name) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char(*name)[SMOE_OVERLAY_NAME] = smoe_alloc(sh->tiles, sizeof *name);
     name_tiles(sh, name);
     size_t fit = smoe_overlay_across(longest(name, sh->tiles), size);
     if (sh->across > fit) sh->across = fit;
@@ -382,7 +378,8 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
     const size_t *unit = units->unit;
     sheet sh = {.sample = s, .picture = picture};
     char file[128];
-    int status = weights_fill(&w, s, l, err);
+    int status = 0;
+    weights_fill(&w, s, l);
     for (size_t i = 0; i < count && !status; i++)
         if (unit && unit[i] >= w.units)
             status =
@@ -392,13 +389,11 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
         count = choose(&w, chosen);
         unit = chosen;
     }
-    if (!status) sh.looks = calloc((count + 3) * s->side * s->side, sizeof *sh.looks);
-    if (sh.looks) {
+    if (!status) {
+        sh.looks = smoe_alloc((count + 3) * s->side * s->side, sizeof *sh.looks);
         snprintf(file, sizeof file, "%s.png", stem);
         fill_sheet(&sh, l, &w, unit, count, file, frame);
         status = write_sheets(&sh, folder, stem, size, drawn, err);
-    } else if (!status) {
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
     free(sh.looks);
     weights_free(&w);
@@ -415,12 +410,10 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
     sheet sh = {.sample = sample, .picture = &picture};
     *png = NULL;
     smoe_overlays_frame(&tiles);
-    int status = weights_fill(&w, sample, l, err);
-    if (!status) status = smoe_overlay_picture(sample, &picture, err);
-    if (!status &&
-        !(sh.looks = calloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks)))
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    weights_fill(&w, sample, l);
+    int status = smoe_overlay_picture(sample, &picture, err);
     if (!status) {
+        sh.looks = smoe_alloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks);
         fill_sheet(&sh, l, &w, chosen, choose(&w, chosen), "", &tiles);
         status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
     }
@@ -486,7 +479,6 @@ static bool is_sheet(const char *name) {
 
 int smoe_overlays_remove(const char *folder, smoe_err *err) {
     char *path = smoe_text_format("%s/overlays", folder);
-    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     DIR *dir = opendir(path);
     int status = 0;
     if (!dir && errno != ENOENT)
@@ -494,7 +486,7 @@ int smoe_overlays_remove(const char *folder, smoe_err *err) {
     for (struct dirent *entry; dir && !status && (entry = readdir(dir));) {
         if (!is_sheet(entry->d_name)) continue;
         char *file = smoe_text_format("%s/%s", path, entry->d_name);
-        status = file ? smoe_file_remove(file, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        status = smoe_file_remove(file, err);
         free(file);
     }
     if (dir) closedir(dir);

@@ -99,9 +99,7 @@ int smoe_overlay_figure(const smoe_overlay_sheet *sheet, const char *folder, con
                       .scale = scale_of(sheet->width, size),
                       .font = font_of(size)};
     char *inner = smoe_text_format("%s/%.*s", folder, slash ? (int)(slash - name) : 0, name);
-    int status = inner
-                     ? smoe_gnuplot_draw(inner, x.name, put_script, &x, size->width > 0, drawn, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_gnuplot_draw(inner, x.name, put_script, &x, size->width > 0, drawn, err);
     free(inner);
     return status;
 }

@@ -1,36 +1,27 @@
 /* Functions for all drawings of a plot; see plot.h. */
 #include "draw/plot.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The list with one more element of `size` bytes, all zero; NULL when out of memory. */
-static void *grown(void *list, size_t count, size_t size) {
-    char *larger = realloc(list, (count + 1) * size);
-    if (larger) memset(larger + count * size, 0, size);
-    return larger;
-}
-
 smoe_panel *smoe_plot_panel(smoe_plot *plot) {
-    smoe_panel *list = grown(plot->panel, plot->panels, sizeof *list);
-    if (!list) return NULL;
-    plot->panel = list;
-    return &list[plot->panels++];
+    plot->panel = smoe_alloc_next(plot->panel, plot->panels, sizeof *plot->panel);
+    plot->panel[plot->panels] = (smoe_panel){0};
+    return &plot->panel[plot->panels++];
 }
 
 smoe_mark *smoe_plot_mark(smoe_panel *panel) {
-    smoe_mark *list = grown(panel->mark, panel->marks, sizeof *list);
-    if (!list) return NULL;
-    panel->mark = list;
-    return &list[panel->marks++];
+    panel->mark = smoe_alloc_next(panel->mark, panel->marks, sizeof *panel->mark);
+    panel->mark[panel->marks] = (smoe_mark){0};
+    return &panel->mark[panel->marks++];
 }
 
 smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis) {
-    smoe_plot_tick *list = grown(axis->tick, axis->ticks, sizeof *list);
-    if (!list) return NULL;
-    axis->tick = list;
-    return &list[axis->ticks++];
+    axis->tick = smoe_alloc_next(axis->tick, axis->ticks, sizeof *axis->tick);
+    axis->tick[axis->ticks] = (smoe_plot_tick){0};
+    return &axis->tick[axis->ticks++];
 }
 
 void smoe_plot_free(smoe_plot *plot) {

@@ -98,7 +98,7 @@ typedef struct smoe_plot {
     const char *section;         /* of the page: "layer", "across" or "training" */
 } smoe_plot;
 
-/* Fresh panels and marks, empty; NULL when out of memory. smoe_plot_free frees them. */
+/* Fresh panels and marks, empty. smoe_plot_free frees them. */
 smoe_panel *smoe_plot_panel(smoe_plot *plot);
 smoe_mark *smoe_plot_mark(smoe_panel *panel);
 smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis);

@@ -15,6 +15,7 @@
  *            {placements [[token, expert, weight]]}
  */
 #include "draw/figures.h"
+#include "base/alloc.h"
 #include "draw/overlay.h"
 #include "draw/encode_png.h"
 #include "draw/page.h"
@@ -29,19 +30,17 @@
 enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };
 
 /* The figures that have something to draw. */
-static int put_figures(smoe_page *page, const smoe_report *report, smoe_err *err) {
+static void put_figures(smoe_page *page, const smoe_report *report) {
     const smoe_figure_entry *entry;
     for (size_t i = 0, put = 0; (entry = smoe_figure_at(i)); i++) {
         smoe_plot plot;
-        int status = smoe_figure_plot(&plot, entry, report->frames, report->frame_count, err);
-        if (!status && plot.panels) {
+        smoe_figure_plot(&plot, entry, report->frames, report->frame_count);
+        if (plot.panels) {
             if (put++) smoe_page_json(page, ",\n");
             smoe_plot_page(&plot, page);
         }
         smoe_plot_free(&plot);
-        if (status) return -1;
     }
-    return 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -92,13 +91,11 @@ static void put_values(smoe_page *page, const smoe_frame *f, size_t column, cons
     smoe_page_json(page, "]");
 }
 
-/* Fails when out of memory. */
-static int put_column(smoe_page *page, const smoe_frame *f, size_t column) {
+static void put_column(smoe_page *page, const smoe_frame *f, size_t column) {
     size_t *index = NULL;
     smoe_page_json(page, "{");
     if (f->column[column].text) {
-        index = malloc(2 * (f->rows + 1) * sizeof *index);
-        if (!index) return -1;
+        index = smoe_alloc(2 * (f->rows + 1), sizeof *index);
         size_t *first = index + f->rows + 1, names = index_names(f, column, index, first);
         smoe_page_json(page, "\"names\":[");
         for (size_t i = 0; i < names; i++) {
@@ -110,11 +107,9 @@ static int put_column(smoe_page *page, const smoe_frame *f, size_t column) {
     put_values(page, f, column, index);
     smoe_page_json(page, "}");
     free(index);
-    return 0;
 }
 
-static int put_frame(smoe_page *page, const smoe_frame *f, size_t *left) {
-    int bad = 0;
+static void put_frame(smoe_page *page, const smoe_frame *f, size_t *left) {
     smoe_page_json(page, "%s:{\"title\":%s,\"caption\":%s,\"rows\":%zu,\"columns\":[", f->name,
                    f->title, f->caption, f->rows);
     for (size_t c = 0; c < f->columns; c++) {
@@ -124,14 +119,13 @@ static int put_frame(smoe_page *page, const smoe_frame *f, size_t *left) {
     smoe_page_json(page, "]");
     smoe_page_hold(page);
     smoe_page_json(page, ",\"data\":[\n");
-    for (size_t c = 0; c < f->columns && !bad; c++) {
+    for (size_t c = 0; c < f->columns; c++) {
         if (c) smoe_page_json(page, ",\n");
-        bad = put_column(page, f, c);
+        put_column(page, f, c);
     }
     smoe_page_json(page, "]");
     *left -= smoe_page_release(page, *left);
     smoe_page_json(page, "}");
-    return bad;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -154,11 +148,9 @@ static int put_picture(smoe_page *page, const smoe_sample *s, smoe_err *err) {
 
 /* A matrix as bytes, row by row, as the member `name`, and each row's maximum as the member `most`:
  * element (r, c) is at w[r * row_step + c * column_step]. */
-static int put_weights(smoe_page *page, const char *name, const char *most, const float *w,
-                       size_t rows, size_t columns, size_t row_step, size_t column_step,
-                       smoe_err *err) {
-    uint8_t *byte = malloc(rows * columns + 1);
-    if (!byte) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+static void put_weights(smoe_page *page, const char *name, const char *most, const float *w,
+                        size_t rows, size_t columns, size_t row_step, size_t column_step) {
+    uint8_t *byte = smoe_alloc(rows * columns + 1, 1);
     smoe_page_json(page, "%s:[", most);
     for (size_t r = 0; r < rows; r++) {
         float max = 0;
@@ -172,20 +164,14 @@ static int put_weights(smoe_page *page, const char *name, const char *most, cons
     smoe_page_json(page, "],%s:", name);
     smoe_page_base64(page, byte, rows * columns);
     free(byte);
-    return 0;
 }
 
-static int put_layer_image(smoe_page *page, const smoe_sample *s, const smoe_sample_layer *l,
-                           smoe_err *err) {
-    int status = 0;
+static void put_layer_image(smoe_page *page, const smoe_sample *s, const smoe_sample_layer *l) {
     smoe_page_json(page, "{");
     if (l->dispatch) {
-        status =
-            put_weights(page, "dispatch", "dispatchMax", l->dispatch, l->S, s->T, 1, l->S, err);
+        put_weights(page, "dispatch", "dispatchMax", l->dispatch, l->S, s->T, 1, l->S);
         smoe_page_json(page, ",");
-        if (!status)
-            status =
-                put_weights(page, "combine", "combineMax", l->combine, s->T, l->S, l->S, 1, err);
+        put_weights(page, "combine", "combineMax", l->combine, s->T, l->S, l->S, 1);
     } else {
         smoe_page_json(page, "\"placements\":[");
         for (size_t i = 0; i < l->places; i++) {
@@ -196,11 +182,9 @@ static int put_layer_image(smoe_page *page, const smoe_sample *s, const smoe_sam
         smoe_page_json(page, "]");
     }
     smoe_page_json(page, "}");
-    return status;
 }
 
-static int put_layer(smoe_page *page, const smoe_sample *samples, size_t images, size_t layer,
-                     smoe_err *err) {
+static void put_layer(smoe_page *page, const smoe_sample *samples, size_t images, size_t layer) {
     const smoe_sample_layer *l = &samples->layer[layer];
     smoe_page_json(page,
                    "{\"kind\":%s,\"block\":%zu,\"experts\":%zu,\"slots\":%zu,\"tokens\":%zu,"
@@ -208,10 +192,9 @@ static int put_layer(smoe_page *page, const smoe_sample *samples, size_t images,
                    l->dispatch ? "soft" : "choice", l->block, l->E, l->S, samples->T);
     for (size_t i = 0; i < images; i++) {
         if (i) smoe_page_json(page, ",\n");
-        if (put_layer_image(page, &samples[i], &samples[i].layer[layer], err)) return -1;
+        put_layer_image(page, &samples[i], &samples[i].layer[layer]);
     }
     smoe_page_json(page, "]}");
-    return 0;
 }
 
 /* The approximate size of the weights of a sample in the page. */
@@ -245,7 +228,7 @@ static int put_run(smoe_page *page, const smoe_sample *samples, size_t all, size
     smoe_page_json(page, "],\n\"layers\":[");
     for (size_t l = 0; l < samples->layers; l++) {
         if (l) smoe_page_json(page, ",\n");
-        if (put_layer(page, samples, images, l, err)) return -1;
+        put_layer(page, samples, images, l);
     }
     smoe_page_json(page, "]}");
     return 0;
@@ -277,12 +260,11 @@ int smoe_report_data(const smoe_report *report, smoe_page *page, smoe_err *err) 
     smoe_page_json(page, "{\"words\":{");
     put_all_words(page);
     smoe_page_json(page, "},\n\"figures\":[");
-    if (put_figures(page, report, err)) return -1;
+    put_figures(page, report);
     smoe_page_json(page, "],\n\"frames\":{");
     for (size_t i = 0; i < report->frame_count; i++) {
         if (i) smoe_page_json(page, ",\n");
-        if (put_frame(page, &report->frames[i], &left))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        put_frame(page, &report->frames[i], &left);
     }
     smoe_page_json(page, "},\n\"samples\":[");
     int status = put_samples(page, report, err);

@@ -15,7 +15,7 @@
 #include "vit/model.h"
 
 /* One empty frame for every entry of inspect.def, in a fresh array of *count. */
-int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_frames_open(smoe_frame **frames, size_t *count);
 void smoe_frames_free(smoe_frame *frames, size_t count);
 
 /* A run to be inspected; everything is borrowed. */

@@ -4,6 +4,7 @@
  * of. Every slot of every layer is a pass of the image, so only images that are kept are analysed.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "text/tokenizer.h"
 
 #include <stdlib.h>
@@ -42,16 +43,14 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
                     .batch = r->subject.batch,
                     .an_image = data->channels * data->image_size * data->image_size};
     if (smoe_tokenizer_open(&c->tokenizer, r->subject.spec, err)) return -1;
-    c->tokens = calloc(r->subject.spec->text.context, sizeof *c->tokens);
-    c->pixels = calloc(c->batch * c->an_image, sizeof *c->pixels);
-    c->target = calloc(r->N, sizeof *c->target);
-    c->text = calloc(c->D, sizeof *c->text);
-    c->unit = calloc(c->batch * c->D, sizeof *c->unit);
-    c->slot = calloc(c->batch, sizeof *c->slot);
-    c->without = calloc(r->S, sizeof *c->without);
-    if (c->tokens && c->pixels && c->target && c->text && c->unit && c->slot && c->without)
-        return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for captions");
+    c->tokens = smoe_alloc(r->subject.spec->text.context, sizeof *c->tokens);
+    c->pixels = smoe_alloc(c->batch * c->an_image, sizeof *c->pixels);
+    c->target = smoe_alloc(r->N, sizeof *c->target);
+    c->text = smoe_alloc(c->D, sizeof *c->text);
+    c->unit = smoe_alloc(c->batch * c->D, sizeof *c->unit);
+    c->slot = smoe_alloc(c->batch, sizeof *c->slot);
+    c->without = smoe_alloc(r->S, sizeof *c->without);
+    return 0;
 }
 
 /* The image, as often as it fits, and its caption, embedded. */
@@ -65,7 +64,6 @@ static int load(captions *c, const smoe_inspection *r, size_t image, smoe_err *e
         memcpy(c->pixels + b * c->an_image, c->pixels, c->an_image * sizeof(real));
     size_t length =
         smoe_tokenizer_encode(c->tokenizer, c->tokens, s->spec->text.context, c->caption);
-    if (!length) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a caption");
     smoe_pass pass = {.seed = s->spec->seed, .images = 1};
     smoe_model_forward_texts(s->model, c->tokens, &length, &pass);
     smoe_pairs_unit(c->text, smoe_model_texts(s->model), 1, c->D);
@@ -103,9 +101,8 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
                      const smoe_sample *sample, size_t place, double whole) {
     const float *dispatch = sample->layer[l].dispatch;
     size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
-    double *less = calloc(r->T, sizeof *less);
+    double *less = smoe_alloc(r->T, sizeof *less);
     frame->failed |= !less;
-    if (!less) return;
     for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
     smallest(token, patches, less, r->T);
     for (size_t k = 0; k < patches; k++)

@@ -4,6 +4,7 @@
  * section 5, appendices D and E; Soft MoE appendix B). Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,23 +34,19 @@ size_t smoe_inspect_best(const smoe_inspection *r) {
     return best < r->E ? best : r->E;
 }
 
-static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {
+static void choices_open(void *state, const smoe_inspection *r) {
     choices *c = state;
     c->best = smoe_inspect_best(r);
-    c->processed = calloc(r->E + 1, sizeof *c->processed);
-    c->used = calloc(r->E + 1, sizeof *c->used);
-    c->selected = calloc(r->E + 1, sizeof *c->selected);
-    c->dropped = calloc(r->T, sizeof *c->dropped);
-    c->placed = calloc(r->E, sizeof *c->placed);
-    c->chosen = calloc(r->E, sizeof *c->chosen);
-    c->lost = calloc(r->E, sizeof *c->lost);
-    c->weight = calloc(c->best * WEIGHT_BINS, sizeof *c->weight);
-    c->seen = calloc(r->E, sizeof *c->seen);
-    c->taken = calloc(r->E, sizeof *c->taken);
-    if (c->processed && c->used && c->selected && c->dropped && c->placed && c->chosen && c->lost &&
-        c->weight && c->seen && c->taken)
-        return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of choices");
+    c->processed = smoe_alloc(r->E + 1, sizeof *c->processed);
+    c->used = smoe_alloc(r->E + 1, sizeof *c->used);
+    c->selected = smoe_alloc(r->E + 1, sizeof *c->selected);
+    c->dropped = smoe_alloc(r->T, sizeof *c->dropped);
+    c->placed = smoe_alloc(r->E, sizeof *c->placed);
+    c->chosen = smoe_alloc(r->E, sizeof *c->chosen);
+    c->lost = smoe_alloc(r->E, sizeof *c->lost);
+    c->weight = smoe_alloc(c->best * WEIGHT_BINS, sizeof *c->weight);
+    c->seen = smoe_alloc(r->E, sizeof *c->seen);
+    c->taken = smoe_alloc(r->E, sizeof *c->taken);
 }
 
 static void choices_close(void *state) {

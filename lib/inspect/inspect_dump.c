@@ -1,6 +1,7 @@
 /* --dump-routing: the weights or placements of the images kept whole, as .npy; smoe-inspect(1) has
  * the format. */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "tensors/npy.h"
 
 #include <stdlib.h>
@@ -29,8 +30,7 @@ static int dump_sparse(const smoe_inspection *r, const char *path, smoe_err *err
     size_t dim[] = {0, PLACE_COLUMNS};
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++) dim[0] += r->sample[i].layer[l].places;
-    double *all = calloc(dim[0] * PLACE_COLUMNS + 1, sizeof *all), *at = all;
-    if (!all) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    double *all = smoe_alloc(dim[0] * PLACE_COLUMNS + 1, sizeof *all), *at = all;
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++) {
             const smoe_sample_layer *layer = &r->sample[i].layer[l];

@@ -5,6 +5,7 @@
  * neighbours, the router sends tokens to the experts that fit them.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "math/kernels.h"
 #include "spec/metrics.h"
 #include "train/evaluate.h"
@@ -28,17 +29,15 @@ static real neighbour_of(const real *from, size_t n, size_t size, size_t e, size
 }
 
 /* to [E, ...] = the tensor with its experts exchanged. */
-static int fill(real *to, const smoe_params *params, size_t which, exchange *rule, smoe_err *err) {
+static void fill(real *to, const smoe_params *params, size_t which, exchange *rule) {
     const smoe_param *p = &params->param[which];
     const smoe_bf16 *narrow = smoe_weight_bf16(params, which);
     size_t n = p->dim[0], size = p->size / n;
-    real *wide = narrow ? calloc(p->size, sizeof *wide) : NULL;
-    if (narrow && !wide) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", p->name);
+    real *wide = narrow ? smoe_alloc(p->size, sizeof *wide) : NULL;
     if (narrow) smoe_kernels_get()->row->widen(wide, narrow, p->size);
     const real *from = narrow ? wide : smoe_weight(params, which);
     for (size_t k = 0; k < p->size; k++) to[k] = rule(from, n, size, k / size, k % size);
     free(wide);
-    return 0;
 }
 
 /* Whether the tensor belongs to the experts of the MoE layers from..l. */
@@ -58,19 +57,14 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
                     size_t l, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_param_place *before = params->place;
-    smoe_param_place *place = calloc(params->count, sizeof *place);
+    smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
     real *slab = calloc(params->size, sizeof *slab); /* of which only the experts' are used */
-    if (!place || !slab) {
-        free(place);
-        free(slab);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
-    }
-    int status = 0;
+    int status = slab ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
     for (size_t i = 0; i < params->count && !status; i++) {
         real *to = slab + params->param[i].offset;
         place[i] = (smoe_param_place){smoe_weight(params, i), smoe_weight_bf16(params, i)};
         if (!is_of_layers(r, &params->param[i], from, l)) continue;
-        status = fill(to, params, i, rule, err);
+        fill(to, params, i, rule);
         place[i] = (smoe_param_place){.values = to};
     }
     if (!status) {

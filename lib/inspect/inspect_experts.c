@@ -10,6 +10,7 @@
  * shuffled: this is the value expected by chance.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "math/stats.h"
 
@@ -30,17 +31,14 @@ typedef struct experts {
     uint64_t all;
 } experts;
 
-static int experts_open(void *state, const smoe_inspection *r, smoe_err *err) {
+static void experts_open(void *state, const smoe_inspection *r) {
     experts *x = state;
-    x->by_class = calloc((1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
-    x->by_position = calloc((1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
-    x->images = calloc(r->N, sizeof *x->images);
-    x->weight = calloc(r->T * r->E, sizeof *x->weight);
-    x->image = calloc(r->E, sizeof *x->image);
-    x->order = calloc(r->T, sizeof *x->order);
-    if (x->by_class && x->by_position && x->images && x->weight && x->image && x->order) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes and %zu experts", r->N,
-                     r->E);
+    x->by_class = smoe_alloc((1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
+    x->by_position = smoe_alloc((1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
+    x->images = smoe_alloc(r->N, sizeof *x->images);
+    x->weight = smoe_alloc(r->T * r->E, sizeof *x->weight);
+    x->image = smoe_alloc(r->E, sizeof *x->image);
+    x->order = smoe_alloc(r->T, sizeof *x->order);
 }
 
 static void experts_close(void *state) {
@@ -156,15 +154,15 @@ static void order(table *t, ranked *list) {
 /* From sums [rows,E] and the tokens behind each row. False: out of memory. Free in any case. */
 static bool table_make(table *t, const smoe_exact *sums, const double *tokens, size_t rows,
                        size_t E) {
-    ranked *list = calloc(rows + E, sizeof *list);
+    ranked *list = smoe_alloc(rows + E, sizeof *list);
     double all = 0;
     *t = (table){.rows = rows,
                  .E = E,
-                 .weight = calloc(rows * E, sizeof *t->weight),
-                 .mean = calloc(E, sizeof *t->mean),
-                 .row = calloc(rows, sizeof *t->row),
-                 .expert = calloc(E, sizeof *t->expert)};
-    bool made = list && t->weight && t->mean && t->row && t->expert;
+                 .weight = smoe_alloc(rows * E, sizeof *t->weight),
+                 .mean = smoe_alloc(E, sizeof *t->mean),
+                 .row = smoe_alloc(rows, sizeof *t->row),
+                 .expert = smoe_alloc(E, sizeof *t->expert)};
+    bool made = t->weight && t->mean && t->row && t->expert;
     for (size_t i = 0; made && i < rows; i++) {
         all += tokens[i];
         for (size_t e = 0; e < E; e++) {
@@ -183,12 +181,12 @@ static bool table_make(table *t, const smoe_exact *sums, const double *tokens, s
 static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
-    double *tokens = calloc(rows, sizeof *tokens);
+    double *tokens = smoe_alloc(rows, sizeof *tokens);
     *t = (table){0};
-    for (size_t i = 0; tokens && i < rows; i++)
+    for (size_t i = 0; i < rows; i++)
         tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
     const smoe_exact *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
-    bool made = tokens && table_make(t, sums, tokens, rows, r->E);
+    bool made = table_make(t, sums, tokens, rows, r->E);
     free(tokens);
     return made;
 }
@@ -278,9 +276,9 @@ static double information(const double *mass, size_t rows, size_t E, double *row
 static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
                              const char *about, const smoe_exact *sums, size_t rows) {
     size_t n = rows * r->E;
-    double *row = calloc(rows, sizeof *row), *expert = calloc(r->E, sizeof *expert);
-    double *mass = calloc(n, sizeof *mass), bits[1 + DRAWS], own = 0, of_experts;
-    if (!row || !expert || !mass) {
+    double *row = smoe_alloc(rows, sizeof *row), *expert = smoe_alloc(r->E, sizeof *expert);
+    double *mass = smoe_alloc(n, sizeof *mass), bits[1 + DRAWS], own = 0, of_experts;
+    if (!expert) {
         frame->failed = true;
         goto out;
     }

@@ -1,5 +1,6 @@
 /* The frames of smoe inspect, by the table inspect.def; see inspect.h. */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
@@ -18,14 +19,12 @@ static const struct entry {
 
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
-int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) {
+void smoe_frames_open(smoe_frame **frames, size_t *count) {
     *count = ENTRIES;
-    *frames = calloc(ENTRIES, sizeof **frames);
-    if (!*frames) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the tables");
+    *frames = smoe_alloc(ENTRIES, sizeof **frames);
     for (size_t i = 0; i < ENTRIES; i++)
         smoe_frame_init(&(*frames)[i], entries[i].name, entries[i].title, entries[i].caption,
                         entries[i].columns);
-    return 0;
 }
 
 void smoe_frames_free(smoe_frame *frames, size_t count) {

@@ -4,6 +4,7 @@
  * section 2.3). Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
@@ -20,19 +21,16 @@ typedef struct changes {
     size_t best, layer;
 } changes;
 
-static int changes_open(void *state, const smoe_inspection *r, smoe_err *err) {
+static void changes_open(void *state, const smoe_inspection *r) {
     changes *c = state;
     c->best = smoe_inspect_best(r);
-    c->changed = calloc(LEVELS * c->best, sizeof *c->changed);
-    c->lost = calloc(LEVELS * c->best, sizeof *c->lost);
-    c->score = calloc(3 * r->E, sizeof *c->score);
-    c->order = calloc(2 * r->E, sizeof *c->order);
-    if (!c->changed || !c->lost || !c->score || !c->order)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of changed choices");
+    c->changed = smoe_alloc(LEVELS * c->best, sizeof *c->changed);
+    c->lost = smoe_alloc(LEVELS * c->best, sizeof *c->lost);
+    c->score = smoe_alloc(3 * r->E, sizeof *c->score);
+    c->order = smoe_alloc(2 * r->E, sizeof *c->order);
     c->noisy = c->score + r->E;
     c->normal = c->noisy + r->E;
     c->other = c->order + r->E;
-    return 0;
 }
 
 static void changes_close(void *state) {

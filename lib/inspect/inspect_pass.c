@@ -3,6 +3,7 @@
  * counters. What is counted, and what becomes of it, is in the other files inspect_*.c.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 #include "data/loader.h"
 #include "train/evaluate.h"
@@ -152,45 +153,37 @@ static void free_views(smoe_inspection *r) {
 }
 
 /* As many images at a time as fit into the memory, at least one. */
-static int open_views(smoe_inspection *r, smoe_err *err) {
+static void open_views(smoe_inspection *r) {
     bool dense = r->has & SMOE_INSPECT_DENSE;
     size_t weights = r->T * r->E, sums = dense ? r->T * r->S : 0, places = dense ? 0 : r->T * r->E;
     size_t bytes = (weights + 2 * sums) * sizeof(double) + places * sizeof(smoe_sample_place);
     r->views = (r->subject.memory ? r->subject.memory : (size_t)32 << 20) / bytes;
     if (r->views > r->subject.batch) r->views = r->subject.batch;
     if (!r->views) r->views = 1;
-    r->view = calloc(r->views, sizeof *r->view);
-    bool all = r->view;
-    for (size_t i = 0; all && i < r->views; i++) {
+    r->view = smoe_alloc(r->views, sizeof *r->view);
+    for (size_t i = 0; i < r->views; i++) {
         smoe_inspect_view *v = &r->view[i];
-        v->weight = calloc(weights, sizeof *v->weight);
-        v->disp_sums = calloc(sums + 1, sizeof *v->disp_sums);
-        v->comb_sums = calloc(sums + 1, sizeof *v->comb_sums);
-        v->place = calloc(places + 1, sizeof *v->place);
-        v->work = calloc(r->T > r->S ? r->T : r->S, sizeof *v->work);
-        all = v->weight && v->disp_sums && v->comb_sums && v->place && v->work;
+        v->weight = smoe_alloc(weights, sizeof *v->weight);
+        v->disp_sums = smoe_alloc(sums + 1, sizeof *v->disp_sums);
+        v->comb_sums = smoe_alloc(sums + 1, sizeof *v->comb_sums);
+        v->place = smoe_alloc(places + 1, sizeof *v->place);
+        v->work = smoe_alloc(r->T > r->S ? r->T : r->S, sizeof *v->work);
     }
-    return all ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the analysis of images");
 }
 
-static int open_counters(smoe_inspection *r, smoe_err *err) {
-    r->state = calloc(SMOE_COUNTERS * r->layers, sizeof *r->state);
-    if (!r->state) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
+static void open_counters(smoe_inspection *r) {
+    r->state = smoe_alloc(SMOE_COUNTERS * r->layers, sizeof *r->state);
     for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++) {
         const smoe_counter *counter = counters[i / r->layers];
         if ((counter->needs & r->has) != counter->needs) continue;
-        r->state[i] = calloc(1, counter->size);
-        if (!r->state[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
-        if (counter->open && counter->open(r->state[i], r, err)) return -1;
+        r->state[i] = smoe_alloc(1, counter->size);
+        if (counter->open) counter->open(r->state[i], r);
     }
-    return 0;
 }
 
-static int open_order(smoe_inspection *r, smoe_err *err) {
-    r->order = calloc(r->images + 1, sizeof *r->order);
-    if (!r->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+static void open_order(smoe_inspection *r) {
+    r->order = smoe_alloc(r->images + 1, sizeof *r->order);
     smoe_dataset_order(r->order, r->images, r->subject.spec);
-    return 0;
 }
 
 static int check(const smoe_inspect_subject *s, smoe_err *err) {
@@ -210,10 +203,9 @@ static int check(const smoe_inspect_subject *s, smoe_err *err) {
     return 0;
 }
 
-static int open_all(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+static void open_all(smoe_inspection **out, const smoe_inspect_subject *s) {
     *out = NULL;
-    smoe_inspection *r = *out = calloc(1, sizeof *r);
-    if (!r) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
+    smoe_inspection *r = *out = smoe_alloc(1, sizeof *r);
     const smoe_router *router = smoe_model_router(s->model, 0);
     *r = (smoe_inspection){.subject = *s,
                            .has = what_routers_have(s->model),
@@ -230,7 +222,9 @@ static int open_all(smoe_inspection **out, const smoe_inspect_subject *s, smoe_e
     r->alone = smoe_comm_alone;
     r->comm = s->comm ? s->comm : &r->alone;
     r->seen = (size_t)r->comm->rank * s->batch;
-    return open_order(r, err) || open_views(r, err) || open_counters(r, err) ? -1 : 0;
+    open_order(r);
+    open_views(r);
+    open_counters(r);
 }
 
 static int pass(smoe_inspection *r, smoe_err *err) {
@@ -252,9 +246,12 @@ static void sum_counters(smoe_inspection *r) {
 
 int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
     *out = NULL;
-    if (check(s, err) || open_all(out, s, err) || pass(*out, err)) return -1;
+    if (check(s, err)) return -1;
+    open_all(out, s);
+    if (pass(*out, err)) return -1;
     sum_counters(*out);
-    return smoe_samples_close(*out, err);
+    smoe_samples_close(*out);
+    return 0;
 }
 
 int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
@@ -262,15 +259,15 @@ int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe
     own.image = NULL;
     *out = NULL;
     if (own.images > smoe_dataset_images(s->set)) own.images = smoe_dataset_images(s->set);
-    if (open_all(out, &own, err)) return -1;
+    open_all(out, &own);
     smoe_inspection *r = *out;
     r->enough = own.images;
-    r->kept = calloc(own.images + 1, sizeof *r->kept);
-    if (!r->kept) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the images that are kept");
+    r->kept = smoe_alloc(own.images + 1, sizeof *r->kept);
     for (size_t i = 0; i < own.images; i++) r->kept[i] = r->order[i];
     r->subject.image = r->kept;
     if (pass(r, err) && (r->seen < r->enough || err->code != SMOE_STOPPED)) return -1;
-    return smoe_samples_close(r, err);
+    smoe_samples_close(r);
+    return 0;
 }
 
 void smoe_inspect_free(smoe_inspection *r) {

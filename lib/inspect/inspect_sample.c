@@ -1,6 +1,7 @@
 /* The images of a split that are kept completely, with their routing in every MoE layer; see
  * draw/sample.h. */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "data/image.h"
 #include "train/task.h"
 #include "data/loader.h"
@@ -28,16 +29,14 @@ void smoe_samples_free(smoe_sample *sample, size_t count) {
 }
 
 /* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
-static bool open_layer(smoe_sample_layer *layer, const smoe_inspection *r, size_t l) {
+static void open_layer(smoe_sample_layer *layer, const smoe_inspection *r, size_t l) {
     bool dense = r->has & SMOE_INSPECT_DENSE, gate = r->has & SMOE_INSPECT_GATE;
     *layer = (smoe_sample_layer){
         .block = smoe_model_moe_block(r->subject.model, l), .E = r->E, .P = r->P, .S = r->S};
-    if (dense) layer->dispatch = calloc(r->T * r->S, sizeof *layer->dispatch);
-    if (dense) layer->combine = calloc(r->T * r->S, sizeof *layer->combine);
-    if (!dense) layer->place = calloc(r->T * r->E, sizeof *layer->place);
-    if (gate) layer->gate = calloc(r->T * r->E, sizeof *layer->gate);
-    return (dense ? layer->dispatch && layer->combine : layer->place != NULL) &&
-           (!gate || layer->gate);
+    if (dense) layer->dispatch = smoe_alloc(r->T * r->S, sizeof *layer->dispatch);
+    if (dense) layer->combine = smoe_alloc(r->T * r->S, sizeof *layer->combine);
+    if (!dense) layer->place = smoe_alloc(r->T * r->E, sizeof *layer->place);
+    if (gate) layer->gate = smoe_alloc(r->T * r->E, sizeof *layer->gate);
 }
 
 static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, smoe_err *err) {
@@ -46,7 +45,6 @@ static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, s
     size_t pixels = data->channels * data->image_size * data->image_size;
     char name[SMOE_IMAGE_NAME];
     int64_t label;
-    int status = -1;
     *s = (smoe_sample){.image = image,
                        .channels = data->channels,
                        .size = data->image_size,
@@ -54,34 +52,26 @@ static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, s
                        .T = r->T,
                        .first_patch = r->first_patch,
                        .layers = r->layers};
-    real *image_pixels = calloc(pixels, sizeof *image_pixels),
-         *target = calloc(r->N, sizeof *target);
-    s->pixels = calloc(pixels, sizeof *s->pixels);
-    s->run = strdup(subject->run);
-    s->name = strdup(smoe_dataset_image_name(subject->set, image, name, sizeof name));
-    s->label =
-        strdup(smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
-    s->layer = calloc(r->layers, sizeof *s->layer);
-    bool all = image_pixels && target && s->pixels && s->run && s->name && s->label && s->layer;
-    for (size_t l = 0; all && l < r->layers; l++) all = open_layer(&s->layer[l], r, l);
-    if (!all) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for image %zu and its routing", image);
-        goto out;
-    }
-    status = smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err);
+    real *image_pixels = smoe_alloc(pixels, sizeof *image_pixels),
+         *target = smoe_alloc(r->N, sizeof *target);
+    s->pixels = smoe_alloc(pixels, sizeof *s->pixels);
+    s->run = smoe_alloc_text(subject->run);
+    s->name = smoe_alloc_text(smoe_dataset_image_name(subject->set, image, name, sizeof name));
+    s->label = smoe_alloc_text(
+        smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
+    s->layer = smoe_alloc(r->layers, sizeof *s->layer);
+    for (size_t l = 0; l < r->layers; l++) open_layer(&s->layer[l], r, l);
+    int status = smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err);
     for (size_t i = 0; !status && i < pixels; i++)
         s->pixels[i] = (float)smoe_image_shown(data, i / (s->size * s->size), image_pixels[i]);
-out:
     free(image_pixels);
     free(target);
     return status;
 }
 
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) {
-    r->sample = calloc(r->subject.images + 1, sizeof *r->sample);
-    r->predicted = calloc(r->subject.images + 1, sizeof *r->predicted);
-    if (!r->sample || !r->predicted)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the chosen images");
+    r->sample = smoe_alloc(r->subject.images + 1, sizeof *r->sample);
+    r->predicted = smoe_alloc(r->subject.images + 1, sizeof *r->predicted);
     for (size_t i = 0; i < r->subject.images; i++)
         if (open_sample(&r->sample[i], r, r->subject.image[i], err)) return -1;
     return 0;
@@ -129,16 +119,13 @@ static void join(const smoe_inspection *r, smoe_sample_layer *layer) {
     smoe_comm_join(r->comm, &layer->places, sizeof layer->places);
 }
 
-int smoe_samples_close(smoe_inspection *r, smoe_err *err) {
+void smoe_samples_close(smoe_inspection *r) {
     smoe_comm_join(r->comm, r->predicted, r->subject.images * sizeof *r->predicted);
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++) join(r, &r->sample[i].layer[l]);
     for (size_t i = 0; i < r->subject.images; i++) {
         const char *name = smoe_dataset_class_name(r->subject.set, r->predicted[i].top);
-        r->sample[i].prediction = strdup(name);
+        r->sample[i].prediction = smoe_alloc_text(name);
         r->sample[i].probability = r->predicted[i].probability;
-        if (!r->sample[i].prediction)
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
     }
-    return 0;
 }

@@ -3,6 +3,7 @@
  * [d,E,P], each made of length one. Slots of one expert are next to each other.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@ static double *unit_slots(const smoe_inspection *r, size_t l) {
     snprintf(name, sizeof name, "%s.phi", router->prefix);
     const smoe_param *param = smoe_params_find(router->params, name);
     const real *phi = smoe_weight(router->params, (size_t)(param - router->params->param));
-    double *unit = calloc(S * d, sizeof *unit);
-    for (size_t s = 0; unit && s < S; s++) {
+    double *unit = smoe_alloc(S * d, sizeof *unit);
+    for (size_t s = 0; s < S; s++) {
         double square = 0;
         for (size_t i = 0; i < d; i++) square += (double)phi[i * S + s] * (double)phi[i * S + s];
         for (size_t i = 0; i < d; i++)
@@ -69,8 +70,8 @@ static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspe
 void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     size_t d = smoe_model_router(r->subject.model, l)->d;
     double *unit = unit_slots(r, l);
-    pairs *of = calloc(r->S, sizeof *of), all = {0};
-    if (!unit || !of) {
+    pairs *of = smoe_alloc(r->S, sizeof *of), all = {0};
+    if (!unit) {
         frame->failed = true;
         goto out;
     }

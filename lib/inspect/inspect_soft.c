@@ -4,6 +4,7 @@
  * distribution is kept as a histogram of stated resolution.
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +23,10 @@ typedef struct token_sums {
     double largest;
 } token_sums;
 
-static int sums_open(void *state, const smoe_inspection *r, smoe_err *err) {
+static void sums_open(void *state, const smoe_inspection *r) {
     (void)r;
     token_sums *s = state;
-    s->count = calloc(SUM_BINS, sizeof *s->count);
-    return s->count ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for sums of tokens");
+    s->count = smoe_alloc(SUM_BINS, sizeof *s->count);
 }
 
 static void sums_close(void *state) {
@@ -128,15 +128,13 @@ static size_t rank_at(const cumulative *c, size_t i) {
     return c->ranks < c->n ? i * (c->n - 1) / (RANKS - 1) : i;
 }
 
-static int cumulative_open(cumulative *c, size_t n, size_t lists, smoe_err *err) {
+static void cumulative_open(cumulative *c, size_t n, size_t lists) {
     c->n = n;
     c->ranks = n < RANKS ? n : RANKS;
     c->lists_an_image = lists;
-    c->total = calloc(c->ranks, sizeof *c->total);
-    c->count = calloc(c->ranks * (STEPS + 1), sizeof *c->count);
-    c->needed = calloc(lists * FRACTIONS, sizeof *c->needed);
-    if (c->total && c->count && c->needed) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for cumulative weights");
+    c->total = smoe_alloc(c->ranks, sizeof *c->total);
+    c->count = smoe_alloc(c->ranks * (STEPS + 1), sizeof *c->count);
+    c->needed = smoe_alloc(lists * FRACTIONS, sizeof *c->needed);
 }
 
 static void cumulative_close(void *state) {
@@ -198,15 +196,15 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
     }
 }
 
-static int dispatch_open(void *state, const smoe_inspection *r, smoe_err *err) {
-    return cumulative_open(state, r->T, r->S, err);
+static void dispatch_open(void *state, const smoe_inspection *r) {
+    cumulative_open(state, r->T, r->S);
 }
 static void dispatch_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
     cumulative_image(state, view->disp_sums);
 }
-static int combine_open(void *state, const smoe_inspection *r, smoe_err *err) {
-    return cumulative_open(state, r->S, r->T, err);
+static void combine_open(void *state, const smoe_inspection *r) {
+    cumulative_open(state, r->S, r->T);
 }
 static void combine_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;

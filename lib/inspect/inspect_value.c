@@ -4,6 +4,7 @@
  * routing, where every image is a separate group).
  */
 #include "inspect/inspect_view.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 #include "base/rng.h"
 #include "spec/metrics.h"
@@ -169,13 +170,9 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     if (smoe_model_pairs(r->subject.model)) return 0; /* an image has an embedding, no logits */
     if (group < 2) group = 2;
     c.group = group < batch ? group : batch;
-    c.pixels = calloc(batch * c.an_image, sizeof *c.pixels);
-    c.unused = calloc(r->N, sizeof *c.unused);
-    c.before = calloc(SAMPLE * r->N, sizeof *c.before);
-    if (!c.pixels || !c.unused || !c.before) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for companions");
-        goto out;
-    }
+    c.pixels = smoe_alloc(batch * c.an_image, sizeof *c.pixels);
+    c.unused = smoe_alloc(r->N, sizeof *c.unused);
+    c.before = smoe_alloc(SAMPLE * r->N, sizeof *c.before);
     choose(r, &c);
     if (meet_all(r, &c, err)) goto out;
     target all = {0};

@@ -44,7 +44,7 @@ typedef struct smoe_inspect_view {
 typedef struct smoe_counter {
     unsigned needs;
     size_t size; /* of the state of one layer, which starts as zeros */
-    int (*open)(void *state, const smoe_inspection *r, smoe_err *err); /* may be NULL */
+    void (*open)(void *state, const smoe_inspection *r); /* may be NULL */
     /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
@@ -112,7 +112,7 @@ double smoe_inspect_token_column(const smoe_inspection *r, size_t token);
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
 void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits);
-int smoe_samples_close(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_samples_close(smoe_inspection *r);
 void smoe_samples_free(smoe_sample *sample, size_t count);
 
 /* Writes the rows of one frame: those of layer l, where nothing but memory can fail

@@ -1,5 +1,6 @@
 /* The table of routers and the making of one; see router.h. */
 #include "route/router.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 
 #include <stdio.h>
@@ -24,11 +25,7 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
         return NULL;
     }
     const smoe_router_type *type = types[entry - smoe_routers];
-    smoe_router *r = calloc(1, type->size);
-    if (!r) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a router");
-        return NULL;
-    }
+    smoe_router *r = smoe_alloc(1, type->size);
     r->type = type;
     r->spec = spec;
     r->params = params;

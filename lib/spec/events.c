@@ -1,5 +1,6 @@
 /* Events of libyaml with their places and mistakes; see events.h. */
 #include "spec/events.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,7 @@ static void syntax_problem(smoe_events *src) {
     where.line = parser->problem_mark.line + 1;
     where.column = parser->problem_mark.column + 1;
     src->stop = true;
-    if (parser->error == YAML_MEMORY_ERROR) {
-        src->reading->problems++;
-        smoe_fail_more(src->reading->err, SMOE_RUNTIME, "%s: out of memory", src->reading->label);
-        return;
-    }
+    if (parser->error == YAML_MEMORY_ERROR) smoe_alloc_end();
     if (parser->error == YAML_READER_ERROR) {
         where.line = where.column = 1;
         for (size_t i = 0; i < parser->problem_offset && i < src->length; i++) {

@@ -160,7 +160,6 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
     char *text = NULL;
     size_t size;
     FILE *out = smoe_alloc_stream(&text, &size);
-    if (!out) return NULL;
     putc('[', out);
     for (size_t i = 0; i < groups->count; i++) {
         const smoe_group *g = &groups->group[i];
@@ -177,20 +176,15 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
 
 json_t *smoe_groups_json(const smoe_groups *groups) {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < groups->count; i++) {
+    for (size_t i = 0; i < groups->count; i++) {
         const smoe_group *g = &groups->group[i];
         json_t *object = json_pack("{s:s}", "match", g->match);
-        bool failed = !object;
-        if (!g->frozen && g->lr != 1) failed |= json_object_set_new(object, "lr", json_real(g->lr));
-        if (!g->frozen && g->decay >= 0)
-            failed |= json_object_set_new(object, "decay", json_real(g->decay));
+        if (!g->frozen && g->lr != 1) json_object_set_new(object, "lr", json_real(g->lr));
+        if (!g->frozen && g->decay >= 0) json_object_set_new(object, "decay", json_real(g->decay));
         if (!g->frozen && g->until)
-            failed |= json_object_set_new(object, "until", json_integer((json_int_t)g->until));
-        if (g->frozen) failed |= json_object_set_new(object, "frozen", json_true());
-        if (json_array_append_new(list, object) || failed) {
-            json_decref(list);
-            return NULL;
-        }
+            json_object_set_new(object, "until", json_integer((json_int_t)g->until));
+        if (g->frozen) json_object_set_new(object, "frozen", json_true());
+        json_array_append_new(list, object);
     }
     return list;
 }

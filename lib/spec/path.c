@@ -4,6 +4,7 @@
  * name archives and not places.
  */
 #include "spec/schema.h"
+#include "base/alloc.h"
 #include "spec/sources.h"
 
 #include <errno.h>
@@ -37,40 +38,30 @@ static size_t fixed_length(const char *path) {
     return (size_t)(brace - path);
 }
 
-/* The real path of folder/path in *found, NULL if it does not exist; -1 when out of memory. */
-static int look(const char *folder, size_t length, const char *path, char **found) {
+/* The real path of folder/path, fresh; NULL if it does not exist. */
+static char *path_look(const char *folder, size_t length, const char *path) {
     bool absolute = *path == '/';
     size_t fixed = fixed_length(path);
     char *joined = smoe_text_format("%.*s%s%.*s", absolute ? 0 : (int)length, folder,
                                     absolute ? "" : "/", (int)fixed, path);
-    if (!joined) return -1;
     char *there = realpath(joined, NULL);
-    bool memory = there || errno != ENOMEM;
     free(joined);
-    *found = there;
-    if (!there || !path[fixed]) return memory ? 0 : -1;
-    *found = smoe_text_format("%s/%s", there, path + fixed);
+    if (!there || !path[fixed]) return there;
+    char *found = smoe_text_format("%s/%s", there, path + fixed);
     free(there);
-    return *found ? 0 : -1;
+    return found;
 }
 
-int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, char **path) {
-    *path = NULL;
+char *smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry) {
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
-    if (!given) return 0;
-    if (!strcmp(given, entry->preset)) { /* text.tokenizer bytes: a name, not a file */
-        *path = strdup(given);
-        return *path ? 0 : -1;
-    }
-    if (*given != '/' && look(base, strlen(base), given, path)) return -1;
+    /* text.tokenizer bytes is a name, not a file */
+    bool relative = given && strcmp(given, entry->preset) && *given != '/';
+    char *path = relative ? path_look(base, strlen(base), given) : NULL;
     /* A real path may have characters that YAML and JSON cannot represent; then the given path,
      * which was checked, is kept. */
-    if (*path && !smoe_text_printable(*path)) {
-        free(*path);
-        *path = NULL;
-    }
-    if (!*path) *path = strdup(given);
-    return *path ? 0 : -1;
+    if (path && smoe_text_printable(path)) return path;
+    free(path);
+    return smoe_alloc_text(given);
 }
 
 /* Adds ", FOLDER/PATH" to the places tried. */
@@ -85,8 +76,7 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given) return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
     char places[700] = "";
-    if (look(base, strlen(base), given, path)) goto memory;
-    if (*path) return 0;
+    if ((*path = path_look(base, strlen(base), given))) return 0;
     if (*given == '/')
         return smoe_fail(err, SMOE_DATA, "%s: %s does not exist; set %s=PATH to where it is now",
                          key, given, key);
@@ -94,15 +84,12 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
         size_t length = strcspn(c, ":");
-        if (length && look(c, length, given, path)) goto memory;
-        if (*path) return 0;
+        if (length && (*path = path_look(c, length, given))) return 0;
         if (length) tried(places, sizeof places, c, length, given);
         c += length + (c[length] == ':');
     }
     return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s", key, given, places,
                      list && *list ? "" : " (SMOE_DATA names no other folder)");
-memory:
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", key);
 }
 
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {

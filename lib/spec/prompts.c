@@ -52,7 +52,6 @@ char *smoe_prompts_yaml(const smoe_prompts *prompts) {
     char *text = NULL;
     size_t size;
     FILE *out = smoe_alloc_stream(&text, &size);
-    if (!out) return NULL;
     for (size_t i = 0; i < prompts->count; i++) {
         fputs(i ? ", " : "[", out);
         smoe_value_put_quoted(out, prompts->text[i]);
@@ -63,10 +62,7 @@ char *smoe_prompts_yaml(const smoe_prompts *prompts) {
 
 json_t *smoe_prompts_json(const smoe_prompts *prompts) {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < prompts->count; i++)
-        if (json_array_append_new(list, json_string(prompts->text[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t i = 0; i < prompts->count; i++)
+        json_array_append_new(list, json_string(prompts->text[i]));
     return list;
 }

@@ -5,6 +5,7 @@
  * everything that follows from several values.
  */
 #include "spec/events.h"
+#include "base/alloc.h"
 #include "spec/profiles.h"
 
 #include <stdio.h>
@@ -32,14 +33,6 @@ static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
         bad_value(src, where, entry, problem);
 }
 
-/* Makes room for one more of `count` items: doubles it when they fill a power of two. */
-static bool more_room(double **items, size_t count) {
-    if (count & (count - 1)) return true;
-    double *longer = realloc(*items, (count ? 2 * count : 1) * sizeof *longer);
-    if (longer) *items = longer;
-    return longer != NULL;
-}
-
 static void read_list(smoe_events *src, int entry, const smoe_provenance *where) {
     double *items = NULL, item = 0;
     size_t count = 0;
@@ -62,11 +55,9 @@ static void read_list(smoe_events *src, int entry, const smoe_provenance *where)
             bad_value(src, &at, entry, text ? problem : not_one);
             smoe_events_skip(src, &event);
             good = false;
-        } else if (!end && more_room(&items, count)) {
-            items[count++] = item;
         } else if (!end) {
-            bad_value(src, &at, entry, "out of memory for the list");
-            good = false;
+            items = smoe_alloc_next(items, count, sizeof *items);
+            items[count++] = item;
         }
         yaml_event_delete(&event);
         if (end) break;
@@ -232,16 +223,8 @@ static void read_document(smoe_events *src, const char *section, int entry) {
 
 static void read_source(smoe_reading *reading, smoe_provenance where, const char *text,
                         size_t length, const char *section, int entry) {
-    smoe_events *src = calloc(1, sizeof *src);
-    if (src && !yaml_parser_initialize(&src->parser)) {
-        free(src);
-        src = NULL;
-    }
-    if (!src) {
-        reading->problems++;
-        smoe_fail_more(reading->err, SMOE_RUNTIME, "%s: out of memory", reading->label);
-        return;
-    }
+    smoe_events *src = smoe_alloc(1, sizeof *src);
+    if (!yaml_parser_initialize(&src->parser)) smoe_alloc_end();
     src->reading = reading;
     src->where = where;
     src->text = text;

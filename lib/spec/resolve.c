@@ -309,7 +309,6 @@ static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_entry *router = smoe_router_find(moe->router);
-    if (!router) return; /* out of memory for `random`, reported already */
     size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe, 0);
     bool gates = smoe_router_heeds(router, "gate");
     if (smoe_router_counts_experts(router) && most_choices(spec) > moe->experts)

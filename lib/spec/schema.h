@@ -162,10 +162,10 @@ int smoe_value_expected(char *problem, const char *expected, const char *text);
 #define SMOE_DIGITS "0123456789"
 void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);
 
-/* The value as YAML text, fresh; NULL when out of memory. Paths as smoe_path_portable has them. */
+/* The value as YAML text, fresh. Paths as smoe_path_portable has them. */
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry);
 json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry);
-/* Lists of groups as YAML text, fresh, and as JSON; NULL when out of memory. */
+/* Lists of groups as YAML text, fresh, and as JSON. */
 char *smoe_groups_yaml(const smoe_groups *groups);
 json_t *smoe_groups_json(const smoe_groups *groups);
 /* Likewise lists of templates. */
@@ -179,7 +179,7 @@ void smoe_value_put_quoted(FILE *out, const char *text);
 int smoe_value_digits(double number);
 
 /* The path of an entry as a resolved spec should carry it: absolute where the given one is there,
- * else as given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
-int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, char **path);
+ * else as given; fresh, NULL for no path. */
+char *smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry);
 
 #endif

@@ -4,6 +4,7 @@
  * write.c, and the quantities that follow from a resolved spec in spec.c and routers.c.
  */
 #include "spec/schema.h"
+#include "base/alloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,11 +49,9 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
                             .trained = trained};
     *spec = (smoe_spec){.trained = trained};
     if (err) *err = (smoe_err){0};
-    spec->origin = calloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
-    spec->file = strdup(label);
-    if (from->folder) spec->folder = strdup(from->folder);
-    if (!spec->origin || !spec->file || (from->folder && !spec->folder))
-        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
+    spec->origin = smoe_alloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
+    spec->file = smoe_alloc_text(label);
+    if (from->folder) spec->folder = smoe_alloc_text(from->folder);
     if (from->length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
     void *locale = smoe_locale_enter();
@@ -100,10 +99,9 @@ static char *slurp(const char *file, size_t *length, smoe_err *err) {
     bool standard = !strcmp(file, "-");
     FILE *in = standard ? stdin : open_spec(file, err);
     if (!in) return NULL;
-    char *text = malloc(LARGEST + 1);
-    if (!text) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
-    if (text) *length = fread(text, 1, LARGEST + 1, in);
-    if (text && ferror(in)) {
+    char *text = smoe_alloc(LARGEST + 1, 1);
+    *length = fread(text, 1, LARGEST + 1, in);
+    if (ferror(in)) {
         smoe_fail_errno(err, errno == EISDIR ? SMOE_USAGE : SMOE_RUNTIME, "%s: cannot be read",
                         file);
         free(text);
@@ -119,12 +117,10 @@ int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
     to->text = slurp(file, &to->length, err);
     if (!to->text) return -1;
     char *whole = standard ? NULL : realpath(file, NULL);
-    to->label = strdup(standard ? "<stdin>" : file);
-    to->folder = standard ? NULL : strdup(whole ? dirname(whole) : ".");
+    to->label = smoe_alloc_text(standard ? "<stdin>" : file);
+    to->folder = standard ? NULL : smoe_alloc_text(whole ? dirname(whole) : ".");
     free(whole);
-    return to->label && (standard || to->folder)
-               ? 0
-               : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+    return 0;
 }
 
 void smoe_spec_text_free(smoe_spec_text *text) {

@@ -3,6 +3,7 @@
  * in overrides. A value is checked when it is set in a cell.
  */
 #include "spec/events.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,24 +61,22 @@ static void sweep_problem(smoe_events *src, const smoe_provenance *where, const 
     smoe_reading_problem(src->reading, where, key, "%s", text);
 }
 
-/* Adds a value; takes over `text`, NULL when out of memory. */
+/* Adds a value; takes over `text`. */
 static void sweep_add(smoe_events *src, const smoe_provenance *where, smoe_sweep_key *key,
                       char *text) {
-    char **value = text ? realloc(key->value, (key->count + 1) * sizeof *value) : NULL;
-    bool twice = false;
-    for (size_t i = 0; value && !key->zip && i < key->count; i++) twice |= !strcmp(value[i], text);
-    if (!value) sweep_problem(src, where, key->key, "out of memory");
-    if (twice) sweep_problem(src, where, key->key, "a value is given twice");
-    if (value) key->value = value;
-    if (value && !twice)
-        key->value[key->count++] = text;
-    else
+    for (size_t i = 0; !key->zip && i < key->count; i++) {
+        if (strcmp(key->value[i], text)) continue;
+        sweep_problem(src, where, key->key, "a value is given twice");
         free(text);
+        return;
+    }
+    key->value = smoe_alloc_next(key->value, key->count, sizeof *key->value);
+    key->value[key->count++] = text;
 }
 
 /* "[4, 5]" of an inner list, whose start was read. */
 static char *sweep_list(smoe_events *src, const char *key) {
-    char *text = strdup("[");
+    char *text = smoe_alloc_text("[");
     for (bool some = false;; some = true) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) break;
@@ -88,11 +87,9 @@ static char *sweep_list(smoe_events *src, const char *key) {
             sweep_problem(src, &where, key, "an item of an inner list must be a single value");
             smoe_events_skip(src, &event);
         }
-        char *longer =
-            text && (end || item)
-                ? smoe_text_format("%s%s%s", text, some && !end ? ", " : "", end ? "]" : item)
-                : NULL;
         if (end || item) {
+            char *longer =
+                smoe_text_format("%s%s%s", text, some && !end ? ", " : "", end ? "]" : item);
             free(text);
             text = longer;
         }
@@ -106,7 +103,7 @@ static char *sweep_list(smoe_events *src, const char *key) {
 static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event_t *first) {
     smoe_provenance where = smoe_events_place(src, first);
     if (first->type == YAML_SCALAR_EVENT && smoe_events_scalar(first)) {
-        sweep_add(src, &where, key, strdup(smoe_events_scalar(first)));
+        sweep_add(src, &where, key, smoe_alloc_text(smoe_events_scalar(first)));
         return;
     }
     if (first->type != YAML_SEQUENCE_START_EVENT) {
@@ -120,7 +117,7 @@ static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         smoe_provenance at = smoe_events_place(src, &event);
         if (event.type == YAML_SCALAR_EVENT && smoe_events_scalar(&event))
-            sweep_add(src, &at, key, strdup(smoe_events_scalar(&event)));
+            sweep_add(src, &at, key, smoe_alloc_text(smoe_events_scalar(&event)));
         else if (event.type == YAML_SEQUENCE_START_EVENT)
             sweep_add(src, &at, key, sweep_list(src, key->key));
         else if (!end) {
@@ -133,21 +130,14 @@ static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event
     if (!key->count) sweep_problem(src, &where, key->key, "has no values");
 }
 
-/* Room for one more key, or NULL after a problem. */
+/* One more key. */
 static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_provenance *where,
                                  smoe_sweep_keys *keys, const char *name, bool zip) {
-    smoe_sweep_key *key = realloc(keys->key, (keys->count + 1) * sizeof *key);
-    if (key) keys->key = key;
-    if (!key || !(key[keys->count].key = strdup(name))) {
-        sweep_problem(src, where, "sweep", "out of memory");
-        return NULL;
-    }
-    key[keys->count].value = NULL;
-    key[keys->count].count = 0;
-    key[keys->count].zip = zip;
     for (size_t i = 0; i < keys->count; i++)
-        if (!strcmp(key[i].key, name)) sweep_problem(src, where, name, "is swept twice");
-    return &key[keys->count++];
+        if (!strcmp(keys->key[i].key, name)) sweep_problem(src, where, name, "is swept twice");
+    keys->key = smoe_alloc_next(keys->key, keys->count, sizeof *keys->key);
+    keys->key[keys->count] = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
+    return &keys->key[keys->count++];
 }
 
 const char *smoe_spec_started(const char *key) {
@@ -296,8 +286,8 @@ static char *read_word(smoe_events *src, const char *section, const yaml_event_t
                        const char *expected) {
     smoe_provenance where = smoe_events_place(src, value);
     const char *word = value->type == YAML_SCALAR_EVENT ? smoe_events_scalar(value) : NULL;
-    char *copy = word && *word ? strdup(word) : NULL;
-    if (!copy) sweep_problem(src, &where, section, word && *word ? "out of memory" : expected);
+    char *copy = word && *word ? smoe_alloc_text(word) : NULL;
+    if (!copy) sweep_problem(src, &where, section, expected);
     smoe_events_skip(src, value);
     return copy;
 }
@@ -329,15 +319,8 @@ static void read_primary(smoe_events *src, const yaml_event_t *start) {
     if (!is_section(src, start, p.section, "expected {row: SETTINGS, reference: SETTINGS, ...}"))
         return;
     memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
-    smoe_primary *primary = realloc(plan->primary, (plan->primaries + 1) * sizeof *primary);
-    smoe_provenance where = smoe_events_place(src, start);
-    if (!primary) {
-        sweep_problem(src, &where, p.section, "out of memory");
-        smoe_events_skip(src, start);
-        return;
-    }
-    plan->primary = primary;
-    primary += plan->primaries++;
+    plan->primary = smoe_alloc_next(plan->primary, plan->primaries, sizeof *plan->primary);
+    smoe_primary *primary = &plan->primary[plan->primaries++];
     *primary = (smoe_primary){0};
     while (next_part(src, &p, &part, &value)) {
         *smoe_spec_primary_text(primary, part) =

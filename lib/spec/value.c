@@ -61,15 +61,9 @@ static int choose(const smoe_schema_entry *entry, const char *text, char *proble
     return -1;
 }
 
-static int copy_text(char **to, const char *text, char *problem) {
-    char *copy = text ? strdup(text) : NULL;
-    if (text && !copy) {
-        snprintf(problem, SMOE_PROBLEM, "out of memory");
-        return -1;
-    }
+static void copy_text(char **to, const char *text) {
     free(*to);
-    *to = copy;
-    return 0;
+    *to = smoe_alloc_text(text);
 }
 
 static int read_text(char **to, const char *text, char *problem) {
@@ -77,7 +71,8 @@ static int read_text(char **to, const char *text, char *problem) {
         return smoe_value_expected(
             problem, "1 to 200 bytes without '/' and not starting with '.' (it names folders)",
             text);
-    return copy_text(to, text, problem);
+    copy_text(to, text);
+    return 0;
 }
 
 /* none, all, last-half, last-N, last-even-N, every-N; which blocks these are is resolved once the
@@ -95,7 +90,8 @@ static int read_layers(char **to, const char *text, char *problem) {
             problem,
             "none, all, last-half, last-N, last-even-N, every-N or a list of blocks like [4, 5]",
             text);
-    return copy_text(to, text, problem);
+    copy_text(to, text);
+    return 0;
 }
 
 /* The word that stands for no list. */
@@ -111,12 +107,11 @@ static int read_no_indices(const smoe_schema_entry *entry, smoe_indices *to, con
 }
 
 static int set_indices(smoe_indices *to, const double *items, size_t count, char *problem) {
-    uint32_t *item = malloc((count ? count : 1) * sizeof *item);
-    if (!count || !item) {
-        snprintf(problem, SMOE_PROBLEM, count ? "out of memory" : "has no items");
-        free(item);
+    if (!count) {
+        snprintf(problem, SMOE_PROBLEM, "has no items");
         return -1;
     }
+    uint32_t *item = smoe_alloc(count, sizeof *item);
     for (size_t i = 0; i < count; i++) item[i] = (uint32_t)items[i];
     free(to->item);
     *to = (smoe_indices){item, count};
@@ -146,7 +141,10 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         return smoe_value_expected(problem, "printable UTF-8 text", text);
     switch (entry->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
-    case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
+    case SMOE_KIND_PATH: {
+        copy_text(at, null || !*text ? NULL : text);
+        return 0;
+    }
     case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SEED:
@@ -171,7 +169,9 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         memcpy(at, &choice, sizeof choice);
         return 0;
     case SMOE_KIND_NAME:
-        return choose(entry, text, problem) < 0 ? -1 : copy_text(at, text, problem);
+        if (choose(entry, text, problem) < 0) return -1;
+        copy_text(at, text);
+        return 0;
     case SMOE_KIND_SIZES:
     case SMOE_KIND_REALS:
         if (smoe_value_item(entry, text, &number, problem)) return -1;
@@ -193,13 +193,13 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
 }
 
 /* "[4, 5]" of sorted numbers. */
-static int print_list(char **to, const size_t *items, size_t count, char *problem) {
+static char *print_list(const size_t *items, size_t count) {
     char text[8 * SMOE_MAX_BLOCKS] = "[";
     size_t used = 1;
     for (size_t i = 0; i < count; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu", i ? ", " : "", items[i]);
     memcpy(text + used, "]", 2);
-    return copy_text(to, count ? text : "none", problem);
+    return smoe_alloc_text(count ? text : "none");
 }
 
 /* In the given order; numbers may repeat. */
@@ -234,8 +234,12 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const d
             return -1;
         }
     }
-    if (entry->kind == SMOE_KIND_LAYERS)
-        return print_list(member(spec, entry), sorted, count, problem);
+    if (entry->kind == SMOE_KIND_LAYERS) {
+        char **to = member(spec, entry);
+        free(*to);
+        *to = print_list(sorted, count);
+        return 0;
+    }
     smoe_fewshot_spec *fewshot = member(spec, entry);
     if (count) memcpy(fewshot->shots, sorted, count * sizeof *sorted);
     fewshot->count = count;
@@ -268,7 +272,7 @@ static const char *choice_name(const smoe_schema_entry *entry, unsigned number, 
 
 /* Plain if every reader would read exactly this text, else in double quotes. */
 static char *quoted(const char *text) {
-    if (!text) return strdup("null");
+    if (!text) return smoe_alloc_text("null");
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     bool plain =
         *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS SMOE_DIGITS "/._-")];
@@ -276,9 +280,8 @@ static char *quoted(const char *text) {
                                         "on",   "off",  "y",     "n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         plain = plain && strcasecmp(text, words[i]);
-    if (plain) return strdup(text);
-    char *copy = malloc(2 * strlen(text) + 3), *end = copy;
-    if (!copy) return NULL;
+    if (plain) return smoe_alloc_text(text);
+    char *copy = smoe_alloc(2 * strlen(text) + 3, 1), *end = copy;
     *end++ = '"';
     for (const char *c = text; *c; c++) {
         if (*c == '"' || *c == '\\') *end++ = '\\';
@@ -299,16 +302,15 @@ static char *print_series(const smoe_schema_entry *entry, const smoe_series *ser
                                  whole ? DBL_DIG : smoe_value_digits(number), number);
     }
     memcpy(text + used, "]", series->listed ? 2 : 0);
-    return strdup(text);
+    return smoe_alloc_text(text);
 }
 
 /* The word for no list, or "[0, 0, 1]". */
 static char *print_indices(const smoe_schema_entry *entry, const smoe_indices *list) {
-    if (!list->count) return strndup(entry->range, strcspn(entry->range, "|"));
+    if (!list->count) return smoe_alloc_part(entry->range, strcspn(entry->range, "|"));
     char *text = NULL;
     size_t size = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
-    if (!out) return NULL;
     for (size_t i = 0; i < list->count; i++) fprintf(out, "%s%u", i ? ", " : "[", list->item[i]);
     fputs("]", out);
     return smoe_alloc_stream_close(out, &text);
@@ -316,39 +318,39 @@ static char *print_indices(const smoe_schema_entry *entry, const smoe_indices *l
 
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
     const void *at = member(spec, entry);
-    char buf[256], *list = NULL, problem[SMOE_PROBLEM], *path, *text;
+    char buf[256], *path, *text;
     unsigned choice;
     switch (entry->kind) {
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return quoted(*(char *const *)at);
     case SMOE_KIND_PATH:
-        if (smoe_path_portable(spec, entry, &path)) return NULL;
+        path = smoe_path_portable(spec, entry);
         text = quoted(path);
         free(path);
         return text;
-    case SMOE_KIND_LAYERS: return strdup(*(char *const *)at);
+    case SMOE_KIND_LAYERS: return smoe_alloc_text(*(char *const *)at);
     case SMOE_KIND_SEED: return smoe_text_format("%llu", (unsigned long long)*(const uint64_t *)at);
     case SMOE_KIND_SIZE: return smoe_text_format("%zu", *(const size_t *)at);
     case SMOE_KIND_SPAN: return smoe_text_format("%zu", ((const smoe_span *)at)->steps);
-    case SMOE_KIND_BOOL: return strdup(*(const bool *)at ? "true" : "false");
+    case SMOE_KIND_BOOL: return smoe_alloc_text(*(const bool *)at ? "true" : "false");
     case SMOE_KIND_REAL: {
         double number = *(const double *)at;
         return smoe_text_format("%.*g", smoe_value_digits(number), number);
     }
     case SMOE_KIND_WORD_REAL: {
         double number = *(const double *)at;
-        if (number == SMOE_WORD) return strndup(entry->range, strcspn(entry->range, "|"));
+        if (number == SMOE_WORD) return smoe_alloc_part(entry->range, strcspn(entry->range, "|"));
         return smoe_text_format("%.*g", smoe_value_digits(number), number);
     }
     case SMOE_KIND_ENUM:
         memcpy(&choice, at, sizeof choice);
-        return strdup(choice_name(entry, choice, buf, sizeof buf));
+        return smoe_alloc_text(choice_name(entry, choice, buf, sizeof buf));
     case SMOE_KIND_SIZES:
     case SMOE_KIND_REALS: return print_series(entry, at);
     case SMOE_KIND_SHOTS: {
         const smoe_fewshot_spec *fewshot = at;
-        if (!fewshot->count) return strdup("[]");
-        return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
+        if (!fewshot->count) return smoe_alloc_text("[]");
+        return print_list(fewshot->shots, fewshot->count);
     }
     case SMOE_KIND_INDICES: return print_indices(entry, at);
     case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
@@ -365,11 +367,8 @@ static json_t *number_json(const smoe_schema_entry *entry, double number) {
 static json_t *series_json(const smoe_schema_entry *entry, const smoe_series *series) {
     if (!series->listed) return number_json(entry, series->item[0]);
     json_t *list = json_array();
-    for (size_t i = 0; list && i < series->listed; i++)
-        if (json_array_append_new(list, number_json(entry, series->item[i]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t i = 0; i < series->listed; i++)
+        json_array_append_new(list, number_json(entry, series->item[i]));
     return list;
 }
 
@@ -390,7 +389,7 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
     case SMOE_KIND_REALS: return series_json(entry, at);
     case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
     case SMOE_KIND_PATH:
-        if (smoe_path_portable(spec, entry, &path)) return NULL;
+        path = smoe_path_portable(spec, entry);
         value = path ? json_string(path) : json_null();
         free(path);
         return value;
@@ -401,7 +400,6 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
     default: break;
     }
     char *text = smoe_value_yaml(spec, entry);
-    if (!text) return NULL;
     value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
     free(text);
     return value;

@@ -63,10 +63,9 @@ static const char *open_sections(const char *key, const char *before, FILE *out,
     return key;
 }
 
-static int write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool origins) {
+static void write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool origins) {
     int indent;
     char *value = smoe_value_yaml(spec, &smoe_schema[entry]);
-    if (!value) return -1;
     const char *before = entry ? smoe_schema[entry - 1].key : "";
     const char *leaf = open_sections(smoe_schema[entry].key, before, out, &indent);
     int width = fprintf(out, "%*s%s: %s", indent, "", leaf, value);
@@ -77,29 +76,24 @@ static int write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool orig
     }
     fputc('\n', out);
     free(value);
-    return 0;
 }
 
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
     void *locale = smoe_locale_enter();
-    int status = 0;
     if (!origins) fprintf(out, SMOE_SPEC_RESOLVED "%d keys\n", SMOE_SCHEMA_COUNT);
-    for (size_t i = 0; i < SMOE_SCHEMA_COUNT && !status; i++)
-        status = write_entry(spec, i, out, origins);
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) write_entry(spec, i, out, origins);
     smoe_locale_leave(locale);
-    return status || fflush(out) || ferror(out) ? -1 : 0;
+    return fflush(out) || ferror(out) ? -1 : 0;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* The object of the innermost section of a key, created if missing; NULL when out of memory. *leaf:
- * its last part. */
+/* The object of the innermost section of a key, created if missing. *leaf: its last part. */
 static json_t *section_object(json_t *root, const char *key, const char **leaf) {
-    for (const char *dot; root && (dot = strchr(key, '.')); key = dot + 1) {
+    for (const char *dot; (dot = strchr(key, '.')); key = dot + 1) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
-        json_t *inner = json_object_get(root, name);
-        if (!inner && json_object_set_new(root, name, json_object())) return NULL;
+        if (!json_object_get(root, name)) json_object_set_new(root, name, json_object());
         root = json_object_get(root, name);
     }
     *leaf = key;
@@ -124,24 +118,19 @@ static size_t digits_of(const json_t *value) {
 }
 
 char *smoe_spec_json(const smoe_spec *spec) {
-    char *text = NULL;
     json_t *root = json_object();
     void *locale = smoe_locale_enter();
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_schema_entry *entry = &smoe_schema[i];
         const char *leaf;
         json_t *section = section_object(root, entry->key, &leaf);
-        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, entry))) {
-            smoe_locale_leave(locale);
-            goto out;
-        }
+        json_object_set_new(section, leaf, smoe_value_json(spec, entry));
     }
     size_t digits = digits_of(root);
     smoe_locale_leave(locale);
     /* One precision serves all reals: the fewest digits from which each of them is read back
      * exactly. */
-    text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
-out:
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
     json_decref(root);
     return text;
 }

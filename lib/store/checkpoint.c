@@ -5,6 +5,7 @@
  * folder and renames it, between agreements of all.
  */
 #include "store/checkpoint.h"
+#include "base/alloc.h"
 #include "store/checkpoints.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
@@ -97,13 +98,9 @@ static int state_write(making *m, const char *path, smoe_err *err) {
     const smoe_params *params = m->params;
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
-    smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(most + 1, sizeof *all);
+    smoe_tensor *block[2] = {NULL, NULL}, *all = smoe_alloc(most + 1, sizeof *all);
     size_t moments = smoe_params_moments(params, slabs), count = 0;
     int status = -1;
-    if (!all) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-        goto out;
-    }
     for (size_t s = 0; s < moments; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
         if (smoe_params_tensors(table, &slabs[s], &block[s], err)) goto out;

@@ -7,6 +7,7 @@
  * smoe_checkpoints_recover knows.
  */
 #include "store/checkpoints.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "tensors/shards.h"
 
@@ -78,26 +79,15 @@ int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err
     DIR *open = opendir(in_folder(&ckpt, dir, "ckpt"));
     if (!open && errno == ENOENT) return 0;
     if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
-    size_t room = 0;
-    int status = 0;
     for (struct dirent *entry; (entry = readdir(open));) {
         uint64_t step;
         if (!step_of(entry->d_name, &step)) continue;
-        if (list->count == room) {
-            uint64_t *more = realloc(list->step, (room = 2 * room + 16) * sizeof *more);
-            if (!more) {
-                free(list->step);
-                *list = (smoe_checkpoints){0};
-                status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", ckpt.path);
-                break;
-            }
-            list->step = more;
-        }
+        list->step = smoe_alloc_next(list->step, list->count, sizeof *list->step);
         list->step[list->count++] = step;
     }
     closedir(open);
     if (list->count) qsort(list->step, list->count, sizeof *list->step, newest_first);
-    return status;
+    return 0;
 }
 
 /* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
@@ -317,8 +307,7 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
     }
     if (found > 0 && smoe_checkpoints_own(dir, step, err)) return NULL;
     if (found > 0) {
-        char *path = strdup(step_path(&at, ckpt.path, "", step, file));
-        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        char *path = smoe_alloc_text(step_path(&at, ckpt.path, "", step, file));
         return path;
     }
     if (!found && smoe_checkpoints_newest(dir, &step, NULL) > 0)

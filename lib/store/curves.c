@@ -19,33 +19,16 @@
 static smoe_curve *named(smoe_curves *c, const char *name) {
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 32;
-        smoe_curve *larger = realloc(c->curve, room * sizeof *larger);
-        if (!larger) return NULL;
-        c->curve = larger;
-        c->room = room;
-    }
-    char *own = strdup(name);
-    if (!own) return NULL;
-    c->curve[c->count] = (smoe_curve){.name = own};
+    c->curve = smoe_alloc_next(c->curve, c->count, sizeof *c->curve);
+    c->curve[c->count] = (smoe_curve){.name = smoe_alloc_text(name)};
     return &c->curve[c->count++];
 }
 
-static bool add(smoe_curve *c, double step, double value) {
-    if (!c) return false;
-    if (c->points == c->room) {
-        size_t room = c->room ? 2 * c->room : 64;
-        double *steps = realloc(c->step, room * sizeof *steps);
-        if (steps) c->step = steps;
-        double *values = realloc(c->value, room * sizeof *values);
-        if (values) c->value = values;
-        if (!steps || !values) return false;
-        c->room = room;
-    }
+static void add(smoe_curve *c, double step, double value) {
+    c->step = smoe_alloc_next(c->step, c->points, sizeof *c->step);
+    c->value = smoe_alloc_next(c->value, c->points, sizeof *c->value);
     c->step[c->points] = step;
     c->value[c->points++] = value;
-    return true;
 }
 
 /* The split of the record's evaluation, "" of a record of training. */
@@ -61,6 +44,7 @@ static void split_of(const json_t *record, char *split, size_t size) {
 
 static int add_record(void *user, const smoe_record *record, smoe_err *err) {
     smoe_curves *c = user;
+    (void)err;
     char split[32];
     const char *key;
     json_t *value;
@@ -75,8 +59,7 @@ static int add_record(void *user, const smoe_record *record, smoe_err *err) {
         if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
         bool layer = !strncmp(key, "blocks.", strlen("blocks."));
         snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
-        if (!add(named(c, name), c->step, number))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+        add(named(c, name), c->step, number);
     }
     return 0;
 }
@@ -84,8 +67,7 @@ static int add_record(void *user, const smoe_record *record, smoe_err *err) {
 int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
     *c = (smoe_curves){0};
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int status = path ? smoe_records_each(path, 0, add_record, c, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+    int status = smoe_records_each(path, 0, add_record, c, err);
     free(path);
     return status;
 }
@@ -172,7 +154,7 @@ static bool is_gone(long pid, const char *host) {
 const char *smoe_curves_status(const char *dir, char buf[16]) {
     char *path = smoe_text_format("%s/STATUS", dir), host[256] = "";
     long pid = 0;
-    int fd = path ? smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL) : -1;
+    int fd = smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL);
     FILE *in = fd >= 0 ? fdopen(fd, "r") : NULL;
     int found = in ? fscanf(in, "%15s %ld %255s", buf, &pid, host) : 0;
     if (found < 1) snprintf(buf, 16, "waiting");

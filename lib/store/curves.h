@@ -10,12 +10,12 @@
 typedef struct smoe_curve {
     char *name;           /* of the metric; of a layer in an evaluation with the split before it */
     double *step, *value; /* [points] */
-    size_t points, room;
+    size_t points;
 } smoe_curve;
 
 typedef struct smoe_curves {
     smoe_curve *curve;
-    size_t count, room;
+    size_t count;
     double step, wall_s; /* of the last record; 0 without any */
 } smoe_curves;
 

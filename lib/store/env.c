@@ -60,7 +60,7 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
     if (uname(&host)) host = (struct utsname){.nodename = "unknown"};
     if (!getcwd(cwd, sizeof cwd)) snprintf(cwd, sizeof cwd, "unknown");
     json_t *env = json_object(), *arguments = json_array();
-    int bad = !env || !arguments;
+    int bad = !arguments;
     for (int i = 0; i < argc; i++) bad |= json_array_append_new(arguments, smoe_json_text(argv[i]));
     bad |= json_object_set_new(env, "version", smoe_json_text(SMOE_VERSION));
     bad |= json_object_set_new(env, "compiler", smoe_json_text(COMPILER));

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 /* An object of version, compiler, flags, cpu, cores, threads, blas, kernel, argv, cwd, date, host,
- * system; the caller owns it. blas and kernel may be NULL. NULL only when out of memory. */
+ * system; the caller owns it. blas and kernel may be NULL. */
 json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
                       int threads);
 

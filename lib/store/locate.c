@@ -1,5 +1,6 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
+#include "base/alloc.h"
 #include "store/run.h"
 #include "store/run_files.h"
 #include "tensors/foreign.h"
@@ -94,11 +95,7 @@ static const char *held_by(const char *folder) {
 /* The path of the model file for arg, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
-    if (stat(arg, &there) && smoe_shards_there(arg)) {
-        char *path = strdup(arg);
-        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", arg);
-        return path;
-    }
+    if (stat(arg, &there) && smoe_shards_there(arg)) return smoe_alloc_text(arg);
     if (stat(arg, &there)) {
         smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg);
         return NULL;
@@ -115,9 +112,7 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
                   arg);
         return NULL;
     }
-    char *path = checkpoint ? smoe_text_format("%s/%s", arg, checkpoint) : strdup(arg);
-    if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", arg);
-    return path;
+    return checkpoint ? smoe_text_format("%s/%s", arg, checkpoint) : smoe_alloc_text(arg);
 }
 
 bool smoe_run_is_model(const char *arg) {
@@ -164,8 +159,7 @@ static int look(const wanted *w, char **model, char **spec_text, smoe_safetensor
     if (!status && w->verify) status = smoe_safetensors_verify(*file, err);
     if (!status) smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
     const char *spec = status ? NULL : smoe_safetensors_metadata(*file, "smoe.spec");
-    if (spec && !(*spec_text = strdup(spec)))
-        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", *model);
+    if (spec) *spec_text = smoe_alloc_text(spec);
     if (!status) return 0;
     smoe_safetensors_free(*file);
     *file = NULL;

@@ -1,5 +1,6 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
+#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
@@ -16,13 +17,12 @@
 enum { PAIRS = 5 };
 
 /* The loaders of timm and transformers require the format. `step` and *json hold the texts;
- * the latter is freed by the caller. Returns the number of pairs; 0 when out of memory. */
+ * the latter is freed by the caller. Returns the number of pairs. */
 static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const smoe_spec *spec,
                        uint64_t steps, const char *names) {
     smoe_spec plain = *spec; /* the file does not depend on where its tensors were */
     plain.train.experts_over = 1;
     *json = smoe_spec_json(&plain);
-    if (!*json) return 0;
     snprintf(step, 24, "%" PRIu64, steps);
     pairs[0] = (smoe_pair){"format", "pt"};
     pairs[1] = (smoe_pair){"smoe.version", SMOE_VERSION};
@@ -37,7 +37,7 @@ static char **names_in(const smoe_safetensors *file, json_t **list, size_t *coun
     const char *text = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
     *list = text ? json_loads(text, 0, NULL) : NULL;
     *count = json_array_size(*list);
-    char **name = *count ? malloc(*count * sizeof *name) : NULL;
+    char **name = *count ? smoe_alloc(*count, sizeof *name) : NULL;
     for (size_t k = 0; name && k < *count; k++)
         if (!(name[k] = (char *)json_string_value(json_array_get(*list, k)))) {
             free(name);
@@ -75,8 +75,7 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
     size_t count = describe(pairs, step, &json, spec, steps, names);
-    int status = count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
+    int status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status)
         status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
                                    count, turns, err);
@@ -137,8 +136,7 @@ static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storag
 static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
                           void *out, smoe_err *err) {
     const smoe_spec *spec = user;
-    real *values = malloc(count * sizeof *values);
-    if (!values) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu weights", count);
+    real *values = smoe_alloc(count, sizeof *values);
     smoe_param_initial(values, to->data, spec->seed, first, count);
     smoe_tensor piece = {.dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
                          .size = count,
@@ -155,8 +153,7 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
     size_t pairs_count = describe(pairs, step, &json, spec, 0, NULL);
-    int status = pairs_count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
+    int status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status) {
         for (size_t i = 0; i < params->count; i++) {
             tensors[i].dtype = SMOE_DTYPE_F32;
@@ -202,11 +199,7 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     int status = -1;
     if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
     if (smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err)) goto out;
-    tensors = calloc(count + 1, sizeof *tensors);
-    if (!tensors) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", path, count);
-        goto out;
-    }
+    tensors = smoe_alloc(count + 1, sizeof *tensors);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sources[i];
         tensors[i].data = &sources[i];

@@ -1,5 +1,6 @@
 /* Writing metrics.jsonl; see records_file.h. */
 #include "store/records_file.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "store/records.h"
@@ -15,8 +16,7 @@
 #include <unistd.h>
 
 int smoe_records_file_open(smoe_records_file *file, const char *path, smoe_err *err) {
-    *file = (smoe_records_file){.path = strdup(path), .fd = -1};
-    if (!file->path) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    *file = (smoe_records_file){.path = smoe_alloc_text(path), .fd = -1};
     file->fd = smoe_file_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (file->fd < 0) return -1;
     if (!flock(file->fd, LOCK_EX | LOCK_NB)) return 0;
@@ -47,7 +47,7 @@ static int chain_reach(smoe_records_file *file, off_t size) {
     smoe_digest_free(file->chain);
     file->chain = smoe_digest_new();
     file->chained = 0;
-    while (file->chain && file->chained < size) {
+    while (file->chained < size) {
         off_t left = size - file->chained;
         size_t most = left < (off_t)sizeof bytes ? (size_t)left : sizeof bytes;
         ssize_t n = pread(file->fd, bytes, most, file->chained);
@@ -57,19 +57,16 @@ static int chain_reach(smoe_records_file *file, off_t size) {
         smoe_digest_add(file->chain, bytes, (size_t)n);
         file->chained += n;
     }
-    return file->chain ? 0 : -1;
+    return 0;
 }
 
 /* An object as a line, {...,"chain":"0123456789abcdef"} and a newline; NULL with errno. */
 static char *chain_line(smoe_records_file *file, const json_t *record, off_t before, size_t *size) {
     char digits[SMOE_DIGEST_DIGITS + 1];
-    /* A record whose members did not fit into memory has no step. */
-    bool whole = json_is_integer(json_object_get(record, "step"));
-    char *text = whole ? smoe_json_dump(record, 0) : NULL;
-    char *line = text ? realloc(text, strlen(text) + SMOE_CHAIN_SIZE + 1) : NULL;
-    if (!line || chain_reach(file, before)) {
-        if (!line) errno = ENOMEM;
-        free(line ? line : text);
+    char *text = smoe_json_dump(record, 0);
+    char *line = smoe_alloc_more(text, strlen(text) + SMOE_CHAIN_SIZE + 1, 1);
+    if (chain_reach(file, before)) {
+        free(line);
         return NULL;
     }
     size_t length = strlen(line) - 1; /* without the brace */

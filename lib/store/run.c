@@ -4,6 +4,7 @@
  * metrics.jsonl because that file keeps its inode.
  */
 #include "store/run.h"
+#include "base/alloc.h"
 #include "store/env.h"
 #include "tensors/npy.h"
 #include "store/records_file.h"
@@ -43,10 +44,6 @@ typedef struct place {
 static const char *in_run(place *at, const smoe_run *run, const char *name) {
     snprintf(at->path, sizeof at->path, "%s/%s", run->dir, name);
     return at->path;
-}
-
-static int out_of_memory(const smoe_run *run, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run->dir);
 }
 
 /* ---- what a directory is --------------------------------------------------------------------- */
@@ -199,8 +196,8 @@ static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
 }
 
 static int put_spec(FILE *out, const void *context, smoe_err *err) {
-    return smoe_spec_write_yaml(context, out, false) ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
-                                                     : 0;
+    (void)err;
+    return smoe_spec_write_yaml(context, out, false);
 }
 
 static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
@@ -213,7 +210,6 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
     place at;
     in_run(&at, run, "env.json");
     json_t *old = fresh ? NULL : smoe_json_read(at.path);
-    int bad = 0;
     if (json_is_object(old)) {
         json_t *previous = json_incref(json_object_get(old, "previous"));
         if (!json_is_array(previous)) {
@@ -221,13 +217,13 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
             previous = json_array();
         }
         json_object_del(old, "previous");
-        bad |= json_array_append(previous, old);
-        bad |= json_object_set_new(env, "previous", previous);
+        json_array_append(previous, old);
+        json_object_set_new(env, "previous", previous);
     }
-    char *text = bad ? NULL : json_dumps(env, JSON_INDENT(2));
-    size_t size = text ? strlen(text) : 0;
-    if (text) text[size] = '\n'; /* in the place of the NUL: written with its length */
-    int status = text ? smoe_file_write(at.path, text, size + 1, err) : out_of_memory(run, err);
+    char *text = json_dumps(env, JSON_INDENT(2));
+    size_t size = strlen(text);
+    text[size] = '\n'; /* in the place of the NUL: written with its length */
+    int status = smoe_file_write(at.path, text, size + 1, err);
     free(text);
     json_decref(old);
     return status;
@@ -241,7 +237,7 @@ char *smoe_run_previous(const smoe_run *run, const char *key) {
         json_array_size(all)
             ? json_string_value(json_object_get(json_array_get(all, json_array_size(all) - 1), key))
             : NULL;
-    char *copy = text ? strdup(text) : NULL;
+    char *copy = smoe_alloc_text(text);
     json_decref(env);
     return copy;
 }
@@ -324,15 +320,11 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
                   json_t *env, smoe_err *err) {
     *result = NULL;
     if (!env) env = json_object();
-    smoe_run *run = calloc(1, sizeof *run);
-    if (run) run->records.fd = -1;
+    smoe_run *run = smoe_alloc(1, sizeof *run);
+    run->records.fd = -1;
     bool fresh, made, locked = false;
     size_t length = strlen(dir);
     while (length > 1 && dir[length - 1] == '/') length--;
-    if (!run || !env) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-        goto fail;
-    }
     if (!length || length > PATH_MOST) {
         smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
                   length ? "too long" : "empty");

@@ -1,5 +1,6 @@
 /* Two runs side by side; see run_compare.h. */
 #include "store/run_compare.h"
+#include "base/alloc.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
@@ -14,20 +15,14 @@
 typedef struct records {
     json_t **json;
     uint64_t *step;
-    size_t count, room;
+    size_t count;
 } records;
 
 static int keep(void *user, const smoe_record *record, smoe_err *err) {
     records *r = user;
-    if (r->count == r->room) {
-        size_t room = r->room ? 2 * r->room : 256;
-        json_t **json = realloc(r->json, room * sizeof(json_t *));
-        if (json) r->json = json;
-        uint64_t *step = json ? realloc(r->step, room * sizeof *step) : NULL;
-        if (step) r->step = step;
-        if (!step) return smoe_fail(err, SMOE_RUNTIME, "out of memory for records");
-        r->room = room;
-    }
+    (void)err;
+    r->step = smoe_alloc_next(r->step, r->count, sizeof *r->step);
+    r->json = smoe_alloc_next(r->json, r->count, sizeof(json_t *));
     r->step[r->count] = record->step;
     r->json[r->count++] = json_incref((json_t *)record->json);
     return 0;
@@ -157,7 +152,6 @@ static void flatten(json_t *flat, const char *before, const json_t *value) {
     json_t *inner;
     json_object_foreach((json_t *)value, key, inner) {
         char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
-        if (!name) return;
         if (json_is_object(inner) && json_object_size(inner))
             flatten(flat, name, inner);
         else
@@ -168,13 +162,14 @@ static void flatten(json_t *flat, const char *before, const json_t *value) {
 
 /* A value as in a spec: text without quotes. */
 static char *shown(const json_t *value) {
-    if (!value) return strdup("");
-    return json_is_string(value) ? strdup(json_string_value(value)) : smoe_json_dump(value, 0);
+    if (!value) return smoe_alloc_text("");
+    return json_is_string(value) ? smoe_alloc_text(json_string_value(value))
+                                 : smoe_json_dump(value, 0);
 }
 
 static void add_setting(smoe_frame *frame, const char *key, const json_t *a, const json_t *b) {
     char *x = shown(a), *y = shown(b);
-    if (x && y) smoe_frame_put(frame, {"key", .text = key}, {"a", .text = x}, {"b", .text = y});
+    smoe_frame_put(frame, {"key", .text = key}, {"a", .text = x}, {"b", .text = y});
     free(x);
     free(y);
 }

@@ -25,9 +25,7 @@ int smoe_run_own(const char *dir, smoe_err *err) {
     for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
         struct stat there;
         char *path = smoe_text_format("%s/%s", dir, names[i]);
-        if (!path)
-            status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-        else if (!lstat(path, &there) && S_ISLNK(there.st_mode))
+        if (!lstat(path, &there) && S_ISLNK(there.st_mode))
             status = smoe_fail(err, SMOE_DATA, "%s: " SMOE_CHECKPOINTS_LINKS, path);
         free(path);
     }
@@ -62,37 +60,34 @@ static int note_columns(void *user, const smoe_record *record, smoe_err *err) {
     const sheet *s = user;
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)record->json, key, value) {
-        if (strcmp(key, "chain") && !json_object_get(s->columns, key) &&
-            json_object_set_new(s->columns, key, json_null()))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for " SMOE_RUN_CSV);
-    }
+    (void)err;
+    json_object_foreach((json_t *)record->json, key,
+                        value) if (strcmp(key, "chain") && !json_object_get(s->columns, key))
+        json_object_set_new(s->columns, key, json_null());
     return 0;
 }
 
-static int put_cell(FILE *out, const json_t *value, const char *before) {
+static void put_cell(FILE *out, const json_t *value, const char *before) {
     char *text = json_is_number(value) ? smoe_json_dump(value, 0) : NULL;
-    bool failed = fprintf(out, "%s%s", before, text ? text : "") < 0;
-    if (json_is_number(value) && !text) failed = true;
+    fprintf(out, "%s%s", before, text ? text : "");
     free(text);
-    return failed ? -1 : 0;
 }
 
 static int put_row(void *user, const smoe_record *record, smoe_err *err) {
     const sheet *s = user;
     const char *key, *comma = "";
     json_t *unused;
-    bool failed = false;
+    (void)err;
     json_object_foreach(s->columns, key, unused) {
         const json_t *value = json_object_get(record->json, key);
-        if (!json_is_array(value)) failed |= put_cell(s->out, value, comma) < 0;
+        if (!json_is_array(value)) put_cell(s->out, value, comma);
         for (size_t i = 0; i < json_array_size(value); i++)
-            failed |= put_cell(s->out, json_array_get(value, i), i ? ";" : comma) < 0;
-        if (json_is_array(value) && !json_array_size(value)) failed |= fputs(comma, s->out) < 0;
+            put_cell(s->out, json_array_get(value, i), i ? ";" : comma);
+        if (json_is_array(value) && !json_array_size(value)) fputs(comma, s->out);
         comma = ",";
     }
-    failed |= fputc('\n', s->out) == EOF;
-    return failed ? smoe_fail(err, SMOE_RUNTIME, "cannot write " SMOE_RUN_CSV) : 0;
+    fputc('\n', s->out);
+    return 0;
 }
 
 static int print_sheet(FILE *out, const void *context, smoe_err *err) {
@@ -112,9 +107,7 @@ int smoe_run_csv(const char *dir, smoe_err *err) {
     char *from = smoe_text_format("%s/metrics.jsonl", dir);
     char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
     sheet s = {.path = from, .columns = json_object()};
-    int status = from && to && s.columns
-                     ? smoe_records_each(from, 0, note_columns, &s, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for " SMOE_RUN_CSV);
+    int status = smoe_records_each(from, 0, note_columns, &s, err);
     if (!status && json_object_size(s.columns)) status = smoe_file_print(to, print_sheet, &s, err);
     json_decref(s.columns);
     free(from);
@@ -126,9 +119,9 @@ int smoe_run_csv(const char *dir, smoe_err *err) {
 
 static void add_list(smoe_tfevents *events, const char *tag, const json_t *list) {
     size_t n = json_array_size(list);
-    double *value = malloc((n + 1) * sizeof *value);
-    for (size_t i = 0; value && i < n; i++) value[i] = json_number_value(json_array_get(list, i));
-    if (value && n) smoe_tfevents_histogram(events, tag, value, n);
+    double *value = smoe_alloc((n + 1), sizeof *value);
+    for (size_t i = 0; i < n; i++) value[i] = json_number_value(json_array_get(list, i));
+    if (n) smoe_tfevents_histogram(events, tag, value, n);
     free(value);
 }
 
@@ -145,7 +138,6 @@ int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, 
     json_object_foreach((json_t *)record, key, value) {
         bool layer = smoe_metric_read(&at, key) && !*at.split && !strncmp(key, "blocks.", 7);
         char *tag = smoe_text_format("%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
-        if (!tag) return smoe_fail(err, SMOE_RUNTIME, "out of memory for an event");
         if (json_is_array(value))
             add_list(events, tag, value);
         else if (json_is_number(value) && strcmp(key, "step"))
@@ -167,8 +159,8 @@ typedef struct manifest {
 
 int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) {
     enum { BLOCK = 1 << 20 };
-    uint8_t *block = malloc(BLOCK);
-    int fd = block ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    uint8_t *block = smoe_alloc(BLOCK, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     SHA2_CTX sum;
     ssize_t n = -1;
     SHA256Init(&sum);
@@ -184,8 +176,7 @@ int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) 
 static int add_file(const manifest *m, const char *name, smoe_err *err) {
     char hex[SMOE_SUM_SIZE];
     char *path = smoe_text_format("%s/%s", m->dir, name);
-    int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
-    if (!status) status = smoe_file_sync(path, err);
+    int status = smoe_file_sync(path, err);
     if (!status) status = smoe_run_file_sum(path, hex, err);
     if (!status) fprintf(m->out, "%s  %s\n", hex, name);
     free(path);
@@ -201,12 +192,12 @@ static int add_folder(const manifest *m, const char *inside, smoe_err *err);
 static int add_name(const manifest *m, const char *name, smoe_err *err) {
     struct stat there;
     char *path = smoe_text_format("%s/%s", m->dir, name);
-    int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
-    if (!status && lstat(path, &there))
+    int status = 0;
+    if (lstat(path, &there))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
-    else if (!status && S_ISDIR(there.st_mode))
+    else if (S_ISDIR(there.st_mode))
         status = add_folder(m, name, err);
-    else if (!status && S_ISREG(there.st_mode))
+    else if (S_ISREG(there.st_mode))
         status = add_file(m, name, err);
     free(path);
     return status;
@@ -215,15 +206,14 @@ static int add_name(const manifest *m, const char *name, smoe_err *err) {
 static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
     struct dirent **list = NULL;
     char *path = smoe_text_format("%s%s%s", m->dir, *inside ? "/" : "", inside);
-    int n = path ? scandir(path, &list, NULL, by_name) : -1, status = 0;
+    int n = scandir(path, &list, NULL, by_name), status = 0;
     if (n < 0) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s", m->dir, inside);
     for (int i = 0; i < n; i++) {
         const char *own = list[i]->d_name;
         bool skip = own[0] == '.' || strstr(own, SMOE_FILE_TEMPORARY) ||
                     (!*inside && !strcmp(own, SMOE_RUN_MANIFEST));
         char *name = skip ? NULL : smoe_text_format("%s%s%s", inside, *inside ? "/" : "", own);
-        if (!skip && !status)
-            status = name ? add_name(m, name, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (!skip && !status) status = add_name(m, name, err);
         free(name);
         free(list[i]);
     }
@@ -236,10 +226,8 @@ int smoe_run_manifest(const char *dir, smoe_err *err) {
     manifest m = {.dir = dir};
     char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
     m.out = smoe_alloc_stream(&m.text, &m.size);
-    int status = to && m.out ? add_folder(&m, "", err)
-                             : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-    if (m.out && fclose(m.out) && !status)
-        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+    int status = add_folder(&m, "", err);
+    smoe_alloc_stream_close(m.out, &m.text);
     if (!status) status = smoe_file_write(to, m.text, m.size, err);
     free(m.text);
     free(to);

@@ -10,6 +10,7 @@
  * A field is its number and kind (0 varint, 1 eight bytes, 2 a length and bytes, 5 four bytes).
  */
 #include "store/tfevents.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -27,7 +28,6 @@ enum { VARINT = 0, EIGHT = 1, BYTES = 2, FOUR = 5 };
 typedef struct buffer {
     uint8_t *at;
     size_t size, room;
-    bool failed; /* out of memory: reported when the event is put */
 } buffer;
 
 struct smoe_tfevents {
@@ -58,14 +58,8 @@ static uint32_t masked(const void *bytes, size_t size) {
 
 static void put(buffer *b, const void *bytes, size_t size) {
     if (b->size + size > b->room) {
-        size_t room = 2 * (b->size + size) + 256;
-        uint8_t *larger = realloc(b->at, room);
-        if (!larger) {
-            b->failed = true;
-            return;
-        }
-        b->at = larger;
-        b->room = room;
+        b->room = 2 * (b->size + size) + 256;
+        b->at = smoe_alloc_more(b->at, b->room, 1);
     }
     if (size) memcpy(b->at + b->size, bytes, size);
     b->size += size;
@@ -117,7 +111,6 @@ static void field_bytes(buffer *b, unsigned field, const void *bytes, size_t siz
 }
 
 static void field_buffer(buffer *b, unsigned field, buffer *inner) {
-    b->failed |= inner->failed;
     field_bytes(b, field, inner->at, inner->size);
     free(inner->at);
     *inner = (buffer){0};
@@ -186,23 +179,18 @@ void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width,
 static int write_record(const smoe_tfevents *events, const buffer *data, smoe_err *err) {
     buffer record = {0};
     put_little(&record, data->size, 8);
-    if (!record.failed) put_little(&record, masked(record.at, 8), 4);
+    put_little(&record, masked(record.at, 8), 4);
     put(&record, data->at, data->size);
     put_little(&record, masked(data->at, data->size), 4);
-    int status = -1;
-    if (record.failed || data->failed)
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", events->path);
-    else if (smoe_file_write_fd(events->fd, record.at, record.size))
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", events->path);
-    else
-        status = 0;
+    int status = smoe_file_write_fd(events->fd, record.at, record.size);
+    if (status) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", events->path);
     free(record.at);
     return status;
 }
 
 int smoe_tfevents_put(smoe_tfevents *events, double seconds, uint64_t step, smoe_err *err) {
     buffer event = {0};
-    if (!events->summary.size && !events->summary.failed) return 0;
+    if (!events->summary.size) return 0;
     field_double(&event, 1, seconds);
     field_number(&event, 2, step);
     field_buffer(&event, 5, &events->summary);
@@ -231,9 +219,8 @@ static int begin(const smoe_tfevents *events, bool restart, uint64_t step, smoe_
 
 int smoe_tfevents_open(smoe_tfevents **out, const char *folder, bool restart, uint64_t step,
                        smoe_err *err) {
-    smoe_tfevents *e = *out = calloc(1, sizeof *e);
+    smoe_tfevents *e = *out = smoe_alloc(1, sizeof *e);
     char host[64] = "host";
-    if (!e) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", folder);
     e->fd = -1;
     (void)!gethostname(host, sizeof host - 1);
     if (mkdir(folder, 0777) && errno != EEXIST)
@@ -243,7 +230,6 @@ int smoe_tfevents_open(smoe_tfevents **out, const char *folder, bool restart, ui
         free(e->path);
         e->path = smoe_text_format("%s/events.out.tfevents.%lld.%s.%d.%d", folder,
                                    (long long)time(NULL), host, (int)getpid(), n);
-        if (!e->path) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", folder);
         e->fd = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (e->fd < 0 && errno != EEXIST) break;
     }

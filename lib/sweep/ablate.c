@@ -1,5 +1,6 @@
 /* Routing ablations; see ablate.h. */
 #include "sweep/ablate.h"
+#include "base/alloc.h"
 #include "spec/routers.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static int unknown(const char *name, smoe_err *err) {
 }
 
 /* A line of the table as overrides. */
-static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
+static void add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, 0, T);
     char router[64], slots[64];
@@ -31,24 +32,20 @@ static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) 
     bool more = entry && entry->family == SMOE_FAMILY_FIXED && E * P < T;
     snprintf(router, sizeof router, entry ? "model.moe.router=%s" : "model.moe.layers=none", name);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu", (T + E - 1) / E);
-    return smoe_axis_add(axis, &name, override, more ? 3 : 1);
+    smoe_axis_add(axis, &name, override, more ? 3 : 1);
 }
 
-static int add_seed(smoe_axis *axis, const char *seed) {
+static void add_seed(smoe_axis *axis, const char *seed) {
     char text[64];
     const char *override = text;
     snprintf(text, sizeof text, "seed=%s", seed);
-    return smoe_axis_add(axis, &seed, &override, 1);
+    smoe_axis_add(axis, &seed, &override, 1);
 }
 
 /* Adds a point for each item of the list. */
 static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, smoe_err *err) {
-    char *copy = strdup(list), *rest = copy, *item;
+    char *copy = smoe_alloc_text(list), *rest = copy, *item;
     int status = 0;
-    if (!axis || !copy) {
-        free(copy);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
     while (!status && (item = strsep(&rest, ","))) {
         if (spec && !is_row(item)) status = unknown(item, err);
         if (!spec && (!*item || item[strspn(item, "0123456789")]))
@@ -59,8 +56,11 @@ static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, sm
             if (!strcmp(axis->point[p].value[0], item))
                 status =
                     smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is given twice", axis->column[0], item);
-        if (!status && (spec ? add_router(axis, spec, item) : add_seed(axis, item)))
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (status) break;
+        if (spec)
+            add_router(axis, spec, item);
+        else
+            add_seed(axis, item);
     }
     free(copy);
     return status;

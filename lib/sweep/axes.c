@@ -1,31 +1,24 @@
 /* What a sweep varies; see axes.h. */
 #include "sweep/axes.h"
+#include "base/alloc.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
-    smoe_axis *axis = realloc(axes->axis, (axes->count + 1) * sizeof *axis);
-    if (!axis) return NULL;
-    axes->axis = axis;
-    axis += axes->count;
+    axes->axis = smoe_alloc_next(axes->axis, axes->count, sizeof *axes->axis);
+    smoe_axis *axis = &axes->axis[axes->count++];
     *axis = (smoe_axis){.column = smoe_texts_copy(column, columns), .columns = columns};
-    if (!axis->column) return NULL;
-    axes->count++;
     return axis;
 }
 
-int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
-                  size_t overrides) {
-    smoe_point *point = realloc(axis->point, (axis->points + 1) * sizeof *point);
-    if (!point) return -1;
-    axis->point = point;
-    point += axis->points++;
-    *point = (smoe_point){.value = smoe_texts_copy(value, axis->columns),
-                          .override = smoe_texts_copy(override, overrides),
-                          .overrides = overrides};
-    return point->value && point->override ? 0 : -1;
+void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+                   size_t overrides) {
+    axis->point = smoe_alloc_next(axis->point, axis->points, sizeof *axis->point);
+    axis->point[axis->points++] = (smoe_point){.value = smoe_texts_copy(value, axis->columns),
+                                               .override = smoe_texts_copy(override, overrides),
+                                               .overrides = overrides};
 }
 
 bool smoe_axes_has(const smoe_axes *axes, const char *column) {
@@ -52,39 +45,33 @@ void smoe_axes_free(smoe_axes *axes) {
 
 /* An axis of `keys` that change together; a single one for a key of the grid. Keys of what trials
  * start from change nothing in the spec of a trial. */
-static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
+static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
     const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
-    if (!keys || keys > 64) return -1;
     for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
     smoe_axis *axis = smoe_axes_add(axes, column, keys);
-    int status = axis ? 0 : -1;
-    for (size_t p = 0; !status && p < key[0]->count; p++) {
+    for (size_t p = 0; p < key[0]->count; p++) {
         size_t made = 0;
-        for (size_t k = 0; k < keys && !status; k++) {
+        for (size_t k = 0; k < keys; k++) {
             value[k] = key[k]->value[p];
             if (smoe_spec_started(key[k]->key)) continue;
-            override[made] = smoe_text_format("%s=%s", key[k]->key, value[k]);
-            if (!override[made++]) status = -1;
+            override[made++] = smoe_text_format("%s=%s", key[k]->key, value[k]);
         }
-        if (!status) status = smoe_axis_add(axis, value, override, made);
+        smoe_axis_add(axis, value, override, made);
         for (size_t k = 0; k < made; k++) free((char *) override[k]);
     }
-    return status;
 }
 
 /* key=a,b,c as a swept key; *key is emptied by the caller. */
-static int listed_key(smoe_sweep_key *key, const char *override) {
+static void listed_key(smoe_sweep_key *key, const char *override) {
     const char *text = strchr(override, '=') + 1;
-    key->key = strndup(override, (size_t)(text - 1 - override));
-    key->value = calloc(strlen(text) + 2, sizeof *key->value);
-    bool failed = !key->key || !key->value;
-    for (const char *end; !failed; text = end + 1) {
+    key->key = smoe_alloc_part(override, (size_t)(text - 1 - override));
+    key->value = smoe_alloc(strlen(text) + 2, sizeof *key->value);
+    for (const char *end;; text = end + 1) {
         end = smoe_text_item(text);
         while (isspace((unsigned char)*text)) text++;
-        failed = !(key->value[key->count++] = strndup(text, (size_t)(end - text)));
-        if (!*end) break;
+        key->value[key->count++] = smoe_alloc_part(text, (size_t)(end - text));
+        if (!*end) return;
     }
-    return failed ? -1 : 0;
 }
 
 static bool has_twice(const smoe_sweep_key *key) {
@@ -106,8 +93,8 @@ static bool overridden(const char *key, char *const *overrides, size_t count) {
     return false;
 }
 
-static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
-                     size_t count, bool seed) {
+static void add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
+                      size_t count, bool seed) {
     const smoe_sweep_key *together[64];
     size_t zipped = 0;
     for (size_t i = 0; i < keys->count; i++) {
@@ -116,10 +103,10 @@ static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *
         if (overridden(key->key, overrides, count) || last != seed) continue;
         if (key->zip && zipped < 64)
             together[zipped++] = key;
-        else if (axis_of_keys(axes, &key, 1))
-            return -1;
+        else
+            axis_of_keys(axes, &key, 1);
     }
-    return zipped ? axis_of_keys(axes, together, zipped) : 0;
+    if (zipped) axis_of_keys(axes, together, zipped);
 }
 
 /* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one
@@ -135,11 +122,10 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         smoe_sweep_key key = {0}, *const one = &key;
         if (!sweeps(overrides[i]) || names_key(overrides[i], "seed") != seed) continue;
         smoe_err unknown = {0};
-        int status = listed_key(&key, overrides[i]);
-        const char *started = status ? NULL : smoe_spec_started(key.key);
-        if (status)
-            smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        else if (smoe_spec_check_key(started ? started : key.key, &unknown))
+        int status = 0;
+        listed_key(&key, overrides[i]);
+        const char *started = smoe_spec_started(key.key);
+        if (smoe_spec_check_key(started ? started : key.key, &unknown))
             status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
         else if (has_twice(&key))
             status =
@@ -147,8 +133,8 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         else if (smoe_axes_has(axes, key.key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
-        else if (axis_of_keys(axes, (const smoe_sweep_key *const *)&one, 1))
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        else
+            axis_of_keys(axes, (const smoe_sweep_key *const *)&one, 1);
         smoe_texts_free(key.value, key.count);
         free(key.key);
         if (status) return -1;
@@ -162,8 +148,7 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
     for (size_t i = 0; i < count; i++)
         if (!sweeps(overrides[i])) plain[(*plains)++] = overrides[i];
     for (int seed = 0; seed < 2; seed++) {
-        if (add_swept(axes, keys, overrides, count, seed))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        add_swept(axes, keys, overrides, count, seed);
         if (add_listed(axes, overrides, count, seed, err)) return -1;
     }
     return 0;

@@ -25,11 +25,11 @@ typedef struct smoe_axes {
     size_t count;
 } smoe_axes;
 
-/* Adds an axis without points, or NULL (out of memory). Column names are copied. */
+/* Adds an axis without points. Column names are copied. */
 smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
-/* Adds a point; everything is copied. 0 or -1 (out of memory). */
-int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
-                  size_t overrides);
+/* Adds a point; everything is copied. */
+void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+                   size_t overrides);
 /* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
  * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,

@@ -1,5 +1,6 @@
 /* A list of trial numbers; see choose.h. */
 #include "sweep/choose.h"
+#include "base/alloc.h"
 #include "sweep/trial.h"
 
 #include <ctype.h>
@@ -42,8 +43,7 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
 }
 
 int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
-    char *copy = strdup(list), *rest = copy, *part;
-    if (!copy) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char *copy = smoe_alloc_text(list), *rest = copy, *part;
     int status = 0;
     for (size_t i = 0; i < sweep->trials; i++) sweep->trial[i].left_out = true;
     while (!status && (part = strsep(&rest, ","))) status = choose_part(sweep, part, from, err);

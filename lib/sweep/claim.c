@@ -1,5 +1,6 @@
 /* Claims on a shared folder; see claim.h. */
 #include "sweep/claim.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -22,20 +23,16 @@ enum { TEXT_MOST = 4096 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int no_memory(const char *path, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-}
-
 static char *text_of(const smoe_claim *claim) {
     char node[128] = "?", place[SMOE_PROCESS_PLACE];
     if (gethostname(node, sizeof node - 1)) node[0] = '?';
     smoe_process_place(place);
     json_t *json = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:i}", "node", node, "place", place, "pid",
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:i}", "node", smoe_json_text(node), "place", place, "pid",
         (json_int_t)getpid(), "began", (json_int_t)smoe_process_began(getpid()), "worker",
         (json_int_t)claim->worker, "worker_began", (json_int_t)smoe_process_began(claim->worker),
-        "token", claim->token, "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+        "token", smoe_json_text(claim->token), "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
+    char *text = json_dumps(json, JSON_COMPACT);
     json_decref(json);
     return text;
 }
@@ -125,7 +122,7 @@ static int succeed(const char *path, const char *was, const char *text, unsigned
     smoe_claim right;
     if (level + 1 == SMOE_CLAIM_LEVELS) return 0;
     char *next = smoe_text_format("%s.next", path);
-    int got = next ? take(&right, next, lease, seen, level + 1, err) : no_memory(path, err);
+    int got = take(&right, next, lease, seen, level + 1, err);
     free(next);
     if (got != 1) return got;
     int there = read_text(path, now, err);
@@ -147,8 +144,8 @@ static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_
     char was[TEXT_MOST];
     *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
     new_token(claim);
-    char *text = text_of(claim), *copy = strdup(path);
-    int got = text && copy ? create(path, text, err) : no_memory(path, err);
+    char *text = text_of(claim), *copy = smoe_alloc_text(path);
+    int got = create(path, text, err);
     for (int i = 0; !got && i < TRIES; i++) {
         int there = read_text(path, was, err);
         if (there > 0 && !is_over(was, seen ? &seen->level[level] : NULL)) break;
@@ -221,7 +218,7 @@ char *smoe_claim_holder(const char *path) {
     long pid = (long)json_integer_value(json_object_get(json, "pid"));
     char *holder = how == DEAD || (how == UNKNOWN && old) ? NULL
                    : node ? smoe_text_format("process %ld on %s", pid, node)
-                          : strdup("another process"); /* which has not written its name yet */
+                          : smoe_alloc_text("another process"); /* still without a name */
     json_decref(json);
     return holder;
 }

@@ -1,5 +1,6 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
+#include "base/alloc.h"
 #include "bench/cost.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
@@ -111,8 +112,7 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     const smoe_axis *columns = &sweep->evaluate;
-    bool *acts = calloc(columns->columns + 1, sizeof *acts);
-    if (!acts) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    bool *acts = smoe_alloc(columns->columns + 1, sizeof *acts);
     int status = 0;
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
@@ -139,12 +139,11 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 /* Adds combination `number`, the last axis fastest, to the points. */
-static int add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
-    const char **value = calloc(points->columns, sizeof *value);
-    const char **override = calloc(points->columns, sizeof *override);
+static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
+    const char **value = smoe_alloc(points->columns, sizeof *value);
+    const char **override = smoe_alloc(points->columns, sizeof *override);
     size_t column = points->columns;
-    int status = value && override ? 0 : -1;
-    for (size_t a = axes->count; !status && a-- > 0;) {
+    for (size_t a = axes->count; a-- > 0;) {
         const smoe_axis *axis = &axes->axis[a];
         const smoe_point *point = &axis->point[number % axis->points];
         number /= axis->points;
@@ -154,10 +153,9 @@ static int add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
             override[column + c] = point->override[c]; /* one for each key */
         }
     }
-    if (!status) status = smoe_axis_add(points, value, override, points->columns);
+    smoe_axis_add(points, value, override, points->columns);
     free(value);
     free(override);
-    return status;
 }
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
@@ -171,17 +169,12 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
         if (points > MOST_POINTS)
             return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
     }
-    const char **column = calloc(columns + 1, sizeof *column);
-    for (size_t a = 0, n = 0; column && a < axes->count; a++)
+    const char **column = smoe_alloc(columns + 1, sizeof *column);
+    for (size_t a = 0, n = 0; a < axes->count; a++)
         for (size_t c = 0; c < axes->axis[a].columns; c++) column[n++] = axes->axis[a].column[c];
-    int status = column && smoe_axes_add(&flat, column, columns) ? 0 : -1;
-    for (size_t number = 0; number < points && !status; number++)
-        status = add_point(flat.axis, axes, number);
+    smoe_axes_add(&flat, column, columns);
+    for (size_t number = 0; number < points; number++) add_point(flat.axis, axes, number);
     free(column);
-    if (status) {
-        smoe_axes_free(&flat);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu evaluations of a cell", points);
-    }
     sweep->evaluate = *flat.axis;
     free(flat.axis);
     return check_points(sweep, err);
@@ -200,7 +193,7 @@ char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point)
 
 int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     char *path = results_path(sweep, i);
-    int status = path ? smoe_file_remove(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_file_remove(path, err);
     free(path);
     return status;
 }
@@ -209,7 +202,6 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
     *list = NULL;
-    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     bool some = !access(path, F_OK), sealed;
     json_t *object = NULL;
     int status = some ? smoe_file_read(path, FILE_MOST, &text, &size, err) : 0;
@@ -233,8 +225,7 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
 static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_err *err) {
     char *path = results_path(sweep, i);
     json_t *object = json_pack("{s:O}", "evaluations", list);
-    int status = path && object ? smoe_sealed_write(path, object, err)
-                                : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_sealed_write(path, object, err);
     json_decref(object);
     free(path);
     return status;
@@ -311,8 +302,7 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
         status = load_model(s, &spec, batch, &model, err);
     }
     if (!status) smoe_routing_open(&routing, model);
-    if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
+    if (!status) outcomes = smoe_alloc(2 * images, sizeof *outcomes);
     if (!status)
         status = smoe_evaluate(model, &spec, s->set, batch,
                                &(smoe_eval_options){.outcomes = outcomes}, &eval, err);
@@ -346,8 +336,7 @@ static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *e
         model = smoe_kept_model(sweep);
     else if ((dir = smoe_trial_dir(sweep, i)) && smoe_run_locate(dir, "latest", &model, &text, err))
         goto out;
-    status = model ? smoe_safetensors_open(&s->weights, model, err)
-                   : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    status = smoe_safetensors_open(&s->weights, model, err);
 out:
     free(dir);
     free(model);
@@ -370,12 +359,9 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluatio
         if (options->stop && *options->stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
-        else if (!path)
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
         else
             status = evaluate(&s, &sweep->evaluate.point[done], path, result, err);
-        if (!status && json_array_append(list, result))
-            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
         json_decref(result);
         free(path);
@@ -389,7 +375,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluatio
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Trial i at point p, with its result if it has one. */
-static int table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
+static void table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
     const smoe_trial *trial = &sweep->trial[i];
     const smoe_point *point = &sweep->evaluate.point[p];
     json_t *result = json_array_get(list, p);
@@ -397,52 +383,44 @@ static int table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t
     to->state = result                              ? SMOE_TRIAL_DONE
                 : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
                                                     : SMOE_TRIAL_OPEN;
-    to->name = strdup(trial->name);
+    to->name = smoe_alloc_text(trial->name);
     to->outcomes = smoe_evaluations_outcomes(sweep, i, p);
-    to->spec = strdup(trial->spec);
-    to->value = calloc(columns + 1, sizeof *to->value);
-    if (!to->name || !to->value || !to->outcomes || !to->spec) return -1;
-    for (size_t c = 0; c < columns; c++) {
-        to->value[c] =
-            strdup(c < sweep->columns ? trial->value[c] : point->value[c - sweep->columns]);
-        if (!to->value[c]) return -1;
-    }
-    if (!result) return 0;
-    to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
-    return to->outcome ? 0 : -1;
+    to->spec = smoe_alloc_text(trial->spec);
+    to->value = smoe_alloc(columns + 1, sizeof *to->value);
+    for (size_t c = 0; c < columns; c++)
+        to->value[c] = smoe_alloc_text(c < sweep->columns ? trial->value[c]
+                                                          : point->value[c - sweep->columns]);
+    if (result) to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
 }
 
-static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
+static void table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     size_t columns = sweep->columns + sweep->evaluate.columns;
-    table->dir = strdup(sweep->dir);
+    table->dir = smoe_alloc_text(sweep->dir);
     table->name = smoe_text_format("%s, evaluated", sweep->name);
     table->seed = sweep->seed;
     table->figure = (smoe_sweep_figure){.x = smoe_alloc_text(sweep->figure.x),
                                         .y = smoe_alloc_text(sweep->figure.y),
                                         .width = sweep->figure.width,
                                         .front = sweep->figure.front};
-    table->column = calloc(columns + 1, sizeof *table->column);
-    table->trial = calloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
-    if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
-    if (sweep->plan.equivalence && !(table->plan.equivalence = strdup(sweep->plan.equivalence)))
-        return -1;
-    if (smoe_sweep_see(&table->plan, sweep->plan.seen)) return -1;
-    if (!table->dir || !table->name || !table->column || !table->trial) return -1;
+    table->column = smoe_alloc(columns + 1, sizeof *table->column);
+    table->trial = smoe_alloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
+    if (sweep->reference) table->reference = smoe_alloc_text(sweep->reference);
+    if (sweep->plan.equivalence) table->plan.equivalence = smoe_alloc_text(sweep->plan.equivalence);
+    smoe_sweep_see(&table->plan, sweep->plan.seen);
     for (; table->columns < columns; table->columns++) {
         size_t c = table->columns;
         table->column[c] =
             c < sweep->columns
-                ? strdup(sweep->column[c])
+                ? smoe_alloc_text(sweep->column[c])
                 : smoe_text_format(SMOE_EVALUATED "%s", sweep->evaluate.column[c - sweep->columns]);
-        if (!table->column[c]) return -1;
     }
-    return 0;
 }
 
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
     *table = (smoe_sweep){0};
-    int memory = table_columns(table, sweep), status = 0;
-    for (size_t i = 0; i < sweep->trials && !memory && !status; i++) {
+    int status = 0;
+    table_columns(table, sweep);
+    for (size_t i = 0; i < sweep->trials && !status; i++) {
         json_t *list = NULL;
         status = smoe_evaluations_read(&list, sweep, i, err);
         if (!status && sweep->trial[i].state == SMOE_TRIAL_DONE &&
@@ -451,9 +429,9 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
                                "%s: %zu of %zu evaluations are there, and the cell is done; `smoe "
                                "verify --repair` computes the others again",
                                sweep->trial[i].name, json_array_size(list), sweep->evaluate.points);
-        for (size_t p = 0; p < sweep->evaluate.points && !memory && !status; p++)
-            memory = table_trial(&table->trial[table->trials++], sweep, i, p, list);
+        for (size_t p = 0; p < sweep->evaluate.points && !status; p++)
+            table_trial(&table->trial[table->trials++], sweep, i, p, list);
         json_decref(list);
     }
-    return memory ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations") : status;
+    return status;
 }

@@ -42,7 +42,7 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i,
 /* Removes the results of trial i: it is evaluated anew. */
 int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The file with what became of the images at a point, fresh; NULL when out of memory. */
+/* The file with what became of the images at a point, fresh. */
 char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point);
 
 /* The points as a sweep for sweep/results.h: a trial for each trial and point, with the columns of

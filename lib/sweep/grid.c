@@ -1,5 +1,6 @@
 /* The trials of a grid; see grid.h. */
 #include "sweep/grid.h"
+#include "base/alloc.h"
 #include "sweep/kept.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/start.h"
@@ -17,12 +18,11 @@ typedef struct lists {
     smoe_axes axes, points;
 } lists;
 
-static int lists_open(lists *l, char *const *overrides, size_t count, smoe_err *err) {
+static void lists_open(lists *l, char *const *overrides, size_t count) {
     size_t prefix = strlen(SMOE_EVALUATED);
-    *l = (lists){.own = calloc(count + 1, sizeof *l->own),
-                 .later = calloc(count + 1, sizeof *l->later),
-                 .plain = calloc(count + 1, sizeof *l->plain)};
-    if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    *l = (lists){.own = smoe_alloc(count + 1, sizeof *l->own),
+                 .later = smoe_alloc(count + 1, sizeof *l->later),
+                 .plain = smoe_alloc(count + 1, sizeof *l->plain)};
     for (size_t i = 0; i < count; i++) {
         char *text = overrides[i];
         if (strncmp(text, SMOE_EVALUATED, prefix))
@@ -30,7 +30,6 @@ static int lists_open(lists *l, char *const *overrides, size_t count, smoe_err *
         else
             l->later[l->laters++] = text + prefix;
     }
-    return 0;
 }
 
 static void lists_free(lists *l) {
@@ -87,8 +86,8 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     /* A spec that is invalid by itself may be valid in every trial. But mistakes in its section
      * `sweep`, or a file that is not a spec, are always errors. */
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
-    int opened = lists_open(&l, overrides, count, err);
-    if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
+    lists_open(&l, overrides, count);
+    if (!status) status = lists_axes(&l, &spec.sweep, err);
     bool nothing = !status && !l.axes.count && !l.points.count;
     if (!status) status = make_trials(sweep, text, &l, options->skip_invalid, skipped, err);
     if (!status && nothing)
@@ -115,7 +114,8 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     smoe_spec_text spec = {0};
     char *file = smoe_text_format("%s/spec.yaml", dir);
     size_t skipped;
-    int status = lists_open(&l, overrides, count, err);
+    int status = 0;
+    lists_open(&l, overrides, count);
     if (!status && l.laters)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s%s: %s is a run, which is evaluated and not trained; leave out %s",
@@ -123,9 +123,7 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
     if (!status && !l.points.count)
         status = smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
-    if (!status)
-        status = file ? smoe_spec_text_read(&spec, file, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_spec_text_read(&spec, file, err);
     if (!status)
         status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
     if (!status && !(sweep->run = realpath(dir, NULL)))

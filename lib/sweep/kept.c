@@ -1,5 +1,6 @@
 /* The checkpoint that a sweep of a run evaluates; see kept.h. */
 #include "sweep/kept.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
@@ -14,15 +15,11 @@
 
 enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
 
-static int no_memory(const char *path, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-}
-
 /* The folder and the name of a file, in fresh memory; a model in several files has no file of its
  * own name. */
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
-    return slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    return slash ? smoe_alloc_part(path, (size_t)(slash - path)) : smoe_alloc_text(".");
 }
 
 static const char *name_of(const char *path) {
@@ -57,8 +54,8 @@ static int copy(const char *from, const char *to, smoe_err *err) {
     smoe_file file;
     int fd = smoe_file_open(from, O_RDONLY, err);
     if (fd < 0) return -1;
-    char *block = malloc(BLOCK);
-    int status = block ? smoe_file_create(&file, to, err) : no_memory(to, err);
+    char *block = smoe_alloc(BLOCK, 1);
+    int status = smoe_file_create(&file, to, err);
     if (!status) {
         ssize_t n;
         while (!status && (n = read(fd, block, BLOCK)) > 0)
@@ -77,7 +74,7 @@ static int copy(const char *from, const char *to, smoe_err *err) {
 static int keep_file(const char *folder, const char *to, const char *name, smoe_err *err) {
     char *from = smoe_text_format("%s/%s", folder, name);
     char *kept = smoe_text_format("%s/%s", to, name);
-    int status = from && kept ? 0 : no_memory(to, err);
+    int status = 0;
     /* A file that has gone is reported when it is to be copied. */
     if (!status && link(from, kept)) status = copy(from, kept, err);
     free(from);
@@ -95,16 +92,13 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     struct dirent **list = NULL;
     char *folder = folder_of(checkpoint), *kept = NULL;
     smoe_safetensors *file = NULL;
-    int count = folder ? scandir(folder, &list, is_model, alphasort) : 0;
-    int status = !folder     ? no_memory(to, err)
-                 : count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder)
-                             : 0;
+    int count = scandir(folder, &list, is_model, alphasort);
+    int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;
     for (int i = 0; i < count; i++) {
         if (!status) status = keep_file(folder, to, list[i]->d_name, err);
         free(list[i]);
     }
-    if (!status && !(kept = smoe_text_format("%s/%s", to, name_of(checkpoint))))
-        status = no_memory(to, err);
+    if (!status) kept = smoe_text_format("%s/%s", to, name_of(checkpoint));
     if (!status) status = smoe_safetensors_peek(&file, kept, err);
     smoe_safetensors_free(file);
     free(list);
@@ -141,7 +135,7 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
 char *smoe_kept_model(const smoe_sweep *sweep) {
     char *kept =
         smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, name_of(sweep->checkpoint));
-    if (!kept || smoe_shards_there(kept)) return kept;
+    if (smoe_shards_there(kept)) return kept;
     free(kept);
-    return strdup(sweep->checkpoint);
+    return smoe_alloc_text(sweep->checkpoint);
 }

@@ -18,8 +18,7 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
  * latest one takes its place, in the sweep too. */
 int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The file to evaluate, fresh: the run's own where none is kept, as earlier versions did. NULL when
- * out of memory. */
+/* The file to evaluate, fresh: the run's own where none is kept, as earlier versions did. */
 char *smoe_kept_model(const smoe_sweep *sweep);
 
 #endif

@@ -20,10 +20,6 @@ enum { MANIFEST_MOST = 1 << 30 };
 /* The digest of the whole manifest is in its first line. */
 static const char MARK[] = "\"xxh3\":\"";
 
-static int no_memory(const char *dir, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *texts_json(char *const *text, size_t count) {
@@ -181,7 +177,7 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
     char *path = smoe_text_format("%s/cells.jsonl", dir);
     size_t size = 0;
     char *text = manifest_text(sweep, &size);
-    int status = path && text ? smoe_file_write(path, text, size, err) : no_memory(dir, err);
+    int status = smoe_file_write(path, text, size, err);
     free(path);
     free(text);
     return status;
@@ -189,24 +185,23 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A copy of a text in an object; NULL where there is none. -1 when out of memory. */
-static int read_text(char **to, const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text && !(*to = strdup(text)) ? -1 : 0;
+/* A copy of a text in an object; NULL where there is none. */
+static char *text_of(const json_t *object, const char *key) {
+    return smoe_alloc_text(json_string_value(json_object_get(object, key)));
 }
 
 /* A point: its values, and the overrides that make it so. */
 static int read_point(smoe_axis *axis, const json_t *values) {
-    const char **value = calloc(axis->columns, sizeof *value);
-    const char **override = calloc(axis->columns, sizeof *override);
-    int status = value && override && json_array_size(values) == axis->columns ? 0 : -1;
+    const char **value = smoe_alloc(axis->columns, sizeof *value);
+    const char **override = smoe_alloc(axis->columns, sizeof *override);
+    int status = json_array_size(values) == axis->columns ? 0 : -1;
     for (size_t c = 0; c < axis->columns && !status; c++) {
         value[c] = json_string_value(json_array_get(values, c));
         override[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
         if (!override[c]) status = -1;
     }
-    if (!status) status = smoe_axis_add(axis, value, override, axis->columns);
-    for (size_t c = 0; override && c < axis->columns; c++) free((char *) override[c]);
+    if (!status) smoe_axis_add(axis, value, override, axis->columns);
+    for (size_t c = 0; c < axis->columns; c++) free((char *) override[c]);
     free(override);
     free(value);
     return status;
@@ -218,11 +213,11 @@ static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
     size_t count = json_array_size(columns);
     smoe_axes axes = {0};
     if (!evaluate) return 0;
-    const char **column = calloc(count + 1, sizeof *column);
-    int status = column && count ? 0 : -1;
+    const char **column = smoe_alloc(count + 1, sizeof *column);
+    int status = count ? 0 : -1;
     for (size_t c = 0; c < count && !status; c++)
         if (!(column[c] = json_string_value(json_array_get(columns, c)))) status = -1;
-    if (!status && !smoe_axes_add(&axes, column, count)) status = -1;
+    if (!status) smoe_axes_add(&axes, column, count);
     for (size_t p = 0; p < json_array_size(points) && !status; p++)
         status = read_point(axes.axis, json_array_get(points, p));
     if (axes.count) sweep->evaluate = *axes.axis; /* taken over, also on failure */
@@ -233,22 +228,19 @@ static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
 
 static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
     const json_t *list = json_object_get(object, "primary");
-    plan->primary = calloc(json_array_size(list) + 1, sizeof *plan->primary);
-    if (!plan->primary) return -1;
+    plan->primary = smoe_alloc(json_array_size(list) + 1, sizeof *plan->primary);
     for (; plan->primaries < json_array_size(list); plan->primaries++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            if (read_text(smoe_spec_primary_text(&plan->primary[plan->primaries], part),
-                          json_array_get(list, plan->primaries), smoe_primary_part[part]))
-                return -1;
+            *smoe_spec_primary_text(&plan->primary[plan->primaries], part) =
+                text_of(json_array_get(list, plan->primaries), smoe_primary_part[part]);
     for (size_t i = 0; i < plan->primaries; i++) {
         const smoe_primary *p = &plan->primary[i];
         if (!p->measure || !p->expect || !(p->trend || (p->row && p->reference))) return -1;
     }
-    return read_text(&plan->family, object, "family") ||
-                   read_text(&plan->equivalence, object, "equivalence") ||
-                   read_text(&plan->seen, object, "seen")
-               ? -1
-               : 0;
+    plan->family = text_of(object, "family");
+    plan->equivalence = text_of(object, "equivalence");
+    plan->seen = text_of(object, "seen");
+    return 0;
 }
 
 static int read_header(smoe_sweep *sweep, const json_t *line) {
@@ -256,22 +248,25 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "sweep"));
     json_int_t trials = json_integer_value(json_object_get(line, "cells"));
     if (!name || !json_is_array(columns) || trials < 1 || trials > MANIFEST_MOST / 16) return -1;
-    sweep->name = strdup(name);
-    sweep->trial = calloc((size_t)trials, sizeof *sweep->trial);
-    sweep->column = calloc(json_array_size(columns) + 1, sizeof *sweep->column);
-    if (!sweep->name || !sweep->trial || !sweep->column) return -1;
+    sweep->name = smoe_alloc_text(name);
+    sweep->trial = smoe_alloc((size_t)trials, sizeof *sweep->trial);
+    sweep->column = smoe_alloc(json_array_size(columns) + 1, sizeof *sweep->column);
     for (; sweep->columns < json_array_size(columns); sweep->columns++) {
         const char *text = json_string_value(json_array_get(columns, sweep->columns));
-        if (!text || !(sweep->column[sweep->columns] = strdup(text))) return -1;
+        if (!text) return -1;
+        sweep->column[sweep->columns] = smoe_alloc_text(text);
         if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
     }
     const json_t *figure = json_object_get(line, "figure");
-    if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
-        read_text(&sweep->figure.line, figure, "line") ||
-        read_text(&sweep->figure.title, figure, "title") || read_text(&sweep->run, line, "run") ||
-        read_text(&sweep->checkpoint, line, "checkpoint") ||
-        read_text(&sweep->init, line, "init") || read_text(&sweep->reference, line, "reference") ||
-        read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
+    sweep->figure = (smoe_sweep_figure){.x = text_of(figure, "x"),
+                                        .y = text_of(figure, "y"),
+                                        .line = text_of(figure, "line"),
+                                        .title = text_of(figure, "title")};
+    sweep->run = text_of(line, "run");
+    sweep->checkpoint = text_of(line, "checkpoint");
+    sweep->init = text_of(line, "init");
+    sweep->reference = text_of(line, "reference");
+    if (read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
     sweep->moments = json_is_true(json_object_get(line, "moments"));
@@ -284,13 +279,14 @@ static int read_trial(smoe_sweep *sweep, const json_t *line) {
     smoe_trial *trial = &sweep->trial[sweep->trials++];
     const char *name = json_string_value(json_object_get(line, "cell"));
     const char *hash = json_string_value(json_object_get(line, "hash"));
-    trial->value = calloc(sweep->columns + 1, sizeof *trial->value);
-    if (!name || !*name || strchr(name, '/') || *name == '.' || !hash || !trial->value) return -1;
-    if (!(trial->name = strdup(name))) return -1;
+    trial->value = smoe_alloc(sweep->columns + 1, sizeof *trial->value);
+    if (!name || !*name || strchr(name, '/') || *name == '.' || !hash) return -1;
+    trial->name = smoe_alloc_text(name);
     for (size_t c = 0; c < sweep->columns; c++) {
         const char *value =
             json_string_value(json_object_get(json_object_get(line, "set"), sweep->column[c]));
-        if (!value || !(trial->value[c] = strdup(value))) return -1;
+        if (!value) return -1;
+        trial->value[c] = smoe_alloc_text(value);
     }
     if (smoe_trial_set_spec(trial, json_object_get(line, "spec"))) return -1;
     const char *values = json_string_value(json_object_get(line, "set_hash"));

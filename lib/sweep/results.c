@@ -1,6 +1,7 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c, contrasts are in
  * compare/. */
 #include "sweep/results.h"
+#include "base/alloc.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "sweep/sweep_plan.h"
@@ -21,19 +22,16 @@ static const json_t *result_of(const smoe_trial *trial) {
 }
 
 /* Every metric that some trial has, in the order in which trials first have them. */
-static int find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
+static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *key;
         json_t *value;
         json_object_foreach((json_t *)result_of(&sweep->trial[i]), key, value) {
             if (smoe_measures_metric(m, key) != SIZE_MAX) continue;
-            const char **metric = realloc(m->metric, (m->metrics + 1) * sizeof *metric);
-            if (!metric) return -1;
-            m->metric = metric;
+            m->metric = smoe_alloc_next(m->metric, m->metrics, sizeof *m->metric);
             m->metric[m->metrics++] = key;
         }
     }
-    return 0;
 }
 
 /* What determines the test images of a trial: the keys of its data, without those that only
@@ -49,50 +47,46 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
         if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
             json_string_set(split, sweep->trial[i].value[c]);
     json_t *images = json_pack("[O?, O?]", data, split);
-    char *text = images ? json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(images);
     json_decref(spec);
     return text;
 }
 
 /* Which trials contrasts leave out: those of seeds that were seen before, if others are done. */
-static int leave_out(smoe_measures *m, const smoe_sweep *sweep) {
+static void leave_out(smoe_measures *m, const smoe_sweep *sweep) {
     bool more = false;
-    if (!sweep->plan.seen || sweep->seed == SIZE_MAX) return 0;
-    m->seen = calloc(sweep->trials + 1, sizeof *m->seen);
-    if (!m->seen) return -1;
+    if (!sweep->plan.seen || sweep->seed == SIZE_MAX) return;
+    m->seen = smoe_alloc(sweep->trials + 1, sizeof *m->seen);
     for (size_t i = 0; i < sweep->trials; i++) {
         m->seen[i] = smoe_sweep_seen(&sweep->plan, sweep->trial[i].value[sweep->seed]);
         more |= !m->seen[i] && result_of(&sweep->trial[i]);
     }
-    if (more) return 0;
+    if (more) return;
     free(m->seen);
     m->seen = NULL;
-    return 0;
 }
 
 /* The trials as runs of a table. The table borrows setting [trials]. */
-static int measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep,
-                   smoe_err *err) {
+static void measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep) {
     *m = (smoe_measures){.column = sweep->column,
                          .columns = sweep->columns,
                          .seed = sweep->seed,
                          .setting = setting,
                          .runs = sweep->trials};
     for (size_t i = 0; i < sweep->trials; i++) setting[i] = sweep->trial[i].value;
-    if (find_metrics(m, sweep) || leave_out(m, sweep))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
-    if (smoe_measures_open(m, err) || smoe_measures_allocate(m, err)) return -1;
+    find_metrics(m, sweep);
+    leave_out(m, sweep);
+    smoe_measures_open(m);
+    smoe_measures_allocate(m);
     for (size_t i = 0; i < sweep->trials; i++) {
         m->images[i] = images_of(sweep, i);
-        if (sweep->dir && !(m->outcomes[i] = smoe_trial_outcomes(sweep, i)))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+        if (sweep->dir) m->outcomes[i] = smoe_trial_outcomes(sweep, i);
         for (size_t k = 0; k < m->metrics; k++) {
             const json_t *value = json_object_get(result_of(&sweep->trial[i]), m->metric[k]);
             if (json_is_number(value)) m->value[i * m->metrics + k] = json_number_value(value);
         }
     }
-    return 0;
 }
 
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
@@ -101,10 +95,8 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t 
 /* The results of the trials' evaluations. */
 static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->sweep->evaluate.points) return 0;
-    r->evaluated = calloc(1, sizeof *r->evaluated);
-    r->evaluations = calloc(1, sizeof *r->evaluations);
-    if (!r->evaluated || !r->evaluations)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
+    r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
+    r->evaluations = smoe_alloc(1, sizeof *r->evaluations);
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
     if (make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err)) return -1;
     r->evaluations->contrasts.planned = r->contrasts.planned;
@@ -119,11 +111,9 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t 
                         .x_from = x_from,
                         .trained = trained,
                         .contrasts.planned = sweep->plan.primaries,
-                        .measured = calloc(1, sizeof *r->measured),
-                        .setting = calloc(sweep->trials + 1, sizeof *r->setting)};
-    if (!r->measured || !r->setting)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
-    if (measure(r->measured, r->setting, sweep, err)) return -1;
+                        .measured = smoe_alloc(1, sizeof *r->measured),
+                        .setting = smoe_alloc(sweep->trials + 1, sizeof *r->setting)};
+    measure(r->measured, r->setting, sweep);
     if (smoe_comparison_make(&r->contrasts.compared, r->measured, &options, err)) return -1;
     if (smoe_trends_make(&r->contrasts.trends, r->measured, err)) return -1;
     if (r->measured->seen) r->contrasts.seen = sweep->plan.seen;
@@ -158,7 +148,7 @@ static const char *state_name(smoe_trial_state state) {
 /* The first line of the reason why a trial failed; "" if it has not. To be freed. */
 static char *error_of(const smoe_trial *trial) {
     const char *error = json_string_value(json_object_get(trial->outcome, "error"));
-    return error ? strndup(error, strcspn(error, "\n")) : strdup("");
+    return error ? smoe_alloc_part(error, strcspn(error, "\n")) : smoe_alloc_text("");
 }
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {

@@ -4,6 +4,7 @@
  * it shares with its parent.
  */
 #include "sweep/runner.h"
+#include "base/alloc.h"
 #include "base/stop.h"
 #include "store/env.h"
 #include "sweep/choose.h"
@@ -329,10 +330,9 @@ static int check_signals(smoe_err *err) {
 
 static int runner_open(runner *r, smoe_err *err) {
     size_t trials = r->sweep->trials;
-    r->worker = calloc(r->jobs, sizeof *r->worker);
-    r->settled = calloc(trials, sizeof *r->settled);
-    r->seen = calloc(trials, sizeof *r->seen);
-    if (!r->worker || !r->settled || !r->seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    r->worker = smoe_alloc(r->jobs, sizeof *r->worker);
+    r->settled = smoe_alloc(trials, sizeof *r->settled);
+    r->seen = smoe_alloc(trials, sizeof *r->seen);
     void *shared = mmap(NULL, trials * sizeof *r->trial, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)

@@ -1,5 +1,6 @@
 /* What trials start from; see start.h. */
 #include "sweep/start.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "store/run.h"
 #include "sweep/trial.h"
@@ -139,7 +140,7 @@ char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     smoe_sweep from = {0};
     char *path = NULL;
     if (!is_sweep(sweep->init)) {
-        path = strdup(sweep->init);
+        path = smoe_alloc_text(sweep->init);
     } else {
         if (smoe_sweep_open(&from, sweep->init, err)) return NULL;
         size_t found = find(&from, sweep, &sweep->trial[i], err);
@@ -147,6 +148,5 @@ char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {
         smoe_sweep_free(&from);
         if (found == SIZE_MAX) return NULL;
     }
-    if (!path) smoe_fail(err, SMOE_RUNTIME, "out of memory");
     return path;
 }

@@ -1,5 +1,6 @@
 /* The trials that the axes of a sweep span; see sweep.h. Their folder is in sweep_folder.c. */
 #include "bench/budget.h"
+#include "base/alloc.h"
 #include "sweep/sweep.h"
 #include "sweep/trial.h"
 
@@ -25,7 +26,7 @@ static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t
     }
     for (char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-_=,.+", *c)) *c = '_';
-    return strdup(name);
+    return smoe_alloc_text(name);
 }
 
 /* The settings of a combination, for messages: "experts=8, seed=1". */
@@ -63,35 +64,33 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     *sweep = (smoe_sweep){0};
 }
 
-static int columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
+static void columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
     size_t columns = 0;
     sweep->seed = SIZE_MAX;
     for (size_t i = 0; i < axes->count; i++) columns += axes->axis[i].columns;
-    sweep->column = calloc(columns + 1, sizeof *sweep->column);
-    if (!sweep->column) return -1;
+    sweep->column = smoe_alloc(columns + 1, sizeof *sweep->column);
     for (size_t i = 0; i < axes->count; i++)
         for (size_t c = 0; c < axes->axis[i].columns; c++) {
             if (!strcmp(axes->axis[i].column[c], "seed")) sweep->seed = sweep->columns;
-            if (!(sweep->column[sweep->columns++] = strdup(axes->axis[i].column[c]))) return -1;
+            sweep->column[sweep->columns++] = smoe_alloc_text(axes->axis[i].column[c]);
         }
-    return 0;
 }
 
 /* Combination `number`: the values of its trial, and its overrides behind the first `given`, which
- * are the caller's. Returns how many there are then, 0 when out of memory. */
+ * are the caller's. Returns how many there are then. */
 static size_t combine(smoe_trial *trial, char **override, size_t given, const smoe_axes *axes,
                       size_t columns, size_t number) {
-    trial->value = calloc(columns + 1, sizeof *trial->value);
-    for (size_t i = axes->count; trial->value && i-- > 0;) {
+    trial->value = smoe_alloc(columns + 1, sizeof *trial->value);
+    for (size_t i = axes->count; i-- > 0;) {
         const smoe_axis *axis = &axes->axis[i];
         const smoe_point *point = &axis->point[number % axis->points];
         number /= axis->points;
         columns -= axis->columns;
         for (size_t c = 0; c < axis->columns; c++)
-            if (!(trial->value[columns + c] = strdup(point->value[c]))) return 0;
+            trial->value[columns + c] = smoe_alloc_text(point->value[c]);
         for (size_t o = 0; o < point->overrides; o++) override[given++] = point->override[o];
     }
-    return trial->value ? given + 1 : 0;
+    return given;
 }
 
 static json_t *blocks_json(const bool *picked, size_t depth) {
@@ -102,17 +101,15 @@ static json_t *blocks_json(const bool *picked, size_t depth) {
 
 /* Unlike the resolved spec, this form does not keep how blocks are written: last-1 of two is
  * [1]. It has what the trial starts from. */
-static int hash_meaning(const smoe_sweep *sweep, smoe_trial *trial, json_t *json,
-                        const smoe_model_spec *model) {
+static void hash_meaning(const smoe_sweep *sweep, smoe_trial *trial, json_t *json,
+                         const smoe_model_spec *model) {
     json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
     for (size_t c = 0; c < sweep->columns; c++)
         if (smoe_spec_started(sweep->column[c]))
             json_object_set_new(json, sweep->column[c], json_string(trial->value[c]));
-    char *text = smoe_trial_canonical(json, &trial->meaning);
-    free(text);
-    return text ? 0 : -1;
+    free(smoe_trial_canonical(json, &trial->meaning));
 }
 
 /* ---- values without effect ------------------------------------------------------------------- */
@@ -124,16 +121,13 @@ typedef struct idles {
     bool begun;
 } idles;
 
-static int idles_begin(idles *list, const smoe_spec *spec) {
+static void idles_begin(idles *list, const smoe_spec *spec) {
     smoe_idle idle;
     list->begun = true;
     for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));) {
-        smoe_idle *item = realloc(list->item, (list->count + 1) * sizeof *item);
-        if (!item) return -1;
-        list->item = item;
-        item[list->count++] = idle;
+        list->item = smoe_alloc_next(list->item, list->count, sizeof *list->item);
+        list->item[list->count++] = idle;
     }
-    return 0;
 }
 
 static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
@@ -143,14 +137,13 @@ static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
     return false;
 }
 
-/* Adds a trial: values that have an effect in it are no longer idle. -1: out of memory. */
-static int idles_add(idles *list, const smoe_spec *spec) {
+/* Adds a trial: values that have an effect in it are no longer idle. */
+static void idles_add(idles *list, const smoe_spec *spec) {
     size_t kept = 0;
-    if (!list->begun) return idles_begin(list, spec);
+    if (!list->begun) idles_begin(list, spec);
     for (size_t i = 0; i < list->count; i++)
         if (idle_in(spec, &list->item[i])) list->item[kept++] = list->item[i];
     list->count = kept;
-    return 0;
 }
 
 /* Overrides and swept keys without effect in any trial are errors; values of the file are
@@ -167,7 +160,6 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
         char *longer = smoe_text_format("%s%s:%zu:%zu: %s: has no effect in any cell: %s\n",
                                         sweep->remarks ? sweep->remarks : "", label, idle->line,
                                         idle->column, idle->key, idle->why);
-        if (!longer) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
         free(sweep->remarks);
         sweep->remarks = longer;
     }
@@ -193,11 +185,11 @@ static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *f
         goto out;
     }
     text = smoe_spec_json(&spec);
-    json = text ? json_loads(text, 0, NULL) : NULL;
-    if (!sweep->name) sweep->name = strdup(spec.name);
-    if (!json || !sweep->name || smoe_trial_set_spec(trial, json) ||
-        hash_meaning(sweep, trial, json, &spec.model) || idles_add(idle, &spec))
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
+    json = json_loads(text, 0, NULL);
+    if (!sweep->name) sweep->name = smoe_alloc_text(spec.name);
+    smoe_trial_set_spec(trial, json);
+    hash_meaning(sweep, trial, json, &spec.model);
+    idles_add(idle, &spec);
 out:
     json_decref(json);
     free(text);
@@ -242,20 +234,19 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         if (trials > MOST_TRIALS)
             return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_TRIALS);
     }
-    char **override = calloc(longest + 1, sizeof *override);
-    sweep->trial = calloc(trials + 1, sizeof *sweep->trial);
-    int status = !override || !sweep->trial || columns_of(sweep, axes) ? -1 : 0;
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", trials);
+    char **override = smoe_alloc(longest + 1, sizeof *override);
+    sweep->trial = smoe_alloc(trials + 1, sizeof *sweep->trial);
+    int status = 0;
+    columns_of(sweep, axes);
     for (size_t i = 0; i < count && !status; i++) override[i] = overrides[i];
     for (size_t number = 0; number < trials && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
         size_t n = combine(trial, override, count, axes, sweep->columns, number);
-        int good = n ? resolve(sweep, trial, &cells, override, n - 1, &idle, err) : -1;
-        if (good == 1 && !(trial->name = trial_name(sweep, trial, number))) good = -1;
+        int good = resolve(sweep, trial, &cells, override, n, &idle, err);
+        if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
         *skipped += good == 0;
-        if (!n) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", trials);
         status = good < 0 ? -1 : 0;
     }
     free(override);

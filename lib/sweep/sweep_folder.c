@@ -4,6 +4,7 @@
  * reference or figure, or more seeds that were seen before.
  */
 #include "base/file.h"
+#include "base/alloc.h"
 #include "store/run_files.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
@@ -21,10 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static int no_memory(const char *dir, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-}
-
 /* What the manifest is called between the removal of a sweep and the one that replaces it: if the
  * process is killed in between, a folder with other files is still recognised as that of a
  * sweep. */
@@ -34,8 +31,8 @@ static int no_memory(const char *dir, smoe_err *err) {
 static int remove_in(const char *dir, const char *name, smoe_err *err) {
     char *path = smoe_text_format("%s/%s", dir, name);
     char *aside = smoe_text_format("%s/%s" SMOE_FILE_TEMPORARY "%ld-0", dir, name, (long)getpid());
-    int status = path && aside ? 0 : no_memory(dir, err);
-    if (!status && rename(path, aside) && errno != ENOENT)
+    int status = 0;
+    if (rename(path, aside) && errno != ENOENT)
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
     if (!status) status = smoe_file_remove(aside, err);
     free(path);
@@ -54,7 +51,7 @@ static int own(const char *dir, smoe_err *err) {
     int status = 0;
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
         char *folder = smoe_text_format("%s%s", dir, folders[i]);
-        status = folder ? smoe_run_no_links(folder, err) : no_memory(dir, err);
+        status = smoe_run_no_links(folder, err);
         free(folder);
     }
     return status;
@@ -65,7 +62,7 @@ static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
     int status = 0;
     for (size_t i = 0; i < sweep->trials && !sweep->run && !status; i++) {
         char *dir = smoe_trial_dir(sweep, i);
-        status = dir ? smoe_run_own(dir, err) : no_memory(sweep->dir, err);
+        status = smoe_run_own(dir, err);
         free(dir);
     }
     return status;
@@ -103,8 +100,8 @@ static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
  * as if it did not exist. */
 static bool not_begun(const char *dir) {
     char *claims = smoe_text_format("%s/claims", dir);
-    bool bare = claims && holds_none(dir, is_foreign) &&
-                (access(claims, F_OK) || holds_none(claims, is_entry));
+    bool bare =
+        holds_none(dir, is_foreign) && (access(claims, F_OK) || holds_none(claims, is_entry));
     free(claims);
     return bare;
 }
@@ -121,7 +118,7 @@ static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) 
     const struct timespec nap = {.tv_nsec = 20000000};
     smoe_claim_seen seen = {0};
     char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
-    int got = path ? 0 : no_memory(claims, err);
+    int got = 0;
     while (!got && !(got = smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, &seen, err)))
         nanosleep(&nap, NULL);
     free(path);
@@ -150,8 +147,8 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         changed |= adopt(&old.figure.line, &sweep->figure.line);
         changed |= adopt(&old.figure.title, &sweep->figure.title);
     }
-    char *seen = old.plan.seen ? strdup(old.plan.seen) : NULL;
-    if (!status && smoe_sweep_see(&old.plan, sweep->plan.seen)) status = no_memory(dir, err);
+    char *seen = old.plan.seen ? smoe_alloc_text(old.plan.seen) : NULL;
+    if (!status) smoe_sweep_see(&old.plan, sweep->plan.seen);
     if (!status) changed |= old.plan.seen && (!seen || strcmp(seen, old.plan.seen) != 0);
     free(seen);
     if (!status && changed) status = smoe_manifest_write(&old, dir, err);
@@ -168,7 +165,7 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && sweep->run) status = smoe_kept_make(sweep, claims, err);
-    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status) sweep->dir = smoe_alloc_text(dir);
     if (!status) status = smoe_manifest_write(sweep, dir, err);
     if (status && sweep->run) remove_in(claims, SMOE_KEPT, NULL);
     if (!status) status = remove_in(dir, REMOVED, err);
@@ -179,9 +176,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
     char *claims = smoe_text_format("%s/claims", dir);
     smoe_claim claim = {0};
     int status = -1;
-    if (!claims) {
-        no_memory(dir, err);
-    } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
+    if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
     } else if (!own(dir, err) && !smoe_file_make_folder(claims, err) &&
                !claim_manifest(&claim, claims, err)) {
@@ -192,7 +187,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
     }
     smoe_claim_release(&claim);
     /* Without a manifest, an otherwise empty folder goes as well. */
-    if (status && claims && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
+    if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     free(claims);
     return status;
 }
@@ -200,12 +195,10 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
 /* ---- reading --------------------------------------------------------------------------------- */
 
 int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
+    *sweep = (smoe_sweep){.dir = smoe_alloc_text(dir), .seed = SIZE_MAX};
     char *path = smoe_text_format("%s/cells.jsonl", dir);
     int status = -1;
-    if (!path || !sweep->dir) {
-        no_memory(dir, err);
-    } else if (access(path, F_OK) && not_begun(dir)) {
+    if (access(path, F_OK) && not_begun(dir)) {
         smoe_fail(err, SMOE_USAGE,
                   "%s: no sweep there; SPEC.yaml and its overrides with -o %s start one", dir, dir);
     } else if (access(path, F_OK)) {
@@ -253,27 +246,25 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
             old->dir, was->name, was->hash, sweep->trial[i].hash);
     smoe_trial trial = sweep->trial[i];
     free(trial.name);
-    trial.name = strdup(was->name);
+    trial.name = smoe_alloc_text(was->name);
     memmove(&sweep->trial[from + 1], &sweep->trial[from], (i - from) * sizeof trial);
     sweep->trial[from] = trial;
-    return trial.name ? 0 : no_memory(old->dir, err);
+    return 0;
 }
 
 /* If the new trials have seeds of their own, the seeds of the old ones whose results are there were
  * seen before. */
-static int mark_seen(smoe_sweep *sweep, const smoe_sweep *old) {
+static void mark_seen(smoe_sweep *sweep, const smoe_sweep *old) {
     bool more = false;
-    if (smoe_sweep_see(&sweep->plan, old->plan.seen)) return -1;
+    smoe_sweep_see(&sweep->plan, old->plan.seen);
     for (size_t i = old->trials; i < sweep->trials && sweep->seed != SIZE_MAX && !more; i++) {
         more = true;
         for (size_t k = 0; k < old->trials && more; k++)
             more = strcmp(sweep->trial[i].value[sweep->seed], old->trial[k].value[old->seed]) != 0;
     }
     for (size_t k = 0; k < old->trials && more; k++)
-        if (old->trial[k].state == SMOE_TRIAL_DONE &&
-            smoe_sweep_see(&sweep->plan, old->trial[k].value[old->seed]))
-            return -1;
-    return 0;
+        if (old->trial[k].state == SMOE_TRIAL_DONE)
+            smoe_sweep_see(&sweep->plan, old->trial[k].value[old->seed]);
 }
 
 /* The unchanged trials of the old sweep first, then the new ones, with numbers that continue. */
@@ -297,9 +288,10 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
         char *name =
             smoe_text_format("%03zu%s", next++, trial->name + strspn(trial->name, "0123456789"));
         free(trial->name);
-        if (!(trial->name = name)) return no_memory(old->dir, err);
+        trial->name = name;
     }
-    return mark_seen(sweep, old) ? no_memory(old->dir, err) : 0;
+    mark_seen(sweep, old);
+    return 0;
 }
 
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
@@ -308,14 +300,14 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (smoe_sweep_open(&old, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
     smoe_claim claim = {0};
-    int status = claims ? smoe_file_make_folder(claims, err) : no_memory(dir, err);
+    int status = smoe_file_make_folder(claims, err);
     if (!status) status = claim_manifest(&claim, claims, err);
     if (!status) { /* as it is now that nobody else changes it */
         smoe_sweep_free(&old);
         status = smoe_sweep_open(&old, dir, err);
     }
     if (!status) status = merge(sweep, &old, err);
-    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status) sweep->dir = smoe_alloc_text(dir);
     if (!status && (sweep->trials > old.trials || sweep->plan.seen))
         status = smoe_manifest_write(sweep, dir, err);
     smoe_claim_release(&claim);
@@ -375,7 +367,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     int status = smoe_sweep_read(&sweep, dir, err);
     /* A process that was killed in this function may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
-    if (!status) status = claims ? smoe_file_make_folder(claims, err) : no_memory(dir, err);
+    if (!status) status = smoe_file_make_folder(claims, err);
     free(claims);
     if (!status) status = check_idle(&sweep, err);
     if (!status) status = remove_in(dir, "claims", err);
@@ -386,7 +378,6 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     if (!status) status = smoe_file_sweep_gone(dir, err);
     char *manifest = smoe_text_format("%s/cells.jsonl", dir);
     char *hidden = smoe_text_format("%s/" REMOVED, dir);
-    if (!status && (!manifest || !hidden)) status = no_memory(dir, err);
     if (!status && rename(manifest, hidden))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
     free(manifest);

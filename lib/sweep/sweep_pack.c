@@ -1,5 +1,6 @@
 /* Packing a sweep; see sweep_pack.h. libarchive writes the tar.gz, which any tool unpacks. */
 #include "sweep/sweep_pack.h"
+#include "base/alloc.h"
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"
 #include "base/file.h"
@@ -37,7 +38,7 @@ static int failed(pack *p) {
 /* Owner, time and mode are left out, so that the same sweep gives the same bytes. */
 static int add(pack *p, const char *name, const void *bytes, size_t size) {
     struct archive_entry *entry = archive_entry_new();
-    if (!entry) return smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    if (!entry) smoe_alloc_end();
     archive_entry_set_pathname(entry, name);
     archive_entry_set_filetype(entry, AE_IFREG);
     archive_entry_set_perm(entry, 0644);
@@ -55,7 +56,6 @@ static int add_file(pack *p, const char *name) {
     char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
     size_t size = 0;
     int status = 0;
-    if (!from) return smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
     if (!access(from, F_OK)) {
         status = smoe_file_read(from, FILE_MOST, &text, &size, p->err);
         if (!status) status = add(p, name, text, size);
@@ -71,8 +71,7 @@ static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     uint8_t *right = NULL;
     void *npy = NULL;
     size_t images = 0, size = 0;
-    int status = path ? smoe_outcomes_right(&right, &images, path, p->err)
-                      : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_outcomes_right(&right, &images, path, p->err);
     if (!status && right) {
         status = smoe_npy_make(&npy, &size, "|b1", right, 1, &images, p->err);
         if (!status) status = add(p, path + strlen(p->dir) + 1, npy, size);
@@ -85,7 +84,7 @@ static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
 
 static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
     char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
-    int status = name ? add_file(p, name) : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    int status = add_file(p, name);
     free(name);
     return status ? status : add_outcomes(p, sweep, i);
 }
@@ -95,7 +94,7 @@ static int add_evaluations(pack *p, const smoe_sweep *sweep) {
     int status = smoe_evaluations_table(&table, sweep, p->err);
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         char *name = smoe_text_format("claims/%s.evaluations.json", sweep->trial[i].name);
-        status = name ? add_file(p, name) : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+        status = add_file(p, name);
         free(name);
     }
     for (size_t i = 0; i < table.trials && !status; i++) status = add_outcomes(p, &table, i);
@@ -123,7 +122,8 @@ int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
     pack p = {.path = path, .dir = sweep->dir, .err = err};
     if (smoe_file_create(&p.file, path, err)) return -1;
     p.archive = archive_write_new();
-    int status = p.archive ? add_all(&p, sweep) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!p.archive) smoe_alloc_end();
+    int status = add_all(&p, sweep);
     if (status) archive_write_fail(p.archive); /* nothing more is written */
     archive_write_free(p.archive);
     if (status)

@@ -1,5 +1,6 @@
 /* The plan of a sweep; see sweep_plan.h. */
 #include "sweep/sweep_plan.h"
+#include "base/alloc.h"
 #include "compare/compare.h"
 #include "compare/margin.h"
 #include "compare/primary.h"
@@ -8,21 +9,19 @@
 #include <string.h>
 
 /* The combinations of the trials, or of trials and points, without the seed. */
-static int combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep, bool evaluated) {
+static void combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep, bool evaluated) {
     const smoe_axis *axis = &sweep->evaluate;
     size_t points = evaluated ? axis->points : 1, later = evaluated ? axis->columns : 0;
     size_t columns = sweep->columns + later, most = sweep->trials * points;
-    char **column = calloc(columns + 1, sizeof *column);
-    char *const **value = calloc(most + 1, sizeof *value);
-    *flat = calloc(most * columns + 1, sizeof **flat);
+    char **column = smoe_alloc(columns + 1, sizeof *column);
+    char *const **value = smoe_alloc(most + 1, sizeof *value);
+    *flat = smoe_alloc(most * columns + 1, sizeof **flat);
     *r = (smoe_combinations){
         .prefix = "", .column = column, .columns = columns, .seed = sweep->seed, .value = value};
-    if (!column || !value || !*flat) return -1;
     for (size_t c = 0; c < columns; c++) {
         column[c] = c < sweep->columns
-                        ? strdup(sweep->column[c])
+                        ? smoe_alloc_text(sweep->column[c])
                         : smoe_text_format(SMOE_EVALUATED "%s", axis->column[c - sweep->columns]);
-        if (!column[c]) return -1;
     }
     for (size_t n = 0; n < most; n++) {
         char **own = *flat + r->count * columns;
@@ -37,7 +36,6 @@ static int combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep, 
         }
         if (!known) value[r->count++] = own;
     }
-    return 0;
 }
 
 static void combine_free(smoe_combinations *r, char **flat) {
@@ -51,9 +49,8 @@ static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const c
                          const char *from, smoe_err *err) {
     smoe_combinations all;
     char **flat;
-    int status = combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary))
-                     ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
-                     : smoe_primary_check(primary, equivalence, &all, from, err);
+    combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary));
+    int status = smoe_primary_check(primary, equivalence, &all, from, err);
     combine_free(&all, flat);
     return status;
 }
@@ -89,35 +86,31 @@ bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed) {
     return false;
 }
 
-int smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
+void smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
     for (size_t length; seeds && *seeds; seeds += length + (seeds[length] == ',')) {
         length = strcspn(seeds, ",");
-        char *seed = strndup(seeds, length);
-        bool known = seed && smoe_sweep_seen(plan, seed);
-        char *longer = seed && !known ? smoe_text_format("%s%s%s", plan->seen ? plan->seen : "",
-                                                         plan->seen ? "," : "", seed)
-                                      : NULL;
+        char *seed = smoe_alloc_part(seeds, length);
+        if (!smoe_sweep_seen(plan, seed)) {
+            char *longer = smoe_text_format("%s%s%s", plan->seen ? plan->seen : "",
+                                            plan->seen ? "," : "", seed);
+            free(plan->seen);
+            plan->seen = longer;
+        }
         free(seed);
-        if (known) continue;
-        if (!longer) return -1;
-        free(plan->seen);
-        plan->seen = longer;
     }
-    return 0;
 }
 
 int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
     size_t points = sweep->evaluate.points;
-    char *const **trial = calloc(sweep->trials + 1, sizeof *trial);
-    char *const **point = calloc(points + 1, sizeof *point);
-    char *copy = strdup(text);
-    int status = trial && point && copy ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    for (size_t i = 0; trial && i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
-    for (size_t p = 0; point && p < points; p++) point[p] = sweep->evaluate.point[p].value;
+    char *const **trial = smoe_alloc(sweep->trials + 1, sizeof *trial);
+    char *const **point = smoe_alloc(points + 1, sizeof *point);
+    char *copy = smoe_alloc_text(text);
+    for (size_t i = 0; i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
+    for (size_t p = 0; p < points; p++) point[p] = sweep->evaluate.point[p].value;
     const smoe_combinations tables[] = {
         {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
         {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
-    if (!status) status = smoe_compare_check(tables, text, from, err);
+    int status = smoe_compare_check(tables, text, from, err);
     if (!status) {
         free(sweep->reference);
         sweep->reference = copy;
@@ -132,8 +125,7 @@ int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe
 int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
                                smoe_err *err) {
     if (smoe_margin_check(text, from, err)) return -1;
-    char *copy = strdup(text);
-    if (!copy) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char *copy = smoe_alloc_text(text);
     free(sweep->plan.equivalence);
     sweep->plan.equivalence = copy;
     return 0;

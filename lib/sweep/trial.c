@@ -3,6 +3,7 @@
  * written by the process that holds its claim.
  */
 #include "sweep/trial.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "store/run_files.h"
@@ -14,19 +15,15 @@
 
 enum { OUTCOME_MOST = 1 << 20 };
 
-static int no_memory(const char *dir, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
-}
-
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
-    return sweep->run ? strdup(sweep->run)
+    return sweep->run ? smoe_alloc_text(sweep->run)
                       : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
 }
 
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
-    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
+    if (sweep->trial[i].outcomes) return smoe_alloc_text(sweep->trial[i].outcomes);
     char *dir = smoe_trial_dir(sweep, i);
-    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
+    char *path = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
     free(dir);
     return path;
 }
@@ -41,7 +38,7 @@ int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsig
     char *claims = smoe_text_format("%s/claims", sweep->dir);
     /* The folder is missing if a removal was interrupted, or if the sweep was copied without it:
      * then no cell is claimed or done. */
-    int status = path && claims ? smoe_file_make_folder(claims, err) : no_memory(sweep->dir, err);
+    int status = smoe_file_make_folder(claims, err);
     int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
     free(claims);
     free(path);
@@ -50,7 +47,7 @@ int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsig
 
 char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
     char *path = claim_path(sweep, i, "claim");
-    char *holder = path ? smoe_claim_holder(path) : NULL;
+    char *holder = smoe_claim_holder(path);
     free(path);
     return holder;
 }
@@ -60,7 +57,6 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     char *path = claim_path(sweep, i, "json"), *text = NULL;
     size_t size = 0;
     int status = 0;
-    if (!path) return no_memory(sweep->dir, err);
     json_decref(trial->outcome);
     trial->outcome = NULL;
     trial->state = SMOE_TRIAL_OPEN;
@@ -90,8 +86,7 @@ out:
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
     char *path = claim_path(sweep, i, "json");
-    int status =
-        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
+    int status = smoe_sealed_write(path, outcome, err);
     json_decref(outcome);
     free(path);
     return status;

@@ -8,7 +8,7 @@
 #include "sweep/claim.h"
 #include "sweep/sweep.h"
 
-/* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
+/* The run directory (sweep->run where there is one), fresh. */
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
 
 /* The file with what became of each test image (compare/outcomes.h), fresh; NULL when out of
@@ -27,7 +27,7 @@ char *smoe_trial_holder(const smoe_sweep *sweep, size_t i);
 /* Reads the outcome of the trial, if it has ended. */
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes the outcome, and takes it over; NULL means out of memory. The caller holds the claim. */
+/* Writes the outcome, and takes it over. The caller holds the claim. */
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
                       smoe_err *err) SMOE_MUST_CHECK;
 
@@ -35,10 +35,10 @@ int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
 json_t *smoe_trial_failure(int code, const char *error);
 
 /* The one form of a resolved spec that is stored, hashed and compared, fresh, and its hash; NULL
- * when out of memory. */
+ * of no spec. */
 char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
 
-/* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
+/* The spec of a trial, in its stored form, and its hash. -1: it is not an object. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
 
 /* Whether a trial of a manifest is the one that the spec makes now. A manifest of an earlier

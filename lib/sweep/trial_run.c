@@ -1,6 +1,7 @@
 /* Running a trial and measuring it; see trial_run.h. Its numbers come from metrics.jsonl, which a
  * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
 #include "sweep/trial_run.h"
+#include "base/alloc.h"
 #include "sweep/start.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -31,21 +32,14 @@
 typedef struct reader {
     json_t *result;
     double *rates; /* images per second */
-    size_t count, room;
+    size_t count;
     double best;
     uint64_t step; /* of the last record */
 } reader;
 
-static int keep_rate(reader *r, double rate) {
-    if (r->count == r->room) {
-        size_t room = r->room ? 2 * r->room : 256;
-        double *rates = realloc(r->rates, room * sizeof *rates);
-        if (!rates) return -1;
-        r->rates = rates;
-        r->room = room;
-    }
+static void keep_rate(reader *r, double rate) {
+    r->rates = smoe_alloc_next(r->rates, r->count, sizeof *r->rates);
     r->rates[r->count++] = rate;
-    return 0;
 }
 
 static void set(json_t *result, smoe_metric metric, json_t *value) {
@@ -65,23 +59,21 @@ static void keep_best(reader *r, double precision) {
 
 /* The latest number of each metric that has a column; over layers the largest of a record, most
  * [SMOE_METRICS]. */
-static int read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most,
-                       smoe_err *err) {
+static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most) {
     const smoe_metric_entry *entry = &smoe_metrics[at->metric];
     char column[SMOE_METRIC_KEY];
     double number = json_is_number(value) ? json_number_value(value) : NAN;
-    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number) && keep_rate(r, number))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number)) keep_rate(r, number);
     if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
-    if (!entry->column) return 0;
+    if (!entry->column) return;
     if (entry->layers == SMOE_LAYERS_MAX)
         most[at->metric] = fmax(most[at->metric], number);
     else
         json_object_set(r->result, smoe_metric_column(column, at->metric, at->number), value);
-    return 0;
 }
 
 static int read_record(void *user, const smoe_record *from, smoe_err *err) {
+    (void)err;
     reader *r = user;
     double most[SMOE_METRICS];
     const char *key;
@@ -90,7 +82,7 @@ static int read_record(void *user, const smoe_record *from, smoe_err *err) {
     for (size_t m = 0; m < SMOE_METRICS; m++) most[m] = NAN;
     json_object_foreach((json_t *)from->json, key, value) {
         smoe_metric_place at;
-        if (smoe_metric_read(&at, key) && read_metric(r, &at, value, most, err)) return -1;
+        if (smoe_metric_read(&at, key)) read_metric(r, &at, value, most);
     }
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (isfinite(most[m])) set(r->result, (smoe_metric)m, json_real(most[m]));
@@ -100,8 +92,7 @@ static int read_record(void *user, const smoe_record *from, smoe_err *err) {
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
     reader r = {.result = json_object(), .best = -1};
     char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
-    int status = r.result && path ? smoe_records_each(path, 0, read_record, &r, err)
-                                  : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
+    int status = smoe_records_each(path, 0, read_record, &r, err);
     if (!status && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
                            "%s: the records end at step %" PRIu64 " of %zu: records are missing",
@@ -137,7 +128,7 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
  * waited for, ten seconds at most. */
 static void wait_for_run(const char *dir) {
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
     const struct timespec nap = {.tv_nsec = 20000000};
     for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL);
@@ -207,11 +198,10 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     double start = smoe_now();
     json_t *result = NULL, *env = options->env;
     char *dir = smoe_trial_dir(sweep, i);
-    int status = dir ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
-                                       NULL, 0, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status =
+        smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
     if (!status) smoe_spec_continue(&spec);
-    if (status || !dir || sweep->run)
+    if (status || sweep->run)
         json_decref(env);
     else
         status = train(sweep, i, &spec, dir, options, &classes, err);

@@ -53,7 +53,7 @@ struct smoe_tokenizer {
 };
 #define SMOE_NO_TOKEN UINT32_MAX
 
-int smoe_tokenizer_open_bytes(smoe_tokenizer **tokenizer, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_tokenizer_open_bytes(smoe_tokenizer **tokenizer);
 /* From files, which messages name by path. */
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path,
                             smoe_err *err) SMOE_MUST_CHECK;

@@ -6,6 +6,7 @@
  * comes first in the file is merged until none is left.
  */
 #include "text/tokenizer.h"
+#include "base/alloc.h"
 #include "base/digest.h"
 
 #include <errno.h>
@@ -65,10 +66,6 @@ static int by_pair(const void *a, const void *b) {
     return (x->right > y->right) - (x->right < y->right);
 }
 
-static int no_memory(const char *path, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for a tokenizer", path);
-}
-
 static bool is_printed(uint32_t byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
 }
@@ -86,34 +83,28 @@ static void number_bytes(bpe *t, reading *r) {
             }
 }
 
-static int add_line(reading *r, const char *text, size_t left, size_t right, smoe_err *err) {
+static void add_line(reading *r, const char *text, size_t left, size_t right) {
     size_t length = left + right;
     if (!r->text || r->room - r->used < length) {
         size_t room = 2 * r->room + LINE;
         char *more = realloc(r->text, room);
-        if (!more) return no_memory(r->path, err);
         r->text = more;
         r->room = room;
     }
     if (!(r->lines & (r->lines - 1))) { /* they fill a power of two */
         line *more = realloc(r->line, (r->lines ? 2 * r->lines : 1) * sizeof *more);
-        if (!more) return no_memory(r->path, err);
         r->line = more;
     }
     memcpy(r->text + r->used, text, left);
     memcpy(r->text + r->used + left, text + left + 1, right);
     r->line[r->lines++] = (line){r->used, (uint16_t)left, (uint16_t)length};
     r->used += length;
-    return 0;
 }
 
 /* The lines of the merges. */
 static int read_lines(reading *r, smoe_err *err) {
     char text[LINE];
     gzFile file = gzopen(r->path, "rb");
-    if (!file)
-        return smoe_fail(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: %s", r->path,
-                         errno ? strerror(errno) : "out of memory");
     int status = -1, code = Z_OK;
     for (size_t number = 1; r->lines < MERGES && gzgets(file, text, sizeof text); number++) {
         size_t length = strlen(text);
@@ -132,7 +123,7 @@ static int read_lines(reading *r, smoe_err *err) {
                       number);
             goto out;
         }
-        if (add_line(r, text, (size_t)(gap - text), strlen(gap + 1), err)) goto out;
+        add_line(r, text, (size_t)(gap - text), strlen(gap + 1));
     }
     const char *problem = gzerror(file, &code);
     if (code != Z_OK && code != Z_STREAM_END) {
@@ -158,16 +149,14 @@ static uint32_t *entry_of(const reading *r, const char *text, size_t length) {
 }
 
 /* If several merges have the same text, the last one counts, as in a Python dictionary. */
-static int index_merges(reading *r, smoe_err *err) {
+static void index_merges(reading *r) {
     size_t entries = 1;
     while (entries < 2 * r->lines) entries *= 2;
-    r->table = malloc(entries * sizeof *r->table);
-    if (!r->table) return no_memory(r->path, err);
+    r->table = smoe_alloc(entries, sizeof *r->table);
     r->mask = entries - 1;
     for (size_t i = 0; i < entries; i++) r->table[i] = NONE;
     for (size_t i = 0; i < r->lines; i++)
         *entry_of(r, r->text + r->line[i].at, r->line[i].length) = (uint32_t)i;
-    return 0;
 }
 
 /* The id of a token: of the merge with this text, else of a byte; NONE if there is neither. */
@@ -344,21 +333,14 @@ static void bpe_free(smoe_tokenizer *t) {
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
     static const smoe_tokenizer_type type = {.encode = encode, .free = bpe_free};
     reading r = {.path = path};
-    bpe *t = calloc(1, sizeof *t);
+    bpe *t = smoe_alloc(1, sizeof *t);
     int status = -1;
-    if (!t) {
-        no_memory(path, err);
-        goto out;
-    }
     if (read_lines(&r, err)) goto out;
     t->count = r.lines;
-    t->merges = calloc(t->count, sizeof *t->merges);
-    if (!t->merges) {
-        no_memory(path, err);
-        goto out;
-    }
+    t->merges = smoe_alloc(t->count, sizeof *t->merges);
     number_bytes(t, &r);
-    if (index_merges(&r, err) || resolve(t, &r, err)) goto out;
+    index_merges(&r);
+    if (resolve(t, &r, err)) goto out;
     t->base = (smoe_tokenizer){.type = &type,
                                .vocabulary = FIRST + t->count + 2,
                                .start = (uint32_t)(FIRST + t->count),
@@ -369,7 +351,7 @@ out:
     free(r.text);
     free(r.line);
     free(r.table);
-    if (status && t) free(t->merges);
+    if (status) free(t->merges);
     if (status) free(t);
     return status;
 }

@@ -18,8 +18,9 @@ static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
 
 int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
     *t = NULL;
-    if (smoe_spec_tokenizer_in_file(spec) ? open_file(t, spec, err)
-                                          : smoe_tokenizer_open_bytes(t, err))
+    if (!smoe_spec_tokenizer_in_file(spec))
+        smoe_tokenizer_open_bytes(t);
+    else if (open_file(t, spec, err))
         return -1;
     size_t own = (*t)->vocabulary, most = spec->text.vocabulary ? spec->text.vocabulary : own;
     (*t)->pad = (uint32_t)spec->text.pad_id;

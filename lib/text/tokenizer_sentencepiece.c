@@ -1,6 +1,7 @@
 /* Texts to pieces by a SentencePiece model, in a module of its own; see sentencepiece.h. */
 #include "base/file.h"
 #include "base/module.h"
+#include "base/alloc.h"
 #include "text/sentencepiece.h"
 #include "text/tokenizer.h"
 
@@ -57,8 +58,7 @@ int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *pa
                          path);
     case SMOE_MODULE_HERE: break;
     }
-    sentencepiece_tokenizer *t = calloc(1, sizeof *t);
-    if (!t) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for a tokenizer", path);
+    sentencepiece_tokenizer *t = smoe_alloc(1, sizeof *t);
     if (((smoe_sentencepiece_open *)entry)(&t->pieces, path, problem, sizeof problem)) {
         free(t);
         return smoe_fail(err, SMOE_DATA, "%s: not a SentencePiece model: %s", path, problem);

@@ -32,7 +32,7 @@ static void test_table(void **state) {
     smoe_frame *frames;
     smoe_err err = {0};
     size_t count = 0, tables;
-    assert_int_equal(smoe_frames_open(&frames, &tables, &err), 0);
+    smoe_frames_open(&frames, &tables);
     const smoe_frame *runs = smoe_frames_find(frames, tables, "runs");
     for (const smoe_figure_entry *entry; (entry = smoe_figure_at(count)); count++) {
         const smoe_frame *frame = smoe_frames_find(frames, tables, entry->name);
@@ -69,8 +69,7 @@ static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
     smoe_err err = {0};
     for (size_t i = 0; smoe_figure_at(i); i++)
         if (!strcmp(smoe_figure_at(i)->name, name)) {
-            assert_int_equal(
-                smoe_figure_plot(plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
+            assert_int_equal(smoe_figure_plot(plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES), 0);
             return;
         }
     fail_msg("no figure %s", name);
@@ -175,7 +174,7 @@ static void test_groups(void **state) {
     for (size_t i = 0; smoe_figure_at(i); i++) {
         smoe_plot plot;
         smoe_err err = {0};
-        assert_int_equal(smoe_figure_plot(&plot, smoe_figure_at(i), frames, 2, &err), 0);
+        smoe_figure_plot(&plot, smoe_figure_at(i), frames, 2);
         assert_int_equal(plot.panels, strcmp(plot.name, "slot_correlation") ? 0 : 2);
         for (size_t p = 0; p < plot.panels; p++) assert_int_equal(plot.panel[p].group, 2);
         smoe_plot_free(&plot);

@@ -562,8 +562,7 @@ static void expect_path(const place *p, const char *override, const char *found,
     if (!found) assert_int_equal(err.code, SMOE_DATA);
     free(path);
     char *kept, *absolute = *portable == '@' ? at(p, portable + 1) : strdup(portable);
-    assert_int_equal(smoe_path_portable(&spec, &smoe_schema[smoe_schema_find("data.path")], &kept),
-                     0);
+    kept = smoe_path_portable(&spec, &smoe_schema[smoe_schema_find("data.path")]);
     assert_string_equal(kept, absolute);
     free(absolute);
     free(kept);
