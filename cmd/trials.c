@@ -101,9 +101,24 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     return run || status ? -1 : 0;
 }
 
-/* The option that makes the command read a sweep instead of running it, if there is one. */
-static const char *reader(const smoe_options *options) {
-    return options->pack ? "pack" : options->power ? "power" : NULL;
+/* ---- what the command is to do --------------------------------------------------------------- */
+
+typedef enum trials_mode {
+    RUN,      /* the trials, and write a table of their results */
+    ESTIMATE, /* --dry-run */
+    STATUS,
+    POWER,
+    PACK,
+    SLURM
+} trials_mode;
+
+static trials_mode mode_of(const smoe_options *options) {
+    return options->dry_run  ? ESTIMATE
+           : options->pack   ? PACK
+           : options->power  ? POWER
+           : options->status ? STATUS
+           : options->slurm  ? SLURM
+                             : RUN;
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
@@ -115,7 +130,8 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is not a folder; --status needs the folder of a sweep", arg);
-    if (folder && !options->resume && !options->status && !reader(options) && !options->dry_run)
+    trials_mode mode = mode_of(options);
+    if (folder && !options->resume && (mode == RUN || mode == SLURM))
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
@@ -200,42 +216,42 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
     return set_wishes(sweep, kind->reference, options, err);
 }
 
-/* The trials, with a folder unless this is a dry run. */
-static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *arg, bool folder,
-                   const smoe_options *options, smoe_err *err) {
-    if (folder) return open_folder(sweep, kind, arg, options, err);
+/* The folder of the trials, which is made if it is not there. */
+static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
+                       smoe_err *err) {
+    if (options->force && smoe_sweep_remove(dir, err)) return -1;
+    return options->extend
+               ? smoe_sweep_extend(sweep, dir, err)
+               : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
+}
+
+/* The sweep of a spec, or of a run that is evaluated. */
+static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *arg,
+                     const smoe_options *options, smoe_err *err) {
+    trials_mode mode = mode_of(options);
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     char *dir = options->out ? smoe_alloc_text(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
-    int status = 0;
     /* A folder that is there takes over only a reference that somebody named. */
-    bool there = dir && smoe_file_holds(dir, "cells.jsonl");
-    if (!status) status = set_wishes(sweep, there ? NULL : kind->reference, options, err);
-    if (status || options->dry_run) {
-        free(dir);
-        return status;
-    }
-    if ((options->power || options->pack)) {
+    bool there = smoe_file_holds(dir, "cells.jsonl");
+    int status = set_wishes(sweep, there ? NULL : kind->reference, options, err);
+    if (!status && (mode == POWER || mode == PACK)) {
         smoe_sweep_free(sweep);
         status = open_folder(sweep, kind, dir, options, err);
-        free(dir);
-        return status;
+    } else if (!status && mode != ESTIMATE) {
+        status = make_folder(sweep, dir, options, err);
+        /* The manifest of an existing sweep may have another figure or reference. */
+        if (!status) status = set_wishes(sweep, kind->reference, options, err);
     }
-    if (!status && options->force) status = smoe_sweep_remove(dir, err);
-    if (!status)
-        status = options->extend
-                     ? smoe_sweep_extend(sweep, dir, err)
-                     : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
-    /* The manifest of an existing sweep may have another figure or reference. */
-    return status ? -1 : set_wishes(sweep, kind->reference, options, err);
+    return status;
 }
 
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
  * or drawn from the results so far. */
-static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     smoe_result result = {0};
     int status = smoe_trials_status(&result, sweep, err);
@@ -251,7 +267,7 @@ static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *
     return status;
 }
 
-static int tell_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_trials_power(&results, options, err);
@@ -261,25 +277,22 @@ static int tell_power(const smoe_sweep *sweep, const smoe_options *options, smoe
 
 int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
     smoe_sweep sweep = {0};
-    bool going_on = options->resume || options->status || options->power || options->pack;
+    trials_mode mode = mode_of(options);
+    bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
     int status = check(options, arg, folder, err);
-    if (!status) status = prepare(&sweep, kind, arg, folder, options, err);
-    if (status)
-        ;
-    else if (options->dry_run)
-        status = smoe_trials_estimate(&sweep, options, err);
-    else if (options->pack)
-        status = smoe_sweep_pack(&sweep, options->pack, err);
-    else if (options->power)
-        status = tell_power(&sweep, options, err);
-    else if (options->status)
-        status = tell(&sweep, options, err);
-    else if (options->slurm)
-        status = smoe_slurm_write(&sweep, options, err);
-    else
-        status = run_and_report(&sweep, options, err);
+    if (!status)
+        status = folder ? open_folder(&sweep, kind, arg, options, err)
+                        : open_spec(&sweep, kind, arg, options, err);
+    if (!status) switch (mode) {
+        case RUN: status = run_and_report(&sweep, options, err); break;
+        case ESTIMATE: status = smoe_trials_estimate(&sweep, options, err); break;
+        case STATUS: status = print_status(&sweep, options, err); break;
+        case POWER: status = print_power(&sweep, options, err); break;
+        case PACK: status = smoe_sweep_pack(&sweep, options->pack, err); break;
+        case SLURM: status = smoe_slurm_write(&sweep, options, err); break;
+        }
     smoe_sweep_free(&sweep);
     return status;
 }

@@ -51,27 +51,82 @@ static bool group_given(const smoe_spec *s) {
            !smoe_moe_chooses(&s->model.moe);
 }
 
+/* The predicates of acts.def that are one expression each. */
+#define PREDICATE(name, condition)          \
+    static bool name(const smoe_spec *s) { \
+        return condition;                  \
+    }
+PREDICATE(always, s != NULL)
+PREDICATE(path_is_read, !s->data.path || !smoe_sources[s->data.source].generated)
+PREDICATE(exclusion_is_read, !s->data.exclude || reads_files(s))
+PREDICATE(test_size_fits, !s->data.limit || s->data.test_size <= s->data.limit)
+PREDICATE(train_limit_limits, !s->data.limit || s->data.train_limit < s->data.limit)
+PREDICATE(uses_shapes, uses_source(s, SMOE_SOURCE_SHAPES))
+PREDICATE(uses_facts, uses_source(s, SMOE_SOURCE_FACTS))
+PREDICATE(uses_webdataset, uses_source(s, SMOE_SOURCE_WEBDATASET))
+PREDICATE(uses_image_files, uses_source(s, SMOE_SOURCE_FOLDER) || uses_webdataset(s))
+PREDICATE(table_is_read, !s->data.labels || uses_image_files(s))
+PREDICATE(labels_are_members, uses_webdataset(s) && !s->data.labels)
+PREDICATE(captions_are_read, uses_webdataset(s) && smoe_task_pairs(s->train.loss))
+PREDICATE(capacity_counts,
+          smoe_moe_chooses(&s->model.moe) ||
+              (!s->model.moe.slots_per_expert && !s->model.moe.total_slots))
+PREDICATE(schedule_moves, s->train.schedule.name != SMOE_SCHEDULE_CONSTANT)
+PREDICATE(has_shots, s->eval.fewshot.count > 0)
+PREDICATE(fewshot_path_is_read, !s->eval.fewshot.data.path || fewshot_reads_files(s))
+PREDICATE(fewshot_table_is_read, !s->eval.fewshot.data.labels || fewshot_reads_files(s))
+PREDICATE(fewshot_has_source, s->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE)
+PREDICATE(is_trained_here, !s->trained)
+PREDICATE(trained_precision_counts,
+          !s->trained || s->eval.precision == SMOE_EVAL_PRECISION_TRAINED)
+PREDICATE(batch_counts, !s->trained || !group_given(s))
+#undef PREDICATE
+
 typedef struct rule {
-    const char *keys, *needs;
-    bool (*holds)(const smoe_spec *s);
+    const char *keys;
+    const char *condition; /* NULL: the predicate */
+    bool (*predicate)(const smoe_spec *s);
+    const char *needs;
 } rule;
 
-/* A function for each entry of acts.def, named by its line. */
-#define HOLDS_(line) holds_##line
-#define HOLDS(line) HOLDS_(line)
-#define ACTS(keys, condition, needs)                  \
-    static bool HOLDS(__LINE__)(const smoe_spec *s) { \
-        return condition;                             \
-    }
-#include "spec/acts.def"
-#undef ACTS
-
-#define ACTS(keys, condition, needs) {keys, needs, HOLDS(__LINE__)},
 static const rule rules[] = {
+#define ACTS_IF(keys, condition) {keys, condition, NULL, NULL},
+#define ACTS(keys, predicate, needs) {keys, NULL, predicate, needs},
 #include "spec/acts.def"
-};
 #undef ACTS
+#undef ACTS_IF
+};
 enum { RULES = sizeof rules / sizeof *rules };
+
+/* The entry of the key with which a condition begins; *rest: its relation and the values. */
+static int condition_key(const char *condition, const char **rest) {
+    char key[SMOE_KEY_SIZE];
+    size_t length = strcspn(condition, "=>");
+    snprintf(key, sizeof key, "%.*s", (int)length, condition);
+    *rest = condition + length;
+    return smoe_schema_find(key);
+}
+
+static bool rule_holds(const rule *r, const smoe_spec *s) {
+    const char *rest;
+    if (!r->condition) return r->predicate(s);
+    char *value = smoe_value_yaml(s, &smoe_schema[condition_key(r->condition, &rest)]);
+    bool holds = *rest == '>' ? strtod(value, NULL) > strtod(rest + 1, NULL)
+                              : smoe_text_has_word(rest + 1, '|', value);
+    free(value);
+    return holds;
+}
+
+/* "it needs train.loss softmax or sigmoid" */
+static void rule_words(const rule *r, char why[SMOE_IDLE_TEXT]) {
+    size_t used = (size_t)snprintf(why, SMOE_IDLE_TEXT, "it needs %s", r->needs ? r->needs : "");
+    for (const char *c = r->condition; c && *c; c++)
+        used += (size_t)snprintf(why + used, SMOE_IDLE_TEXT - used, "%s",
+                                 *c == '='   ? " "
+                                 : *c == '>' ? " above "
+                                 : *c == '|' ? " or "
+                                             : (char[]){*c, '\0'});
+}
 
 /* Whether the list contains the entry, or a section of it. */
 static bool names_entry(const char *keys, int entry) {
@@ -95,13 +150,19 @@ bool smoe_acts_covers(int entry) {
 }
 
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]) {
-    for (size_t i = 0; i < RULES; i++)
+    const char *rest;
+    for (size_t i = 0; i < RULES; i++) {
+        if (rules[i].condition && condition_key(rules[i].condition, &rest) < 0) {
+            snprintf(unknown, SMOE_KEY_SIZE, "%s", rules[i].condition);
+            return false;
+        }
         for (const char *keys = rules[i].keys; *keys;) {
             size_t length = strcspn(keys, " ");
             snprintf(unknown, SMOE_KEY_SIZE, "%.*s", (int)length, keys);
             if (smoe_schema_find(unknown) < 0 && smoe_schema_section(unknown) < 0) return false;
             keys += length + (keys[length] == ' ');
         }
+    }
     return true;
 }
 
@@ -122,8 +183,8 @@ static bool moe_acts(const smoe_spec *s, int entry, char why[SMOE_IDLE_TEXT]) {
 static bool entry_acts(const smoe_spec *s, int entry, char why[SMOE_IDLE_TEXT]) {
     if (!moe_acts(s, entry, why)) return false;
     for (size_t i = 0; i < RULES; i++)
-        if (names_entry(rules[i].keys, entry) && !rules[i].holds(s)) {
-            snprintf(why, SMOE_IDLE_TEXT, "it needs %s", rules[i].needs);
+        if (names_entry(rules[i].keys, entry) && !rule_holds(&rules[i], s)) {
+            rule_words(&rules[i], why);
             return false;
         }
     return true;

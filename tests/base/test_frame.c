@@ -220,7 +220,6 @@ static void frames_of_inspect(void **state) {
     (void)state;
     smoe_frame *frames;
     size_t count;
-    smoe_err err = {0};
     smoe_frames_open(&frames, &count);
     assert_true(count > 10);
     for (size_t i = 0; i < count; i++) {

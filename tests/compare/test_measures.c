@@ -21,7 +21,6 @@ static const double precision[RUNS] = {0.5, 0.4, 0.3, 0.6, 0.6, 0.6, 0.7, 0.8};
 
 static void fill(smoe_measures *m, char *const **setting) {
     static const char name[] = "precision_at_1";
-    smoe_err err;
     for (size_t i = 0; i < RUNS; i++) setting[i] = settings[i];
     *m = (smoe_measures){
         .column = columns, .columns = 2, .seed = 1, .setting = setting, .runs = RUNS};

@@ -30,7 +30,6 @@ static void test_table(void **state) {
                                               "p90",  "p95",  "p97.5", "p99.5", NULL};
     (void)state;
     smoe_frame *frames;
-    smoe_err err = {0};
     size_t count = 0, tables;
     smoe_frames_open(&frames, &tables);
     const smoe_frame *runs = smoe_frames_find(frames, tables, "runs");
@@ -66,10 +65,9 @@ static void test_table(void **state) {
 /* ---- plots ----------------------------------------------------------------------------------- */
 
 static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
-    smoe_err err = {0};
     for (size_t i = 0; smoe_figure_at(i); i++)
         if (!strcmp(smoe_figure_at(i)->name, name)) {
-            assert_int_equal(smoe_figure_plot(plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES), 0);
+            smoe_figure_plot(plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES);
             return;
         }
     fail_msg("no figure %s", name);
@@ -173,7 +171,6 @@ static void test_groups(void **state) {
     smoe_frame_put(&frames[1], {"run", .text = SAMPLE_RUN}, {"slots_per_expert", .number = 2});
     for (size_t i = 0; smoe_figure_at(i); i++) {
         smoe_plot plot;
-        smoe_err err = {0};
         smoe_figure_plot(&plot, smoe_figure_at(i), frames, 2);
         assert_int_equal(plot.panels, strcmp(plot.name, "slot_correlation") ? 0 : 2);
         for (size_t p = 0; p < plot.panels; p++) assert_int_equal(plot.panel[p].group, 2);
