@@ -10,14 +10,14 @@
 
 /* The overrides of all settings: without the seeds, which the axes have, as they have the
  * routers. */
-static int common(char **override, size_t *count, const smoe_options *options, smoe_err *err) {
+static int common(char **assign, size_t *count, const smoe_options *options, smoe_err *err) {
     *count = 0;
     for (size_t i = 0; i < options->overrides; i++) {
-        char *text = options->override[i];
+        char *text = options->assign[i];
         if (!strncmp(text, "model.moe.router=", 17))
             return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers",
                              text);
-        if (strncmp(text, "seed=", 5)) override[(*count)++] = text;
+        if (strncmp(text, "seed=", 5)) assign[(*count)++] = text;
     }
     return 0;
 }
@@ -28,21 +28,21 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     smoe_axes axes = {0};
     size_t skipped, count = 0;
     char *seeds = NULL;
-    char **override = smoe_alloc(options->overrides + 1, sizeof *override);
-    int status = common(override, &count, options, err);
+    char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
+    int status = common(assign, &count, options, err);
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
     if (!status) status = smoe_cmd_text(&text, file, options, err);
     text.of_cells = true;
-    if (!status) status = smoe_spec_parse_text(&spec, &text, override, count, err);
+    if (!status) status = smoe_spec_parse_text(&spec, &text, assign, count, err);
     if (!status)
         status = smoe_ablate_axes(&axes, &spec, options->routers,
                                   seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
     if (!status)
-        status = smoe_sweep_expand(sweep, &text, override, count, &axes, false, &skipped, err);
+        status = smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
     smoe_spec_text_free(&text);
-    free(override);
+    free(assign);
     free(seeds);
     return status;
 }

@@ -31,17 +31,17 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
 
 void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     va_list args;
-    char *text = NULL, *shown = NULL;
+    char *text;
     va_start(args, fmt);
     int length = vasprintf(&text, fmt, args);
     va_end(args);
-    size_t room =
-        length < 0 ? 0 : (size_t)length + 9; /* all of a line, and what shown keeps free */
-    shown = room ? smoe_alloc(room, 1) : NULL;
-    for (char *rest = text, *line; shown && (line = strsep(&rest, "\n"));)
+    if (length < 0) smoe_alloc_end();
+    size_t room = (size_t)length + 9; /* all of a line, and what shown keeps free */
+    char *shown = smoe_alloc(room, 1);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
     free(shown);
-    if (length >= 0) free(text);
+    free(text);
 }
 
 /* The columns of a terminal; 0: it is none, and lines may have any length. */
@@ -90,10 +90,10 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
 }
 
 int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
-                  char *const *override, size_t count, smoe_err *err) {
+                  char *const *assign, size_t count, smoe_err *err) {
     smoe_spec_text text;
     int status = smoe_cmd_text(&text, file, options, err);
-    if (!status) status = smoe_budget_parse(spec, &text, override, count, err);
+    if (!status) status = smoe_budget_parse(spec, &text, assign, count, err);
     smoe_spec_text_free(&text);
     return status;
 }
@@ -139,13 +139,13 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {
     char classes[48];
     size_t count = options->overrides;
-    char **override = smoe_alloc(count + 1, sizeof *override);
-    if (count) memcpy(override, options->override, count * sizeof *override);
+    char **assign = smoe_alloc(count + 1, sizeof *assign);
+    if (count) memcpy(assign, options->assign, count * sizeof *assign);
     snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
-    if (options->classes) override[count++] = classes;
-    int status = smoe_cmd_read(spec, file, options, override, count, err);
+    if (options->classes) assign[count++] = classes;
+    int status = smoe_cmd_read(spec, file, options, assign, count, err);
     if (!status) smoe_cmd_remarks(spec, options);
-    free(override);
+    free(assign);
     return status;
 }
 
@@ -198,8 +198,8 @@ static const char *last_name(const char *path) {
 /* The folder of a path's last name: where the file is or will be. */
 static int folder_of(const char *path, struct stat *folder) {
     size_t length = (size_t)(last_name(path) - path);
-    char *copy = length ? strndup(path, length) : smoe_alloc_text(".");
-    int status = copy ? stat(copy, folder) : -1;
+    char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
+    int status = stat(copy, folder);
     free(copy);
     return status;
 }

@@ -52,7 +52,7 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
 
 /* The spec of FILE with --profile and overrides. */
 int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
-                  char *const *override, size_t count, smoe_err *err) SMOE_MUST_CHECK;
+                  char *const *assign, size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Prints which values of the file have no effect, unless --quiet. */
 void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options);

@@ -53,15 +53,15 @@ static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) 
     if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
     bool given = false;
     for (size_t i = 0; i < options->overrides; i++)
-        given |= !strncmp(options->override[i], "data.source=", strlen("data.source="));
+        given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
     const char *source = given ? "image-folder" : smoe_sources[guess(path)].name;
     bool grey = !strcmp(source, "idx");
     json_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
                              "source", source, "path", path, "image_size", SIDE, "channels",
                              grey ? 1 : 3, "model", "patch_size", 1);
     char *text = spec ? json_dumps(spec, 0) : NULL;
-    int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL,
-                                        options->override, options->overrides, err)
+    int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL, options->assign,
+                                        options->overrides, err)
                       : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
     free(text);
     json_decref(spec);

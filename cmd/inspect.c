@@ -53,8 +53,7 @@ static int add_number(size_t **list, size_t *count, size_t number, const char *o
     for (size_t i = 0; i < *count; i++)
         if ((*list)[i] == number)
             return smoe_fail(err, SMOE_USAGE, "%s: %zu is given twice", option, number);
-    size_t *more = realloc(*list, (*count + 1) * sizeof *more);
-    *list = more;
+    *list = smoe_alloc_next(*list, *count, sizeof **list);
     (*list)[(*count)++] = number;
     return 0;
 }
@@ -96,7 +95,7 @@ static char *metrics_of(const char *checkpoint) {
         if (up == 2) found = smoe_text_format("%s/metrics.jsonl", slash ? path : ".");
     }
     free(path);
-    if (!access(found, R_OK)) return found;
+    if (found && !access(found, R_OK)) return found;
     free(found);
     return NULL;
 }

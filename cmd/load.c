@@ -29,7 +29,7 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
     int status = 0;
     *err = (smoe_err){0};
     for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->override[i];
+        const char *text = options->assign[i];
         char key[128];
         snprintf(key, sizeof key, "%.*s", (int)strcspn(text, "="), text);
         if (!strncmp(key, "model", 5) && smoe_evaluations_check_key("", key, err)) status = -1;
@@ -81,7 +81,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (carried.text) carried.length = strlen(carried.text);
     carried.label = l->path;
     carried.of_cells = file.of_cells = l->trains;
-    status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->override,
+    status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->assign,
                                      options->overrides, err);
     if (status && !options->spec) blame_file(&carried, err);
     if (!status && !options->spec) status = check_overrides(options, err);

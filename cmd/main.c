@@ -38,13 +38,13 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
         for (size_t i = 0; i < options->args; i++) word += strcspn(word, " ") + 1;
         smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(word, " "), word);
         for (size_t i = 0; i < options->overrides; i++)
-            if (!access(options->override[i], F_OK))
+            if (!access(options->assign[i], F_OK))
                 smoe_fail_more(err, SMOE_USAGE, "%s is taken as a key; write ./%s for the file",
-                               options->override[i], options->override[i]);
+                               options->assign[i], options->assign[i]);
     } else if (options->args > command->most)
         smoe_fail(err, SMOE_USAGE, "unexpected argument '%s'", options->arg[command->most]);
     else if (options->overrides && !strstr(command->arguments, "key="))
-        smoe_fail(err, SMOE_USAGE, "'%s': %s takes no spec keys", options->override[0],
+        smoe_fail(err, SMOE_USAGE, "'%s': %s takes no spec keys", options->assign[0],
                   command->name);
     else
         return 0;

@@ -208,13 +208,13 @@ static bool is_override(const smoe_command *command, const char *text) {
 
 /* The last `files` arguments stand behind "--": they are files, if there are such. */
 static int sort_arguments(smoe_options *options, int argc, char **argv, int files, smoe_err *err) {
-    options->override = smoe_alloc((size_t)argc + 1, sizeof(char *));
+    options->assign = smoe_alloc((size_t)argc + 1, sizeof(char *));
     options->arg = smoe_alloc((size_t)argc + 1, sizeof(char *));
     for (int i = 0; i < argc; i++) {
         if (!*argv[i]) return smoe_fail(err, SMOE_USAGE, "argument %d is empty", i + 1);
         bool file = i >= argc - files && !access(argv[i], F_OK);
         if (!file && is_override(options->command, argv[i]))
-            options->override[options->overrides++] = argv[i];
+            options->assign[options->overrides++] = argv[i];
         else
             options->arg[options->args++] = argv[i];
     }
@@ -290,7 +290,7 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
 }
 
 void smoe_options_free(smoe_options *options) {
-    free(options->override);
+    free(options->assign);
     free(options->arg);
-    options->override = options->arg = NULL;
+    options->assign = options->arg = NULL;
 }

@@ -32,7 +32,7 @@ typedef struct smoe_options {
 #undef SMOE_FIELD_COUNT
     bool given[SMOE_OPTIONS];           /* on the command line, by the entry's number */
     const struct smoe_command *command; /* NULL: `smoe` itself */
-    char **override;                    /* the key=value arguments, in order; pointers into argv */
+    char **assign;                      /* the key=value arguments, in order; pointers into argv */
     size_t overrides;
     char **arg; /* the other arguments */
     size_t args;

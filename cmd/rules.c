@@ -121,11 +121,11 @@ int smoe_options_check(const smoe_options *options, const char *state, smoe_err 
 }
 
 /* Whether KEY=VALUE sets one of the keys, or one of a section of them. */
-static bool sets(const char *override, const char *keys) {
+static bool sets(const char *assign, const char *keys) {
     char name[SMOE_RULE_WORD];
     while (next_word(&keys, ' ', name)) {
         size_t length = strlen(name);
-        if (!strncmp(override, name, length) && strchr("=.", override[length])) return true;
+        if (!strncmp(assign, name, length) && strchr("=.", assign[length])) return true;
     }
     return false;
 }
@@ -135,9 +135,9 @@ int smoe_options_check_keys(const smoe_options *options, smoe_err *err) {
         const smoe_key_rule *rule = &smoe_key_rules[r];
         if (strcmp(rule->command, options->command->name)) continue;
         for (size_t i = 0; i < options->overrides; i++)
-            if (sets(options->override[i], rule->keys))
+            if (sets(options->assign[i], rule->keys))
                 return smoe_fail(err, SMOE_USAGE, "override %s: has no effect in smoe %s: %s",
-                                 options->override[i], rule->command, rule->why);
+                                 options->assign[i], rule->command, rule->why);
     }
     return 0;
 }

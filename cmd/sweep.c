@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int expand_spec(smoe_sweep *sweep, const char *file, char *const *override, size_t count,
+static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign, size_t count,
                        const smoe_options *options, smoe_err *err) {
     const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                                    .referred = options->reference,
@@ -20,7 +20,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
     smoe_spec_text text;
     size_t skipped = 0;
     int status = smoe_cmd_text(&text, file, options, err);
-    if (!status) status = smoe_grid_of_spec(sweep, &text, override, count, &how, &skipped, err);
+    if (!status) status = smoe_grid_of_spec(sweep, &text, assign, count, &how, &skipped, err);
     if (!status && skipped && !options->quiet)
         fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", skipped,
                 skipped == 1 ? " is" : "s are", err->text);
@@ -31,16 +31,16 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
 /* The overrides, of which those of --seeds are one. */
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
     char *seeds = NULL;
-    char **override = smoe_alloc(options->overrides + 1, sizeof *override);
+    char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
     int status = smoe_trials_seeds(&seeds, options, err);
-    if (!status && seeds) override[count++] = seeds;
+    if (!status && seeds) assign[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)
-        if (strncmp(options->override[i], "seed=", 5)) override[count++] = options->override[i];
+        if (strncmp(options->assign[i], "seed=", 5)) assign[count++] = options->assign[i];
     if (!status)
-        status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, override, count, err)
-                                         : expand_spec(sweep, arg, override, count, options, err);
-    free(override);
+        status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, assign, count, err)
+                                         : expand_spec(sweep, arg, assign, count, options, err);
+    free(assign);
     free(seeds);
     return status;
 }

@@ -71,6 +71,9 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
 static void choose_dir(train_job *job, const smoe_options *options) {
     job->mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
     if (!job->dir && options->out) job->dir = smoe_alloc_text(options->out);
+    if (!job->dir)
+        job->dir =
+            smoe_text_format("runs/%s-%llu", job->spec->name, (unsigned long long)job->spec->seed);
 }
 
 static void job_free(train_job *job) {
@@ -417,8 +420,7 @@ static int train_together(const smoe_options *options, smoe_err *err) {
     train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
-        status =
-            smoe_cmd_read(&spec, job.file, options, options->override, options->overrides, err);
+        status = smoe_cmd_read(&spec, job.file, options, options->assign, options->overrides, err);
     bool resolved = job.dir; /* job.file is what the run wrote down */
     if (!status && resolved) smoe_spec_continue(&spec);
     if (!status && !resolved) smoe_cmd_remarks(&spec, options);

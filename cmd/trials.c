@@ -60,7 +60,7 @@ int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) 
     const char *own = NULL;
     *seeds = NULL;
     for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->override[i];
+        const char *text = options->assign[i];
         if (strncmp(text, "seed=", 5)) continue;
         if (own) return smoe_fail(err, SMOE_USAGE, "override %s: %s sets the same key", text, own);
         own = text;
@@ -139,7 +139,7 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
                          "values, --extend and -o %s adds cells",
-                         options->override[0], arg);
+                         options->assign[0], arg);
     if (folder && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
                          options->out);
@@ -159,7 +159,7 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
     size_t length = strcspn(front, ":");
     free(figure->x);
     free(figure->y);
-    figure->x = strndup(front, length);
+    figure->x = smoe_alloc_part(front, length);
     figure->y = smoe_alloc_text(front + length + (front[length] == ':'));
     figure->front = true;
     const char *const axis[] = {figure->x, figure->y};

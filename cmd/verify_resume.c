@@ -51,7 +51,7 @@ static pid_t start(const verification *v, const char *to, bool resume, smoe_err 
         word[n++] = to;
         if (options->profile) word[n++] = "--profile";
         if (options->profile) word[n++] = options->profile;
-        for (size_t i = 0; i < options->overrides; i++) word[n++] = options->override[i];
+        for (size_t i = 0; i < options->overrides; i++) word[n++] = options->assign[i];
         word[n++] = v->every;
     }
     fflush(NULL);

@@ -212,14 +212,14 @@ size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle) {
     bool quiet = spec->trained || states_all(spec);
     for (size_t i = from; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_provenance *at = &spec->origin[i];
-        bool override = at->kind == SMOE_FROM_OVERRIDE;
-        bool looked = override || (!quiet && (at->kind == SMOE_FROM_FILE || at->replaced));
+        bool overridden = at->kind == SMOE_FROM_OVERRIDE;
+        bool looked = overridden || (!quiet && (at->kind == SMOE_FROM_FILE || at->replaced));
         if (!looked || (!at->replaced && entry_acts(spec, (int)i, idle->why))) continue;
         if (at->replaced)
             snprintf(idle->why, sizeof idle->why, "%s on the command line replaces it",
                      at->replaced);
         idle->key = smoe_schema[i].key;
-        idle->override = override;
+        idle->overridden = overridden;
         idle->line = at->line;
         idle->column = at->column;
         return i + 1;
@@ -230,7 +230,7 @@ size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle) {
 void smoe_reading_idle(smoe_reading *reading) {
     smoe_idle idle;
     for (size_t i = 0; (i = smoe_spec_idle(reading->spec, i, &idle));) {
-        if (!idle.override || reading->bad[i - 1]) continue;
+        if (!idle.overridden || reading->bad[i - 1]) continue;
         smoe_reading_problem(reading, &reading->spec->origin[i - 1], idle.key, "has no effect: %s",
                              idle.why);
     }

@@ -462,7 +462,7 @@ enum { SMOE_IDLE_TEXT = 160 };
 typedef struct smoe_idle {
     const char *key;
     char why[SMOE_IDLE_TEXT]; /* "it needs ...", "router soft does not use it" */
-    bool override;            /* given as an override; else in the file: */
+    bool overridden;          /* given as an override; else in the file: */
     size_t line, column;
 } smoe_idle;
 

@@ -27,19 +27,19 @@ static void add_router(smoe_axis *axis, const smoe_spec *spec, const char *name)
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, 0, T);
     char router[64], slots[64];
-    const char *override[] = {router, slots, "model.moe.total_slots=0"};
+    const char *assign[] = {router, slots, "model.moe.total_slots=0"};
     const smoe_router_entry *entry = smoe_router_find(name);
     bool more = entry && entry->family == SMOE_FAMILY_FIXED && E * P < T;
     snprintf(router, sizeof router, entry ? "model.moe.router=%s" : "model.moe.layers=none", name);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu", (T + E - 1) / E);
-    smoe_axis_add(axis, &name, override, more ? 3 : 1);
+    smoe_axis_add(axis, &name, assign, more ? 3 : 1);
 }
 
 static void add_seed(smoe_axis *axis, const char *seed) {
     char text[64];
-    const char *override = text;
+    const char *assign = text;
     snprintf(text, sizeof text, "seed=%s", seed);
-    smoe_axis_add(axis, &seed, &override, 1);
+    smoe_axis_add(axis, &seed, &assign, 1);
 }
 
 /* Adds a point for each item of the list. */

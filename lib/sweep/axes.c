@@ -13,11 +13,11 @@ smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t colu
     return axis;
 }
 
-void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *assign,
                    size_t overrides) {
     axis->point = smoe_alloc_next(axis->point, axis->points, sizeof *axis->point);
     axis->point[axis->points++] = (smoe_point){.value = smoe_texts_copy(value, axis->columns),
-                                               .override = smoe_texts_copy(override, overrides),
+                                               .assign = smoe_texts_copy(assign, overrides),
                                                .overrides = overrides};
 }
 
@@ -31,7 +31,7 @@ bool smoe_axes_has(const smoe_axes *axes, const char *column) {
 void smoe_axis_clear(smoe_axis *axis) {
     for (size_t p = 0; p < axis->points; p++) {
         smoe_texts_free(axis->point[p].value, axis->columns);
-        smoe_texts_free(axis->point[p].override, axis->point[p].overrides);
+        smoe_texts_free(axis->point[p].assign, axis->point[p].overrides);
     }
     smoe_texts_free(axis->column, axis->columns);
     free(axis->point);
@@ -46,7 +46,7 @@ void smoe_axes_free(smoe_axes *axes) {
 /* An axis of `keys` that change together; a single one for a key of the grid. Keys of what trials
  * start from change nothing in the spec of a trial. */
 static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
-    const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
+    const char *column[64] = {0}, *value[64] = {0}, *assign[64] = {0};
     for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
     smoe_axis *axis = smoe_axes_add(axes, column, keys);
     for (size_t p = 0; p < key[0]->count; p++) {
@@ -54,17 +54,17 @@ static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size
         for (size_t k = 0; k < keys; k++) {
             value[k] = key[k]->value[p];
             if (smoe_spec_started(key[k]->key)) continue;
-            override[made++] = smoe_text_format("%s=%s", key[k]->key, value[k]);
+            assign[made++] = smoe_text_format("%s=%s", key[k]->key, value[k]);
         }
-        smoe_axis_add(axis, value, override, made);
-        for (size_t k = 0; k < made; k++) free((char *) override[k]);
+        smoe_axis_add(axis, value, assign, made);
+        for (size_t k = 0; k < made; k++) free((char *)assign[k]);
     }
 }
 
 /* key=a,b,c as a swept key; *key is emptied by the caller. */
-static void listed_key(smoe_sweep_key *key, const char *override) {
-    const char *text = strchr(override, '=') + 1;
-    key->key = smoe_alloc_part(override, (size_t)(text - 1 - override));
+static void listed_key(smoe_sweep_key *key, const char *assign) {
+    const char *text = strchr(assign, '=') + 1;
+    key->key = smoe_alloc_part(assign, (size_t)(text - 1 - assign));
     key->value = smoe_alloc(strlen(text) + 2, sizeof *key->value);
     for (const char *end;; text = end + 1) {
         end = smoe_text_item(text);
@@ -81,9 +81,9 @@ static bool has_twice(const smoe_sweep_key *key) {
     return false;
 }
 
-static bool names_key(const char *override, const char *key) {
+static bool names_key(const char *assign, const char *key) {
     size_t length = strlen(key);
-    return !strncmp(override, key, length) && override[length] == '=';
+    return !strncmp(assign, key, length) && assign[length] == '=';
 }
 
 /* Whether an override replaces what the spec sweeps. */
@@ -111,9 +111,9 @@ static void add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const 
 
 /* Whether an override sweeps: key=a,b,c, or a key of what trials start from, also with one
  * value. */
-static bool sweeps(const char *override) {
-    const char *equals = strchr(override, '=');
-    return equals && (*smoe_text_item(equals + 1) || smoe_spec_started(override));
+static bool sweeps(const char *assign) {
+    const char *equals = strchr(assign, '=');
+    return equals && (*smoe_text_item(equals + 1) || smoe_spec_started(assign));
 }
 
 static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, bool seed,

@@ -8,7 +8,7 @@
 /* One point of an axis: the values of the columns there, and the overrides for them. */
 typedef struct smoe_point {
     char **value;    /* [columns of the axis] */
-    char **override; /* [overrides] */
+    char **assign;   /* [overrides] */
     size_t overrides;
 } smoe_point;
 
@@ -28,7 +28,7 @@ typedef struct smoe_axes {
 /* Adds an axis without points. Column names are copied. */
 smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
 /* Adds a point; everything is copied. */
-void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *assign,
                    size_t overrides);
 /* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
  * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */

@@ -86,7 +86,7 @@ static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_poin
                        smoe_err *err) {
     const smoe_spec_text text = {
         .text = trial->spec, .length = strlen(trial->spec), .label = trial->name, .of_cells = true};
-    return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
+    return smoe_spec_parse_trained(spec, &text, point->assign, point->overrides, err);
 }
 
 /* Checks that the trial, whose model is given, can be evaluated at the point. Problems are added to
@@ -103,7 +103,7 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
     if (status)
-        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->override[0],
+        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->assign[0],
                        point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"), own.text);
     smoe_model_free(model);
     smoe_spec_free(&spec);
@@ -141,7 +141,7 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
 /* Adds combination `number`, the last axis fastest, to the points. */
 static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
     const char **value = smoe_alloc(points->columns, sizeof *value);
-    const char **override = smoe_alloc(points->columns, sizeof *override);
+    const char **assign = smoe_alloc(points->columns, sizeof *assign);
     size_t column = points->columns;
     for (size_t a = axes->count; a-- > 0;) {
         const smoe_axis *axis = &axes->axis[a];
@@ -150,12 +150,12 @@ static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
         column -= axis->columns;
         for (size_t c = 0; c < axis->columns; c++) {
             value[column + c] = point->value[c];
-            override[column + c] = point->override[c]; /* one for each key */
+            assign[column + c] = point->assign[c]; /* one for each key */
         }
     }
-    smoe_axis_add(points, value, override, points->columns);
+    smoe_axis_add(points, value, assign, points->columns);
     free(value);
-    free(override);
+    free(assign);
 }
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {

@@ -193,16 +193,16 @@ static char *text_of(const json_t *object, const char *key) {
 /* A point: its values, and the overrides that make it so. */
 static int read_point(smoe_axis *axis, const json_t *values) {
     const char **value = smoe_alloc(axis->columns, sizeof *value);
-    const char **override = smoe_alloc(axis->columns, sizeof *override);
+    const char **assign = smoe_alloc(axis->columns, sizeof *assign);
     int status = json_array_size(values) == axis->columns ? 0 : -1;
     for (size_t c = 0; c < axis->columns && !status; c++) {
         value[c] = json_string_value(json_array_get(values, c));
-        override[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
-        if (!override[c]) status = -1;
+        assign[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
+        if (!assign[c]) status = -1;
     }
-    if (!status) smoe_axis_add(axis, value, override, axis->columns);
-    for (size_t c = 0; c < axis->columns; c++) free((char *) override[c]);
-    free(override);
+    if (!status) smoe_axis_add(axis, value, assign, axis->columns);
+    for (size_t c = 0; c < axis->columns; c++) free((char *)assign[c]);
+    free(assign);
     free(value);
     return status;
 }

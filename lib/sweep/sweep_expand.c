@@ -78,7 +78,7 @@ static void columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
 
 /* Combination `number`: the values of its trial, and its overrides behind the first `given`, which
  * are the caller's. Returns how many there are then. */
-static size_t combine(smoe_trial *trial, char **override, size_t given, const smoe_axes *axes,
+static size_t combine(smoe_trial *trial, char **assign, size_t given, const smoe_axes *axes,
                       size_t columns, size_t number) {
     trial->value = smoe_alloc(columns + 1, sizeof *trial->value);
     for (size_t i = axes->count; i-- > 0;) {
@@ -88,7 +88,7 @@ static size_t combine(smoe_trial *trial, char **override, size_t given, const sm
         columns -= axis->columns;
         for (size_t c = 0; c < axis->columns; c++)
             trial->value[columns + c] = smoe_alloc_text(point->value[c]);
-        for (size_t o = 0; o < point->overrides; o++) override[given++] = point->override[o];
+        for (size_t o = 0; o < point->overrides; o++) assign[given++] = point->assign[o];
     }
     return given;
 }
@@ -133,7 +133,7 @@ static void idles_begin(idles *list, const smoe_spec *spec) {
 static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
     smoe_idle idle;
     for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));)
-        if (!strcmp(idle.key, which->key) && idle.override == which->override) return true;
+        if (!strcmp(idle.key, which->key) && idle.overridden == which->overridden) return true;
     return false;
 }
 
@@ -152,7 +152,7 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
     int status = 0;
     for (size_t i = 0; i < list->count; i++) {
         const smoe_idle *idle = &list->item[i];
-        if (idle->override) {
+        if (idle->overridden) {
             status = smoe_fail_more(err, SMOE_USAGE, "%s: has no effect in any cell: %s", idle->key,
                                     idle->why);
             continue;
@@ -170,13 +170,13 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
 
 /* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
 static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
-                   char *const *override, size_t overrides, idles *idle, smoe_err *err) {
+                   char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
     smoe_spec spec;
     smoe_err own = {0};
     char what[400], shown[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
-    if (smoe_budget_parse(&spec, from, override, overrides, &own)) {
+    if (smoe_budget_parse(&spec, from, assign, overrides, &own)) {
         describe(what, sizeof what, sweep, trial);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;
@@ -234,22 +234,22 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         if (trials > MOST_TRIALS)
             return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_TRIALS);
     }
-    char **override = smoe_alloc(longest + 1, sizeof *override);
+    char **assign = smoe_alloc(longest + 1, sizeof *assign);
     sweep->trial = smoe_alloc(trials + 1, sizeof *sweep->trial);
     int status = 0;
     columns_of(sweep, axes);
-    for (size_t i = 0; i < count && !status; i++) override[i] = overrides[i];
+    for (size_t i = 0; i < count && !status; i++) assign[i] = overrides[i];
     for (size_t number = 0; number < trials && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
-        size_t n = combine(trial, override, count, axes, sweep->columns, number);
-        int good = resolve(sweep, trial, &cells, override, n, &idle, err);
+        size_t n = combine(trial, assign, count, axes, sweep->columns, number);
+        int good = resolve(sweep, trial, &cells, assign, n, &idle, err);
         if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
         *skipped += good == 0;
         status = good < 0 ? -1 : 0;
     }
-    free(override);
+    free(assign);
     if (!status && !(*skipped && !skip)) status = idles_judge(sweep, &idle, text->label, err);
     free(idle.item);
     if (status || (*skipped && !skip)) return -1;

@@ -86,15 +86,10 @@ static void number_bytes(bpe *t, reading *r) {
 static void add_line(reading *r, const char *text, size_t left, size_t right) {
     size_t length = left + right;
     if (!r->text || r->room - r->used < length) {
-        size_t room = 2 * r->room + LINE;
-        char *more = realloc(r->text, room);
-        r->text = more;
-        r->room = room;
+        r->room = 2 * r->room + LINE;
+        r->text = smoe_alloc_more(r->text, r->room, 1);
     }
-    if (!(r->lines & (r->lines - 1))) { /* they fill a power of two */
-        line *more = realloc(r->line, (r->lines ? 2 * r->lines : 1) * sizeof *more);
-        r->line = more;
-    }
+    r->line = smoe_alloc_next(r->line, r->lines, sizeof *r->line);
     memcpy(r->text + r->used, text, left);
     memcpy(r->text + r->used + left, text + left + 1, right);
     r->line[r->lines++] = (line){r->used, (uint16_t)left, (uint16_t)length};

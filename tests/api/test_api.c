@@ -52,10 +52,10 @@ static int teardown(void **state) {
     return 0;
 }
 
-static smoe_spec *spec_of(rig *r, const char *override) {
+static smoe_spec *spec_of(rig *r, const char *assign) {
     smoe_spec *spec;
-    const char *const overrides[] = {override};
-    if (smoe_spec_open(&spec, r->spec, overrides, override != NULL, &r->err))
+    const char *const overrides[] = {assign};
+    if (smoe_spec_open(&spec, r->spec, overrides, assign != NULL, &r->err))
         fail_msg("%s", r->err.text);
     return spec;
 }
@@ -69,20 +69,20 @@ static void on_step(void *user, uint64_t step, uint64_t steps, double loss) {
 }
 
 /* Returns 0 or the error code. */
-static int train(rig *r, const char *override, const char *dir, smoe_run_mode mode,
+static int train(rig *r, const char *assign, const char *dir, smoe_run_mode mode,
                  smoe_trained *trained) {
     const smoe_train_settings settings = {
         .mode = mode, .stop = &r->stop, .step = on_step, .user = r};
-    smoe_spec *spec = spec_of(r, override);
+    smoe_spec *spec = spec_of(r, assign);
     int status = smoe_train_run(spec, dir, &settings, trained, &r->err);
     smoe_spec_close(spec);
     return status ? (int)r->err.code : 0;
 }
 
-static smoe_model *trained_model(rig *r, const char *override) {
+static smoe_model *trained_model(rig *r, const char *assign) {
     smoe_model *model;
     smoe_trained trained;
-    if (train(r, override, r->run, SMOE_RUN_NEW, &trained)) fail_msg("%s", r->err.text);
+    if (train(r, assign, r->run, SMOE_RUN_NEW, &trained)) fail_msg("%s", r->err.text);
     if (smoe_model_load(&model, r->run, &r->err)) fail_msg("%s", r->err.text);
     return model;
 }

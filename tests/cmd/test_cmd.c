@@ -39,8 +39,8 @@ static void test_any_order(void **state) {
         assert_int_equal(options.args, 1);
         assert_string_equal(options.arg[0], "spec.yaml");
         assert_int_equal(options.overrides, 2);
-        assert_string_equal(options.override[0], "seed=1");
-        assert_string_equal(options.override[1], "train.steps=5");
+        assert_string_equal(options.assign[0], "seed=1");
+        assert_string_equal(options.assign[1], "train.steps=5");
         assert_string_equal(options.out, "dir");
         assert_int_equal(options.threads, 3);
         assert_true(options.quiet);
@@ -55,8 +55,8 @@ static void test_what_is_an_override(void **state) {
     smoe_err err;
     assert_int_equal(parse(&options, "eval", "a.b_c2=x=y =x ./a=b A=b 2=3 a/b=c key=", &err), 0);
     assert_int_equal(options.overrides, 2);
-    assert_string_equal(options.override[0], "a.b_c2=x=y");
-    assert_string_equal(options.override[1], "key=");
+    assert_string_equal(options.assign[0], "a.b_c2=x=y");
+    assert_string_equal(options.assign[1], "key=");
     assert_int_equal(options.args, 5);
     smoe_options_free(&options);
 }

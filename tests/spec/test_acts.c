@@ -30,7 +30,7 @@ static void every_key_has_a_row(void **state) {
 static void each_condition_has_two_sides(void **state) {
     (void)state;
     static const struct {
-        const char *acts, *idle, *override, *why;
+        const char *acts, *idle, *assign, *why;
     } rows[] = {
         {"data: {source: idx}", "{}", "data.path=x", "it needs a data.source that reads files"},
         {"data: {source: idx, path: x}", "{}", "data.cache_mb=3",
@@ -83,11 +83,11 @@ static void each_condition_has_two_sides(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char message[400];
-        smoe_spec s = specs_good(rows[i].acts, rows[i].override, NULL, NULL);
+        smoe_spec s = specs_good(rows[i].acts, rows[i].assign, NULL, NULL);
         smoe_spec_free(&s);
-        snprintf(message, sizeof message, "override %s: %.*s: has no effect: %s", rows[i].override,
-                 (int)strcspn(rows[i].override, "="), rows[i].override, rows[i].why);
-        specs_wrong(rows[i].idle, rows[i].override, message);
+        snprintf(message, sizeof message, "override %s: %.*s: has no effect: %s", rows[i].assign,
+                 (int)strcspn(rows[i].assign, "="), rows[i].assign, rows[i].why);
+        specs_wrong(rows[i].idle, rows[i].assign, message);
     }
 }
 
@@ -101,7 +101,7 @@ static void a_file_is_remarked_on(void **state) {
     assert_int_not_equal(at, 0);
     assert_string_equal(idle.key, "train.optimizer.momentum");
     assert_string_equal(idle.why, "it needs train.optimizer.name sgd");
-    assert_false(idle.override);
+    assert_false(idle.overridden);
     assert_int_equal(idle.line, 3);
     assert_int_equal(idle.column, 25);
     assert_int_equal(smoe_spec_idle(&s, at, &idle), 0);

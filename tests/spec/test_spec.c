@@ -286,11 +286,11 @@ static void reals_come_back_to_the_bit(void **state) {
     static const double numbers[] = {0.1,        1.0 / 3,  1e-8, 0.30000000000000004,
                                      123456.789, 4.9e-300, 1e-3};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char override[80];
-        snprintf(override, sizeof override, "train.optimizer.lr=%.17g", numbers[i]);
+        char assign[80];
+        snprintf(assign, sizeof assign, "train.optimizer.lr=%.17g", numbers[i]);
         if (numbers[i] > 1000)
-            snprintf(override, sizeof override, "train.optimizer.clip=%.17g", numbers[i]);
-        smoe_spec s = specs_good("{}", override, NULL, NULL);
+            snprintf(assign, sizeof assign, "train.optimizer.clip=%.17g", numbers[i]);
+        smoe_spec s = specs_good("{}", assign, NULL, NULL);
         double *value = numbers[i] > 1000 ? &s.train.optimizer.clip : &s.train.optimizer.lr;
         assert_true(*value == numbers[i]);
         char *yaml = specs_yaml(&s, false), *json = smoe_spec_json(&s);
@@ -510,9 +510,9 @@ static void choices_follow_their_enums(void **state) {
                   {"cifar100", SMOE_SOURCE_CIFAR100},
                   {"cifar100-coarse", SMOE_SOURCE_CIFAR100_COARSE}};
     for (size_t i = 0; i < 4; i++) {
-        char override[64];
-        snprintf(override, sizeof override, "data.source=%s", middle[i].name);
-        s = specs_good("data: {path: x}", override, NULL, NULL);
+        char assign[64];
+        snprintf(assign, sizeof assign, "data.source=%s", middle[i].name);
+        s = specs_good("data: {path: x}", assign, NULL, NULL);
         assert_int_equal(s.data.source, middle[i].value);
         smoe_spec_free(&s);
     }

@@ -549,13 +549,13 @@ static int remove_place(void **state) {
 
 /* The path found for the spec DIR/specs/run.yaml with this override, relative to DIR; or the
  * message. */
-static void expect_path(const place *p, const char *override, const char *found,
+static void expect_path(const place *p, const char *assign, const char *found,
                         const char *portable) {
     char *file = at(p, "specs/run.yaml"), *expected = found ? at(p, found) : NULL, *path;
-    char *overrides[] = {(char *) override};
+    char *overrides[] = {(char *)assign};
     smoe_err err;
     smoe_spec spec;
-    assert_int_equal(smoe_spec_read(&spec, file, overrides, override != NULL, &err), 0);
+    assert_int_equal(smoe_spec_read(&spec, file, overrides, assign != NULL, &err), 0);
     int status = smoe_spec_data_path(&spec, &path, &err);
     assert_int_equal(status, found ? 0 : -1);
     if (found) assert_string_equal(path, expected);
@@ -694,14 +694,13 @@ static void numbers_or_words(void **state) {
     smoe_spec_free(&s);
 }
 
-static smoe_spec profiled(const char *text, const char *profile, const char *override) {
+static smoe_spec profiled(const char *text, const char *profile, const char *assign) {
     smoe_spec s;
     smoe_err err;
     smoe_spec_text from = specs_text(text);
-    char *overrides[] = {(char *) override};
+    char *overrides[] = {(char *)assign};
     from.profile = profile;
-    if (smoe_spec_parse_text(&s, &from, overrides, override != NULL, &err))
-        fail_msg("%s", err.text);
+    if (smoe_spec_parse_text(&s, &from, overrides, assign != NULL, &err)) fail_msg("%s", err.text);
     return s;
 }
 

@@ -312,12 +312,12 @@ static bool changed(smoe_spec *spec, const char *key, const char *type) {
     char *was = smoe_spec_json(&base);
     bool found = false;
     for (char *word; !found && (word = strsep(&rest, "|"));) {
-        char text[500], *override = text;
+        char text[500], *assign = text;
         smoe_err err;
         word += strspn(word, " ");
         word[strcspn(word, " ")] = '\0';
         snprintf(text, sizeof text, "%s=%s", key, word);
-        if (!smoe_spec_parse(spec, plain, strlen(plain), "t", NULL, &override, 1, &err)) {
+        if (!smoe_spec_parse(spec, plain, strlen(plain), "t", NULL, &assign, 1, &err)) {
             char *is = smoe_spec_json(spec);
             found = strcmp(was, is) != 0;
             free(is);

@@ -17,11 +17,11 @@ smoe_spec specs_good(const char *text, const char *a, const char *b, const char 
     return spec;
 }
 
-void specs_wrong(const char *text, const char *override, const char *message) {
+void specs_wrong(const char *text, const char *assign, const char *message) {
     smoe_err err;
     smoe_spec spec;
-    char *overrides[] = {(char *) override};
-    size_t count = override != NULL;
+    char *overrides[] = {(char *)assign};
+    size_t count = assign != NULL;
     assert_int_equal(smoe_spec_parse(&spec, text, strlen(text), "t", NULL, overrides, count, &err),
                      -1);
     assert_int_equal(err.code, SMOE_USAGE);

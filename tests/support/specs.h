@@ -10,7 +10,7 @@
 smoe_spec specs_good(const char *text, const char *a, const char *b, const char *c);
 
 /* The text, called "t", with the override (or NULL) must be refused with exactly this message. */
-void specs_wrong(const char *text, const char *override, const char *message);
+void specs_wrong(const char *text, const char *assign, const char *message);
 
 /* The text, called "t", in the form its reader takes: nothing to free. */
 smoe_spec_text specs_text(const char *text);

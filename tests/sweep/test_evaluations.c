@@ -49,7 +49,7 @@ static void assert_points(const smoe_sweep *sweep) {
     for (size_t p = 0; p < 6; p++)
         for (size_t c = 0; c < 3; c++) assert_string_equal(e->point[p].value[c], want[p][c]);
     assert_int_equal(e->point[3].overrides, 3);
-    assert_string_equal(e->point[3].override[2], "model.moe.random_layers=[1]");
+    assert_string_equal(e->point[3].assign[2], "model.moe.random_layers=[1]");
 }
 
 static void points_are_every_combination(void **state) {

@@ -129,11 +129,11 @@ static void the_command_line_beats_the_section(void **state) {
     assert_string_equal(plain[2], "data.augment={crop: pad, flip: true}");
     assert_int_equal(axes.count, 3);
     assert_int_equal(axes.axis[0].columns, 2); /* zip */
-    assert_string_equal(axes.axis[0].point[1].override[1], "train.keep=4");
+    assert_string_equal(axes.axis[0].point[1].assign[1], "train.keep=4");
     assert_int_equal(axes.axis[1].points, 3);
-    assert_string_equal(axes.axis[1].point[1].override[0], "model.moe.experts=16");
+    assert_string_equal(axes.axis[1].point[1].assign[0], "model.moe.experts=16");
     assert_string_equal(axes.axis[2].point[0].value[0], "[0,1]");
-    assert_string_equal(axes.axis[2].point[1].override[0], "model.moe.layers=[1]");
+    assert_string_equal(axes.axis[2].point[1].assign[0], "model.moe.layers=[1]");
     assert_true(smoe_axes_has(&axes, "train.keep") && !smoe_axes_has(&axes, "seed"));
     smoe_axes_free(&axes);
     char *twice[] = {"train.steps=1,2", "train.steps=3,4"};
