@@ -58,7 +58,7 @@ int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn,
     if (add_cells(&frame, p)) entry.panel[0] = "run";
     int status = smoe_frame_check(&frame, err);
     if (!status) status = smoe_frame_csv(&frame, path, err);
-    if (!status) status = smoe_figure_plot(&plot, &entry, &frame, 1, err);
+    if (!status) smoe_figure_plot(&plot, &entry, &frame, 1);
     plot.name = name;
     smoe_results_say(p, entry.colour, plot.scale.label);
     if (!status)
