@@ -332,11 +332,12 @@ static void results_by_hand(void **state) {
     free(text);
     snprintf(path, sizeof path, "%s/sweep.gp", w->dir);
     text = scratch_read(path, NULL);
-    assert_non_null(strstr(text, "$line0 << END\n2 0.625 1.588275592\n4 0.25 0\n8 1 0\nEND\n"));
+    assert_non_null(strstr(text, "$line0 << END\n2 0.625 0 1\n4 0.25 0.25 0.25\n8 1 1 1\nEND\n"));
     assert_non_null(strstr(text, "set logscale x 2\n"));
     assert_non_null(strstr(text, "set xlabel 'experts'\n"));
     /* the first row is the reference: a dashed line at its height, across the axis */
-    assert_non_null(strstr(text, "$line1 << END\n1.666666667 0.625 0\n9.6 0.625 0\nEND\n"));
+    assert_non_null(
+        strstr(text, "$line1 << END\n1.666666667 0.625 0.625 0.625\n9.6 0.625 0.625 0.625\nEND\n"));
     assert_non_null(strstr(text, "dt 2 title 'reference'"));
     assert_non_null(strstr(text, "set ylabel 'test precision@1 (95% interval, up to 2 seeds)'\n"));
     free(text);
