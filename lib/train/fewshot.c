@@ -383,7 +383,7 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
 
 int smoe_fewshot_record(const smoe_fewshot *f, smoe_model *model, size_t batch, smoe_comm *comm,
                         json_t *record, smoe_err *err) {
-    smoe_fewshot_score score[SMOE_MAX_SHOTS];
+    smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     if (smoe_fewshot_measure(f, model, batch, comm, score, err)) return -1;
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
         const char *split = f->spec->eval.split;

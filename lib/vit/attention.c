@@ -185,7 +185,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
                          smoe_outputs weights, const smoe_pass *pass) {
     head x = head_of(l, task), after = head_of(l, next);
     size_t T = l->T, length = smoe_pass_length(pass, task / l->H, T);
-    if (weights.at) scores = weights.at;
+    if (!weights.bf16) scores = weights.at;
     head_compare(l, scores, x.q, x.k, head_scale(l));
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
