@@ -116,8 +116,10 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
     for (size_t q = 1; q < BASES; q++)
         if (!beside && q * FAR < rows) base[q] = vagain(t->a + q * FAR * ra);
     vreal row[NV];
-    if (!PREFETCH_ROWS)
+    if (!PREFETCH_ROWS || t->k <= SHALLOW) {
+        prefetched = t->stream ? rows : 0;
         for (; prefetched < rows; prefetched++) prefetch_row(t, prefetched);
+    }
     load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds;) {
         if (!due) {
@@ -228,13 +230,6 @@ static inline __attribute__((always_inline)) size_t next_rows(size_t nv, smoe_ti
 static void tiles(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     for (size_t left = t->m, rows; left; left -= rows) {
-        if (t->k <= SHALLOW && t->add == t->c) {
-            /* Few terms added to C: reading and writing C takes most of the time, so the next tile
-             * is prefetched. */
-            for (size_t i = 0; i < left && i < MR; i++)
-                for (size_t j = NR; j < 2 * NR; j += VL)
-                    __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
-        }
         rows = t->n <= VL ? next_rows(1, t, left, stream) : next_rows(NV, t, left, stream);
         t->a += rows == MR ? t->a_next : rows * t->a_row;
         t->c += rows * t->ldc;
