@@ -16,12 +16,13 @@
     extern const smoe_skinny_kernels smoe_skinny_kern_##isa; \
     extern const smoe_row_kernels smoe_row_kern_##isa;       \
     extern const smoe_matrix_kernels smoe_matrix_kern_##isa; \
-    extern const smoe_few_kernels smoe_few_kern_##isa;
+    extern const smoe_few_kernels smoe_few_kern_##isa;       \
+    extern const smoe_attention_kernels smoe_attention_kern_##isa;
 /* The kernels `wide` with the matrix unit `unit`. */
-#define KERNELS(name, wide, unit)                                                      \
-    {                                                                                  \
-        name, &smoe_gemm_kern_##wide, &smoe_skinny_kern_##wide, &smoe_row_kern_##wide, \
-            &smoe_matrix_kern_##unit, &smoe_few_kern_##wide                            \
+#define KERNELS(name, wide, unit)                                                        \
+    {                                                                                    \
+        name, &smoe_gemm_kern_##wide, &smoe_skinny_kern_##wide, &smoe_row_kern_##wide,   \
+            &smoe_matrix_kern_##unit, &smoe_few_kern_##wide, &smoe_attention_kern_##wide \
     }
 
 DECLARE(base)

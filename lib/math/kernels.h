@@ -184,6 +184,28 @@ typedef struct smoe_row_kernels {
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 
+/* One head of attention, of T <= SMOE_HEAD_TOKENS tokens and width d <= SMOE_HEAD_WIDTH, a multiple
+ * of `lanes`: out [T,d] = W V with the weights W [T,T] = softmax(scale Q K^T), by rows. Rows of Q and
+ * K are ldq numbers apart, those of V ldv, those of out ldo; those of gradients are as far apart. */
+enum { SMOE_HEAD_TOKENS = 64, SMOE_HEAD_WIDTH = 64 };
+typedef struct smoe_attention_head {
+    size_t T, d;
+    const real *q, *k, *v;
+    size_t ldq, ldv, ldo;
+    real scale;
+    real *weights, *out;
+    const real *dout; /* the others are for the backward pass */
+    real *dq, *dk, *dv;
+} smoe_attention_head;
+typedef struct smoe_attention_kernels {
+    size_t lanes; /* elements of a vector */
+    /* Meanwhile the rows of another head are prefetched, which may be the same. */
+    void (*forward)(const smoe_attention_head *x, const smoe_attention_head *next);
+    /* dV = W^T dO, dW = dO V^T, dZ [T,T] = softmax backwards of dW, dQ = scale dZ K, dK = scale dZ^T
+     * Q, all overwritten. */
+    void (*backward)(const smoe_attention_head *x, const smoe_attention_head *next, real *dz);
+} smoe_attention_kernels;
+
 /* Panels of BF16 operands, the same for every unit: SIDE rows of A or columns of B, in steps of
  * DEEP terms: [steps][parts][2][TILE]. A tile is, of A, [16 rows][32 terms]; of B, [16 pairs of
  * terms][16 columns][2 terms]. What is not there is 0. An operand has one part, or, split, two: the
@@ -296,6 +318,7 @@ typedef struct smoe_kernels {
     const smoe_row_kernels *row;
     const smoe_matrix_kernels *matrix;
     const smoe_few_kernels *few;
+    const smoe_attention_kernels *attention;
 } smoe_kernels;
 
 /* The kernels that are used. */

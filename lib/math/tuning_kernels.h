@@ -72,6 +72,7 @@ enum {
     GROUP = SMOE_TUNED(8, 4, 4, 4), /* with sums of so many rows of C */
     /* prefetch once more near the use: Zen 5 dropped some of the early ones */
     PREFETCH_AGAIN = SMOE_TUNED(true, false, false, false),
+    HEAD_ROWS = SMOE_TUNED(8, 6, 4, 4), /* of a tile of a head of attention */
     /* rows */
     ABREAST = SMOE_TUNED(4, 4, 4, 4),       /* rows of softmax and norms worked on side by side */
     OUTER_VECTORS = SMOE_TUNED(4, 2, 2, 2), /* vectors of a row of an outer-product gradient */

@@ -179,13 +179,51 @@ static void head_softmax(const smoe_attention *l, real *weights, size_t i, size_
     }
 }
 
+/* Whether all of a head is computed by one kernel: few tokens, all seen, in single precision. */
+static bool head_is_small(const smoe_attention *l, size_t length) {
+    size_t lanes = smoe_kernels_get()->attention->lanes, width = l->d / l->H;
+    return l->T <= SMOE_HEAD_TOKENS && width <= SMOE_HEAD_WIDTH && width % lanes == 0 &&
+           l->build->precision == SMOE_PRECISION_F32 && !l->build->seen && length == l->T;
+}
+
+/* Such a head; in inference its weights are scratch. */
+static smoe_attention_head head_small(const smoe_attention *l, size_t task, real *weights) {
+    head x = head_of(l, task);
+    smoe_attention_head small = {.T = l->T,
+                                 .d = l->d / l->H,
+                                 .q = x.q.of.at,
+                                 .k = x.k.of.at,
+                                 .v = x.v.of.at,
+                                 .ldq = x.q.ld,
+                                 .ldv = x.v.ld,
+                                 .ldo = l->d,
+                                 .scale = (real)head_scale(l),
+                                 .weights = weights};
+    size_t at = head_place(l, task, l->d);
+    small.out = (real *)l->heads + at;
+    if (!l->train) return small;
+    real *drows = (real *)l->drows + head_place(l, task, x.v.ld);
+    small.dout = (const real *)l->dheads + at;
+    small.dq = l->qk_norm ? l->dnormed + head_place(l, task, x.q.ld) : drows;
+    small.dk = small.dq + l->d;
+    small.dv = drows + 2 * l->d;
+    return small;
+}
+
 /* `next` is the head that this thread is likely to get after this one. Weights in BF16 are rounded
  * from `scores`; in `real` they take the place of the scores. */
 static void head_forward(const smoe_attention *l, size_t task, size_t next, real *scores,
                          smoe_outputs weights, const smoe_pass *pass) {
-    head x = head_of(l, task), after = head_of(l, next);
     size_t T = l->T, length = smoe_pass_length(pass, task / l->H, T);
     if (!weights.bf16) scores = weights.at;
+    if (head_is_small(l, length)) {
+        smoe_attention_head small = head_small(l, task, scores);
+        if (l->train) scores += (next - task) * T * T;
+        smoe_attention_head after = head_small(l, next, scores);
+        smoe_kernels_get()->attention->forward(&small, &after);
+        return;
+    }
+    head x = head_of(l, task), after = head_of(l, next);
     head_compare(l, scores, x.q, x.k, head_scale(l));
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
@@ -202,10 +240,18 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
  * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. dZ is computed in
  * dz; weights in BF16 are widened there, and dZ is rounded to dz_bf16. */
-static void head_backward(const smoe_attention *l, size_t task, real *dz, smoe_bf16 *dz_bf16) {
+static void head_backward(const smoe_attention *l, size_t task, size_t next, real *dz,
+                          smoe_bf16 *dz_bf16) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    head x = head_of(l, task);
     size_t T = l->T, d = l->d;
+    if (head_is_small(l, T)) {
+        real *weights = l->weights;
+        smoe_attention_head small = head_small(l, task, weights + task * T * T),
+                            after = head_small(l, next, weights + next * T * T);
+        smoe_kernels_get()->attention->backward(&small, &after, dz);
+        return;
+    }
+    head x = head_of(l, task);
     smoe_values weights = smoe_written(buffer_at(l, l->weights, task * T * T));
     smoe_rows dout = {smoe_written(buffer_at(l, l->dheads, head_place(l, task, d))), d};
     smoe_outputs drows = buffer_at(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
@@ -230,6 +276,11 @@ static uint32_t attention_site(const smoe_attention *l) {
     return smoe_build_site(l->build, l->block);
 }
 
+/* The head that a thread is likely to get after this one. */
+static size_t next_task(const smoe_attention *l, size_t task, size_t tasks) {
+    return task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
+}
+
 /* Computes l->heads, the outputs of the heads before the projection. */
 static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T, d = l->d;
@@ -241,12 +292,10 @@ static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pas
     }
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++) {
-        size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
         real *scores = l->scores + smoe_thread() * scores_size(l);
         smoe_outputs weights = {.at = scores};
-        if (l->weights)
-            weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
-        head_forward(l, task, next, scores, weights, pass);
+        if (l->weights) weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
+        head_forward(l, task, next_task(l, task, tasks), scores, weights, pass);
     }
 }
 
@@ -280,7 +329,8 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
                          smoe_written(buffer_at(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
-        head_backward(l, task, l->scores + smoe_thread() * scores_size(l),
+        head_backward(l, task, next_task(l, task, tasks),
+                      l->scores + smoe_thread() * scores_size(l),
                       l->narrow ? l->dscores + smoe_thread() * pairs : NULL);
     if (l->qk_norm) {
         smoe_qk_norm_backward(&l->q_norm, drows.at, l->dnormed, 2 * d, rows.at, 3 * d, R);
