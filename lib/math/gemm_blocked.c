@@ -231,14 +231,25 @@ static int team_for(size_t count, smoe_product_maker *make, const void *context)
     return 1;
 }
 
+/* How `count` products are shared: by how many threads, and in which pieces. */
+typedef struct shares {
+    int threads;
+    cuts cuts;
+} shares;
+
+static shares share(size_t count, smoe_product_maker *make, const void *context) {
+    shares s = {team_for(count, make, context), {1, 1}};
+    if (s.threads == 1) return s;
+    smoe_product first = make(0, context);
+    s.cuts = cut(&first, smoe_kernels_get()->gemm, count, (size_t)s.threads);
+    return s;
+}
+
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    int threads = team_for(count, make, context);
-    cuts c = {1, 1};
-    if (threads > 1) {
-        smoe_product first = make(0, context);
-        c = cut(&first, kern, count, (size_t)threads);
-    }
+    shares s = share(count, make, context);
+    cuts c = s.cuts;
+    int threads = s.threads;
     size_t pieces = c.rows * c.columns;
     size_t all = count * pieces, hand = hand_of(all, threads);
     SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
@@ -248,6 +259,27 @@ void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context)
             if (pieces > 1) x = piece(&x, kern, c, i % pieces / c.columns, i % c.columns);
             smoe_gemm_serial(&x);
         }
+}
+
+void smoe_gemm_chain(size_t count, const smoe_gemm_stage *stage, size_t stages) {
+    int threads = 1;
+    bool whole = true;
+    for (size_t s = 0; s < stages; s++) {
+        shares each = share(count, stage[s].make, stage[s].context);
+        if (each.threads > threads) threads = each.threads;
+        if (each.cuts.rows * each.cuts.columns > 1) whole = false;
+    }
+    for (size_t s = 0; !whole && s < stages; s++)
+        smoe_gemm_each(count, stage[s].make, stage[s].context);
+    if (!whole) return;
+    size_t hand = hand_of(count, threads);
+    SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
+    for (size_t first = 0; first < count; first += hand)
+        for (size_t i = first; i < min(first + hand, count); i++)
+            for (size_t s = 0; s < stages; s++) {
+                smoe_product x = stage[s].make(i, stage[s].context);
+                smoe_gemm_serial(&x);
+            }
 }
 
 static smoe_product itself(size_t i, const void *context) {

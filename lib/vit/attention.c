@@ -294,7 +294,8 @@ static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pas
     for (size_t task = 0; task < tasks; task++) {
         real *scores = l->scores + smoe_thread() * scores_size(l);
         smoe_outputs weights = {.at = scores};
-        if (l->weights) weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
+        if (l->weights)
+            weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
         head_forward(l, task, next_task(l, task, tasks), scores, weights, pass);
     }
 }

@@ -260,30 +260,31 @@ static void keep_factors(const smoe_mlp *l, const smoe_param *p, const real *dy,
     for (size_t e = 0; e <= l->E; e++) first_to[e] = first[e] - begin;
 }
 
-/* Adds to the gradient of `weights`, a parameter of the layer, or leaves it as outer products. */
-static void weights_backward(const smoe_mlp *l, size_t weights, smoe_rows dy, smoe_rows x,
-                             const size_t *first, const smoe_pass *pass) {
+/* Leaves the gradient of `weights`, a parameter of the layer, as outer products, or describes the
+ * products of all experts that are added to it: then the result is true. */
+static bool weights_stage(const smoe_mlp *l, size_t weights, smoe_rows dy, smoe_rows x,
+                          const size_t *first, const smoe_pass *pass, weights_gradient *g) {
     smoe_param *p = &l->params->param[weights];
-    if (p->frozen) return;
+    if (p->frozen) return false;
     if (p->outer && p->outer->kept.passes) {
         keep_factors(l, p, dy.of.at, x.of.at, first, pass);
-        return;
+        return false;
     }
     if (p->outer) {
         p->outer->factors = (smoe_outer){{dy.of, dy.ld}, {x.of, x.ld}, first};
-        return;
+        return false;
     }
-    weights_gradient g = {.first = first,
-                          .precision = *l->precision,
-                          .dw = smoe_gradient(l->params, weights),
-                          .dy = dy,
-                          .x = x,
-                          .out = weights == l->fc1 ? l->h : l->d,
-                          .in = weights == l->fc1 ? l->d : l->h,
-                          .fresh = p->fresh,
-                          .stream = p->size * sizeof(real) > CACHED};
-    smoe_gemm_each(l->E, expert_dw, &g);
+    *g = (weights_gradient){.first = first,
+                            .precision = *l->precision,
+                            .dw = smoe_gradient(l->params, weights),
+                            .dy = dy,
+                            .x = x,
+                            .out = weights == l->fc1 ? l->h : l->d,
+                            .in = weights == l->fc1 ? l->d : l->h,
+                            .fresh = p->fresh,
+                            .stream = p->size * sizeof(real) > CACHED};
     p->fresh = false;
+    return true;
 }
 
 /* db [E,n] += the sums of each expert's rows. Of few experts, counted in all processes, threads
@@ -373,6 +374,10 @@ static smoe_fused_mlp expert_both(size_t i, const void *context) {
                             .gelu = l->gelu};
 }
 
+static bool drops(const smoe_mlp *l, const smoe_pass *pass) {
+    return pass->train && l->dropout > 0;
+}
+
 static void hidden_dropout(const smoe_mlp *l, real *hidden, const smoe_mlp_rows *rows,
                            const smoe_pass *pass) {
     size_t row = rows->first[rows->from],
@@ -409,27 +414,37 @@ void smoe_mlp_forward(const smoe_mlp *l, smoe_outputs y, smoe_values x, const re
     fc1.ldy = hidden_ld(l);
     fc1.work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE;
     fc1.after = narrow ? NULL : gelu_forward;
-    smoe_gemm_each(experts_working(l, rows), expert_forward, &fc1);
-    if (!narrow) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
     fc2.x = hidden_rows(l, l->active, rows);
     fc2.y = y;
     fc2.ldy = l->d;
     fc2.residual = residual;
-    smoe_gemm_each(experts_working(l, rows), expert_forward, &fc2);
+    smoe_gemm_stage stage[] = {{expert_forward, &fc1}, {expert_forward, &fc2}};
+    bool apart = !narrow && drops(l, pass);
+    if (apart) {
+        smoe_gemm_chain(experts_working(l, rows), stage, 1);
+        hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
+    }
+    smoe_gemm_chain(experts_working(l, rows), stage + apart, 2 - apart);
 }
 
 /* dactive from dy; `active` again, which the gradients of the second layer need. */
-static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
-                            const smoe_pass *pass) {
-    bool narrow = smoe_mlp_narrow(l), dropout = pass->train && l->dropout > 0;
+static layer hidden_layer(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
+                          const smoe_pass *pass) {
+    bool narrow = smoe_mlp_narrow(l);
     layer fc2 = layer_of(l, rows, true);
     fc2.x = (smoe_rows){dy, l->d};
     fc2.y = hidden_of(l, l->dactive, rows);
     fc2.ldy = hidden_ld(l);
     fc2.work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE;
-    fc2.after = narrow || dropout ? NULL : gelu_backward;
+    fc2.after = narrow || drops(l, pass) ? NULL : gelu_backward;
+    return fc2;
+}
+
+static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
+                            const smoe_pass *pass) {
+    layer fc2 = hidden_layer(l, dy, rows, pass);
     smoe_gemm_each(experts_working(l, rows), expert_dx, &fc2);
-    if (!dropout) return;
+    if (!drops(l, pass)) return;
     size_t row = rows->first[rows->from], end = rows->first[rows->from + experts_working(l, rows)];
     real *dactive = hidden_of(l, l->dactive, rows).at;
     hidden_dropout(l, dactive, rows, pass);
@@ -438,33 +453,53 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
     if (!l->slopes) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
 }
 
-static void x_backward(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
+static layer x_layer(const smoe_mlp *l, smoe_outputs dx, const smoe_mlp_rows *rows) {
     layer fc1 = layer_of(l, rows, false);
     fc1.x = hidden_rows(l, l->dactive, rows);
     fc1.y = dx;
     fc1.ldy = l->d;
-    smoe_gemm_each(experts_working(l, rows), expert_dx, &fc1);
+    return fc1;
 }
 
 void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,
                              const smoe_mlp_rows *rows, const smoe_pass *pass) {
+    layer input = x_layer(l, dx, rows);
     hidden_backward(l, dy, rows, pass);
-    x_backward(l, dx, rows);
+    smoe_gemm_each(experts_working(l, rows), expert_dx, &input);
+}
+
+/* The gradients of all parameters, between the products `hidden` and `input` of each expert, which
+ * may be NULL. */
+static void parameters_backward(const smoe_mlp *l, smoe_values dy, smoe_values x,
+                                const smoe_mlp_rows *rows, const smoe_pass *pass,
+                                const layer *hidden, const layer *input) {
+    smoe_rows active = hidden_rows(l, l->active, rows), to = {dy, l->d}, from = {x, l->d};
+    smoe_rows dhidden = hidden_rows(l, l->dactive, rows);
+    weights_gradient g[2];
+    smoe_gemm_stage stage[4];
+    size_t stages = 0;
+    bias_backward(l, l->fc2_bias, to, rows->first, l->d);
+    if (hidden) stage[stages++] = (smoe_gemm_stage){expert_dx, hidden};
+    if (weights_stage(l, l->fc2, to, active, rows->first, pass, &g[0]))
+        stage[stages++] = (smoe_gemm_stage){expert_dw, &g[0]};
+    if (weights_stage(l, l->fc1, dhidden, from, rows->first, pass, &g[1]))
+        stage[stages++] = (smoe_gemm_stage){expert_dw, &g[1]};
+    if (input) stage[stages++] = (smoe_gemm_stage){expert_dx, input};
+    smoe_gemm_chain(l->E, stage, stages);
+    bias_backward(l, l->fc1_bias, dhidden, rows->first, l->h);
 }
 
 void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
                                const smoe_mlp_rows *rows, const smoe_pass *pass) {
-    smoe_rows active = hidden_rows(l, l->active, rows), to = {dy, l->d}, from = {x, l->d};
-    smoe_rows dhidden = hidden_rows(l, l->dactive, rows);
-    weights_backward(l, l->fc2, to, active, rows->first, pass);
-    bias_backward(l, l->fc2_bias, to, rows->first, l->d);
-    weights_backward(l, l->fc1, dhidden, from, rows->first, pass);
-    bias_backward(l, l->fc1_bias, dhidden, rows->first, l->h);
+    parameters_backward(l, dy, x, rows, pass, NULL, NULL);
 }
 
 void smoe_mlp_backward(const smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
                        const smoe_mlp_rows *rows, const smoe_pass *pass) {
-    hidden_backward(l, dy, rows, pass);
-    smoe_mlp_backward_weights(l, dy, x, rows, pass);
-    x_backward(l, dx, rows);
+    const smoe_outer_gradient *outer = l->params->param[l->fc1].outer;
+    layer hidden = hidden_layer(l, dy, rows, pass), input = x_layer(l, dx, rows);
+    /* Dropout and copies of factors wait for the hidden layers of all experts. */
+    bool apart = drops(l, pass) || (outer && outer->kept.passes);
+    if (apart) hidden_backward(l, dy, rows, pass);
+    parameters_backward(l, dy, x, rows, pass, apart ? NULL : &hidden, &input);
 }
