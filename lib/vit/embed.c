@@ -86,6 +86,14 @@ void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs) {
     if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%spos_embed", prefix);
 }
 
+/* Copies n elements, few at a time: by moves instead of a call. */
+static inline void copy_few(real *to, const real *from, size_t n) {
+    enum { FEW = 4 };
+    size_t i = 0;
+    for (; i + FEW <= n; i += FEW) memcpy(to + i, from + i, FEW * sizeof *to);
+    for (; i < n; i++) to[i] = from[i];
+}
+
 static void patches_cut(const smoe_embed *l, real *rows, const real *pixels) {
     size_t n = patch_elements(l), image = l->side * l->patch;
     memset(rows, 0, l->before * n * sizeof *rows);
@@ -94,8 +102,8 @@ static void patches_cut(const smoe_embed *l, real *rows, const real *pixels) {
         for (size_t x = 0; x < l->side; x++)
             for (size_t c = 0; c < l->channels; c++)
                 for (size_t i = 0; i < l->patch; i++, rows += l->patch)
-                    memcpy(rows, pixels + (c * image + y * l->patch + i) * image + x * l->patch,
-                           l->patch * sizeof *rows);
+                    copy_few(rows, pixels + (c * image + y * l->patch + i) * image + x * l->patch,
+                             l->patch);
 }
 
 /* The tokens before the patches of an image. */
@@ -109,38 +117,28 @@ static void tokens_put(const smoe_embed *l, real *x, const real *position) {
     if (count) memcpy(x, smoe_weight(params, l->registers), count * d * sizeof *x);
 }
 
-typedef struct images {
-    const smoe_embed *l;
-    real *x;
-    const real *w, *bias, *position;
-} images;
-
-static smoe_product patches_project(size_t b, const void *context) {
-    const images *in = context;
-    const smoe_embed *l = in->l;
-    size_t n = patch_elements(l), row = b * l->T + l->before;
-    smoe_product p = smoe_linear_product(in->x + row * l->d, l->patches + row * n, in->w, in->bias,
-                                         l->side * l->side, l->d, n);
-    p.add = in->position + l->has_token * l->d;
-    p.ldadd = l->d;
-    p.precision = l->build->precision;
-    return p;
-}
-
 void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
     const smoe_params *params = l->build->params;
-    size_t image = l->channels * l->side * l->patch * l->side * l->patch;
+    size_t n = patch_elements(l), d = l->d, patches = l->side * l->side;
     const real *position = l->learned ? smoe_weight(params, l->position) : l->fixed;
-    SMOE_SHARED(elementwise, B * image)
+    SMOE_SHARED(elementwise, B * patches * n)
     for (size_t b = 0; b < B; b++) {
-        patches_cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
-        tokens_put(l, x + b * l->T * l->d, position);
+        patches_cut(l, l->patches + b * l->T * n, pixels + b * patches * n);
+        memcpy(x + (b * l->T + l->before) * d, position + l->has_token * d,
+               patches * d * sizeof *x);
     }
-    images in = {l, x, smoe_weight(params, l->weight), smoe_weight(params, l->bias), position};
-    smoe_gemm_each(B, patches_project, &in);
+    /* The rows before the patches are computed too, and replaced. */
+    smoe_product p = smoe_linear_product(x, l->patches, smoe_weight(params, l->weight),
+                                         smoe_weight(params, l->bias), B * l->T, d, n);
+    p.add = x;
+    p.ldadd = d;
+    p.precision = l->build->precision;
+    smoe_gemm(&p);
+    for (size_t b = 0; l->before && b < B; b++) tokens_put(l, x + b * l->T * d, position);
 }
 
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
+    enum { STRIP = 1024 }; /* elements of a sum over images: they stay in the L1 */
     const smoe_params *params = l->build->params;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = l->d, T = l->T;
@@ -152,11 +150,11 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     smoe_product dw = smoe_linear_dw_product(dweight, dx, l->patches, B * T, d, patch_elements(l));
     dw.precision = l->build->precision;
     if (dweight) smoe_gemm(&dw);
+    memset(l->sums, 0, T * d * sizeof *dx);
     SMOE_SHARED(elementwise, B * T * d)
-    for (size_t t = 0; t < T; t++) {
-        memset(l->sums + t * d, 0, d * sizeof *dx);
-        for (size_t b = 0; b < B; b++) kern->add(l->sums + t * d, dx + (b * T + t) * d, d);
-    }
+    for (size_t i = 0; i < T * d; i += STRIP)
+        for (size_t b = 0; b < B; b++)
+            kern->add(l->sums + i, dx + b * T * d + i, T * d - i < STRIP ? T * d - i : STRIP);
     const real *patches = l->sums + l->before * d;
     if (dbias) kern->column_sum(dbias, patches, T - l->before, d);
     if (dtoken) kern->add(dtoken, l->sums, d);
