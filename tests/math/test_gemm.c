@@ -382,6 +382,42 @@ static void many_products_at_a_time(void **state) {
     }
 }
 
+enum { CHAINED = 24, WIDEST = 200 };
+static real squares[CHAINED][WIDEST * WIDEST];
+
+/* C^T C of the i-th product. */
+static smoe_product square(size_t i, const void *context) {
+    const smoe_product *p = &((const fixture *)context)[i].p;
+    return smoe_product_of(squares[i], p->n, p->n, p->n, p->m, smoe_transposed(p->c, p->ldc),
+                           smoe_matrix_of(p->c, p->ldc));
+}
+
+/* A stage finds the results of the stage before, whether products are cut or not. */
+static void stages_of_products(void **state) {
+    (void)state;
+    static const struct {
+        size_t count, m, n;
+    } shape[] = {{0, 9, 9}, {1, 33, 17}, {5, 33, 17}, {CHAINED, 33, 17}, {2, 300, WIDEST}};
+    static real right[WIDEST * WIDEST];
+    for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+        for (int threads = 1; threads <= 3; threads++) {
+            fixture f[CHAINED];
+            size_t count = shape[s].count, n = shape[s].n;
+            for (size_t i = 0; i < count; i++) f[i] = fixture_of(shape[s].m, n, 100, i);
+            const smoe_gemm_stage stage[] = {{ith, f}, {square, f}};
+            smoe_threads_set(threads);
+            smoe_gemm_chain(count, stage, 2);
+            for (size_t i = 0; i < count; i++) {
+                assert_product(&f[i]);
+                smoe_product p = square(i, f);
+                p.c = right;
+                smoe_gemm_serial(&p);
+                assert_memory_equal(squares[i], right, n * n * sizeof *right);
+                fixture_free(&f[i]);
+            }
+        }
+}
+
 /* X = (1 2; 3 4), W = (1 0; 0 1; 1 1), b = (10 20 30): Y = (11 22 33; 13 24 37). With dY = Y:
  * dX = dY W = (44 55; 50 61), dW = 1 + dY^T X = (51 75; 95 141; 145 215). */
 static void linear_by_hand(void **state) {
@@ -486,6 +522,7 @@ int main(void) {
         cmocka_unit_test(streamed),
         cmocka_unit_test(narrow_b),
         cmocka_unit_test(many_products_at_a_time),
+        cmocka_unit_test(stages_of_products),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(not_finite),
         cmocka_unit_test(callback_sees_final_elements_once),
