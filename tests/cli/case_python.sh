@@ -1,53 +1,65 @@
-# The lines of Python in smoe-checkpoint(5) compute a layer as smoe does: a model of one block, whose other layers are
-# written out here.
+# examples/soft_moe.py computes the logits of smoe from its files, for every router that it has. Needs PyTorch and NumPy: PYTHON names
+# an interpreter that has them.
 . "$ROOT/tests/cli/lib.sh"
 python=${PYTHON:-python3}
-$python -c 'import torch, safetensors.torch' 2>/dev/null || skip "no PyTorch with safetensors for $python: the lines of smoe-checkpoint(5) were not run"
-sed -n '/^import torch$/,/^\.fi$/p' "$ROOT/man/smoe-checkpoint.5" | sed -e '/^\.fi$/d' -e 's/\\-/-/g' -e 's/\\e/\\/g' >layer.py
-grep -q 'def soft_moe' layer.py || fail "no lines of Python in smoe-checkpoint(5)"
-cat >check.py <<'EOF'
-import os, struct, sys, zlib
-from layer import *
-SIDE, PATCH, D, HEADS, IMAGES = 8, 4, 16, 2, 4
-
-def png(path, pixels):
-    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + bytes(row) for row in pixels.reshape(SIDE, SIDE * 3).tolist())
-    header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)
-    open(path, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-torch.manual_seed(0)
-pixels = torch.randint(0, 256, (IMAGES, SIDE, SIDE, 3))
-if sys.argv[1] == "images":
-    for i in range(IMAGES):
-        for split in ("train", "test"):
-            os.makedirs(f"photos/{split}/{'ab'[i // 2]}", exist_ok=True)
-            png(f"photos/{split}/{'ab'[i // 2]}/{i}.png", pixels[i])
-    sys.exit()
-w = load_file("run/ckpt/latest/model.safetensors")
-norm = lambda name, x: torch.nn.functional.layer_norm(x, (D,), w[name + ".weight"], w[name + ".bias"], 1e-6)
-x = (pixels / 127.5 - 1).permute(0, 3, 1, 2)
-x = torch.nn.functional.conv2d(x, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=PATCH)
-x = x.flatten(2).mT + w["pos_embed"]
-qkv = norm("blocks.0.norm1", x) @ w["blocks.0.attn.qkv.weight"].mT + w["blocks.0.attn.qkv.bias"]
-q, k, v = qkv.unflatten(2, (3, HEADS, D // HEADS)).permute(2, 0, 3, 1, 4)
-y = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-x = x + y @ w["blocks.0.attn.proj.weight"].mT + w["blocks.0.attn.proj.bias"]
-x = x + soft_moe(layer("run/ckpt/latest/model.safetensors", 0), norm("blocks.0.norm2", x))
-want = norm("norm", x).mean(1) @ w["head.weight"].mT + w["head.bias"]
-data = open("logits.npy", "rb").read()
-got = torch.frombuffer(bytearray(data[-4 * IMAGES * 2:]), dtype=torch.float32).reshape(IMAGES, 2)
-apart = (want - got).abs().max().item() / want.abs().max().item()
-print(f"{apart:.2g} apart; logits up to {want.abs().max().item():.3g}")
-# sums of at most 64 products in single precision, a few layers deep
-sys.exit(not apart < 1e-5)
-EOF
-$python check.py images || fail "no images"
-status 0 smoe train tiny.yaml -q data.source=image-folder data.path=photos data.image_size=8 data.limit=0 model.depth=1 model.moe.layers=all \
-    train.steps=4 train.batch_size=4 train.optimizer.lr=0.05 -o run >/dev/null
-status 0 smoe eval run -q --logits logits.npy >/dev/null
-$python check.py logits || fail "the layer of smoe-checkpoint(5) is not smoe's"
-# and a change in it is detected
-sed -i 's/logits.softmax(2)/logits.softmax(1)/' layer.py
-$python check.py logits >/dev/null && fail "the comparison sees nothing"
-exit 0
+"$python" -c 'import torch, numpy' 2>/dev/null || skip "$python has no PyTorch or no NumPy: the example in Python"
+# 24 images of 12 x 12 bytes as MNIST-style files.
+"$python" - <<'END'
+import struct, numpy
+pixels = numpy.random.default_rng(1).integers(0, 256, (24, 12, 12), dtype=numpy.uint8)
+numpy.save("pixels.npy", (pixels[:, None] / 127.5 - 1).astype("float32"))
+for split in "train", "t10k":
+    open(f"{split}-images-idx3-ubyte", "wb").write(struct.pack(">4i", 0x803, 24, 12, 12) + pixels.tobytes())
+    open(f"{split}-labels-idx1-ubyte", "wb").write(struct.pack(">2i", 0x801, 24) + bytes(i % 3 for i in range(24)))
+END
+cat >spec.yaml <<'END'
+data: {source: idx, path: ., image_size: 12, channels: 1}
+model: {variant: none, width: 16, depth: 3, mlp: 24, heads: 2, patch_size: 4, moe: {layers: last-2, experts: 3, group_images: 4}}
+train: {steps: 6, batch_size: 8, optimizer: {lr: 1e-2}, schedule: {name: constant}, eval_every: 0, checkpoint_every: 0}
+eval: {batch_size: 8, order: file}
+END
+found=0
+while read -r keys; do
+    # shellcheck disable=SC2086
+    status 0 smoe train spec.yaml -q -o "run-$found" $keys >/dev/null
+    status 0 smoe eval "run-$found" -q --logits "$found.npy" >/dev/null
+    found=$((found + 1))
+done <<'END'
+model.moe.layers=none
+model.moe.layers=none model.head=token model.gelu=tanh model.qk_norm=true
+model.moe.layers=none model.head=map model.position=sincos2d
+model.head=gap-norm model.norm_eps=1e-3
+model.moe.slots_per_expert=2
+model.moe.normalize=false
+model.moe.l2_eps=vmoe model.moe.scale_form=exp model.moe.expert_mlp=20
+model.moe.router=soft-uniform model.moe.total_slots=6
+model.moe.router=uniform-soft
+model.moe.router=uniform
+model.moe.router=identity model.moe.slots_per_expert=3
+model.moe.router=tokens-choice model.moe.priority=vanilla
+model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.6
+model.moe.router=tokens-choice model.moe.k=[1,2] model.moe.capacity=0.8 model.moe.priority=bpr-sum model.moe.skip_patch=0.8
+model.moe.router=tokens-choice model.moe.k=2 model.moe.topk=before
+model.moe.router=tokens-choice model.moe.k=2 model.moe.gate=sigmoid model.moe.renormalize=true
+model.moe.router=experts-choice
+model.moe.router=experts-choice model.moe.capacity=1.5 model.moe.renormalize=true
+END
+[ $found = 18 ] || fail "only $found models"
+status 0 smoe train spec.yaml -q -o since model.moe.router=remoe >/dev/null
+cat >check.py <<'END'
+import sys, numpy, torch
+sys.path.insert(0, sys.argv[1])
+from soft_moe import load
+pixels = torch.from_numpy(numpy.load("pixels.npy"))
+for i in range(int(sys.argv[2])):
+    with torch.no_grad():
+        ours, theirs = load(f"run-{i}/ckpt/latest")(pixels).numpy(), numpy.load(f"{i}.npy")
+    assert ours.shape == theirs.shape == (24, 3) and theirs.std() > 0.01, (i, theirs)
+    assert abs(ours - theirs).max() < 1e-5 * max(1, abs(theirs).max()), (i, abs(ours - theirs).max())
+try:
+    load("since/ckpt/latest")
+    sys.exit("it took remoe")
+except ValueError as error:
+    assert "does not have router remoe" in str(error), error
+END
+"$python" check.py "$ROOT/examples" "$found" 2>err || fail "$(tail -n 1 err)"
