@@ -1,8 +1,10 @@
 /* smoe convert and smoe init: a model file in a given storage type, from another file or from a
- * spec's initial values; store/model_file.h does both. */
+ * spec's initial values (store/model_file.h), or with fewer experts (train/prune.h). */
 #include "cmd.h"
+#include "load.h"
 #include "store/model_file.h"
 #include "store/run.h"
+#include "train/prune.h"
 #include "vit/model.h"
 
 #include <stdlib.h>
@@ -56,6 +58,123 @@ static int check_ending(const char *path, smoe_err *err) {
     return 0;
 }
 
+/* ---- fewer experts --------------------------------------------------------------------------- */
+
+/* --experts: 0 is the mean. */
+static int read_experts(size_t *experts, const char *text, smoe_err *err) {
+    char *end;
+    *experts = 0;
+    if (!strcmp(text, "mean")) return 0;
+    long count = strtol(text, &end, 10);
+    if (*end || count < 1)
+        return smoe_fail(err, SMOE_USAGE, "--experts %s: expected a number of experts, or mean",
+                         text);
+    *experts = (size_t)count;
+    return 0;
+}
+
+static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned *p, size_t layer,
+                      size_t block) {
+    const double *of = p->share + layer * p->before;
+    const size_t *kept = p->kept + layer * p->experts;
+    char label[32], *list = smoe_text_format("%s", "");
+    double share = 0;
+    for (size_t k = 0; k < p->experts; k++) {
+        char *longer = list ? smoe_text_format("%s%s%zu", list, k ? " " : "", kept[k]) : NULL;
+        free(list);
+        list = longer;
+        share += of[kept[k]];
+    }
+    smoe_cell_number(layers, "block", (double)block, .where = SMOE_IN_JSON);
+    smoe_cell_text(layers, "kept", list ? list : "", .where = SMOE_IN_JSON);
+    smoe_cell_number(layers, "combine_share", share, .where = SMOE_IN_JSON);
+    smoe_frame_end(layers);
+    snprintf(label, sizeof label, "blocks.%zu", block);
+    if (p->experts)
+        smoe_result_line(result, label, "%zu of %zu experts, with %.3f of the combine weights",
+                         p->experts, p->before, share);
+    else
+        smoe_result_line(result, label, "the mean of %zu experts", p->before);
+    free(list);
+}
+
+static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smoe_options *options,
+                         smoe_err *err) {
+    const smoe_likeness *x = &p->likeness;
+    smoe_result result = {0};
+    char text[320];
+    smoe_likeness_text(text, sizeof text, x);
+    smoe_fact_text(&result, "file", options->arg[1]);
+    smoe_fact_number(&result, "experts", (double)p->experts);
+    smoe_fact_number(&result, "images", (double)x->images);
+    smoe_fact_number(&result, "logits_largest", x->largest);
+    smoe_fact_number(&result, "logits_rms", x->rms);
+    smoe_fact_number(&result, "logits_sd", x->spread);
+    smoe_fact_number(&result, "same_class", (double)x->same);
+    smoe_frame *layers = smoe_result_table(&result, "moe_layers", NULL);
+    for (size_t i = 0; i < p->layers; i++)
+        add_layer(&result, layers, p, i, smoe_model_moe_block(from, i));
+    smoe_result_line(&result, NULL, "%s", text);
+    smoe_result_line(&result, NULL, "%s%s", options->dry_run ? "would write " : "",
+                     options->arg[1]);
+    return smoe_cmd_emit(&result, options, err);
+}
+
+static int prune_loaded(smoe_loaded *l, const smoe_spec *spec, size_t experts,
+                        const smoe_options *options, smoe_err *err) {
+    enum { IMAGES = 256 };
+    smoe_pruned pruned = {0};
+    smoe_model *model = NULL;
+    size_t images = smoe_dataset_images(l->set);
+    const char *step = smoe_safetensors_metadata(l->file, "smoe.step");
+    int status = smoe_model_create(&model, spec, smoe_dataset_classes(l->set), err);
+    if (!status)
+        status = smoe_prune(&pruned, model, experts, l->model, &l->spec, l->file, l->set,
+                            images < IMAGES ? images : IMAGES, l->batch, err);
+    if (!status && !options->dry_run)
+        status = smoe_model_file_write(
+            options->arg[1], smoe_model_params(model), spec, step ? strtoull(step, NULL, 10) : 0,
+            smoe_safetensors_metadata(l->file, SMOE_CLASS_NAMES), NULL, err);
+    if (!status) status = report_pruned(&pruned, l->model, options, err);
+    smoe_model_free(model);
+    smoe_pruned_free(&pruned);
+    return status;
+}
+
+/* Without the overrides, which only say where images are from. */
+static int make_spec(smoe_spec *spec, const smoe_loaded *l, size_t experts, smoe_err *err) {
+    const char *text = smoe_safetensors_metadata(l->file, "smoe.spec");
+    if (!text) return smoe_fail(err, SMOE_USAGE, "%s: has no spec of smoe", l->path);
+    return smoe_prune_spec(spec, &l->spec, text, experts, err);
+}
+
+/* Experts are chosen on images of training, unless others are given: not on those of a test. */
+static int prune(const smoe_options *options, smoe_err *err) {
+    smoe_loaded loaded = {0};
+    smoe_spec spec = {0};
+    smoe_options own = *options;
+    size_t experts;
+    own.override = calloc(options->overrides + 1, sizeof *own.override);
+    if (!own.override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    own.overrides = 0;
+    own.override[own.overrides++] = "eval.split=train";
+    for (size_t i = 0; i < options->overrides; i++) {
+        bool split = !strncmp(options->override[i], "eval.split=", 11);
+        own.override[split ? 0 : own.overrides++] = options->override[i];
+    }
+    int status = read_experts(&experts, options->experts, err);
+    if (!status) status = smoe_load_spec(&loaded, options->arg[0], &own, err);
+    if (!status) status = make_spec(&spec, &loaded, experts, err);
+    if (!status) status = smoe_load_model(&loaded, err);
+    if (!status) status = prune_loaded(&loaded, &spec, experts, options, err);
+    smoe_spec_free(&spec);
+    smoe_loaded_free(&loaded);
+    free(own.override);
+    return status;
+}
+
+/* ---- the commands ---------------------------------------------------------------------------- */
+
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     smoe_safetensors *file = NULL;
     smoe_stored stored;
@@ -67,6 +186,12 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     if (check_ending(options->arg[1], err)) goto out;
     storage.hugging_face = !strcmp(options->names, "hf");
     if (smoe_cmd_target(options->arg[1], options, err)) goto out;
+    if (options->experts) return prune(options, err);
+    if (options->overrides) {
+        smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
+                  options->override[0]);
+        goto out;
+    }
     if (smoe_cmd_choice(&choice, options, err)) goto out;
     if (smoe_run_model(options->arg[0], options->which, &choice, &path, &text, &file, err))
         goto out;

@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$runs"
 
-number() { sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" "$2"; } # FIELD FILE
+number() { sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*$/\1/p" "$2"; } # FIELD FILE: all that have this name
 
 models() { # NAME SPEC KEYS: three seeds
     name=$1 spec=$2
@@ -23,7 +23,7 @@ models() { # NAME SPEC KEYS: three seeds
             "$smoe" convert "$run" "$work/model.safetensors" -q -f --json --experts $experts >"$work/convert.json"
             "$smoe" eval "$work/model.safetensors" -q --json >"$work/eval.json"
             share=$(number combine_share "$work/convert.json" | awk '{ sum += $1 } END { print sum / NR }')
-            echo "$name,$seed,$(number experts "$work/convert.json"),$share,$(number same_class "$work/convert.json"),$(number precision_at_1 "$work/eval.json"),$(number loss "$work/eval.json")"
+            echo "$name,$seed,$(number experts "$work/convert.json"),$share,$(number same_class "$work/convert.json"),$(number precision_at_1 "$work/eval.json" | head -n 1),$(number loss "$work/eval.json" | head -n 1)"
         done
     done
 }

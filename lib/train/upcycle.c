@@ -4,6 +4,7 @@
 #include "spec/routers.h"
 #include "tensors/init_map.h"
 #include "tensors/params_io.h"
+#include "train/likeness.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -43,13 +44,10 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
 /* ---- the dense model ------------------------------------------------------------------------- */
 
 typedef struct comparison {
-    smoe_alloc_pool memory;
     const smoe_spec *spec;
     smoe_model *model, *dense;
     bool copied[SMOE_MAX_BLOCKS]; /* blocks whose experts are copies */
     size_t images, classes;
-    real *pixels, *target;
-    float *before; /* [images, classes] */
     void (*say)(void *user, const char *line);
     void *user;
 } comparison;
@@ -160,62 +158,6 @@ static const char *compare_advice(const smoe_moe_spec *moe) {
     return "";
 }
 
-/* ---- the logits ------------------------------------------------------------------------------ */
-
-static size_t logits_top(const float *logits, size_t N) {
-    size_t best = 0;
-    for (size_t k = 1; k < N; k++)
-        if (logits[k] > logits[best]) best = k;
-    return best;
-}
-
-static void logits_run(smoe_model *model, const comparison *c, float *logits) {
-    smoe_pass pass = {.seed = c->spec->seed, .images = c->images};
-    smoe_model_forward(model, c->pixels, &pass);
-    const real *values = smoe_model_logits(model);
-    for (size_t i = 0; i < c->images * c->classes; i++) logits[i] = (float)values[i];
-}
-
-static void logits_compare(const comparison *c, const float *after) {
-    size_t count = c->images * c->classes, same = 0;
-    double largest = 0, square = 0, mean = 0, spread = 0;
-    for (size_t i = 0; i < count; i++) {
-        double d = (double)after[i] - (double)c->before[i];
-        largest = fmax(largest, fabs(d));
-        square += d * d / (double)count;
-        mean += (double)c->before[i] / (double)count;
-    }
-    for (size_t i = 0; i < count; i++) {
-        double d = (double)c->before[i] - mean;
-        spread += d * d / (double)count;
-    }
-    for (size_t b = 0; b < c->images; b++)
-        same += logits_top(c->before + b * c->classes, c->classes) ==
-                logits_top(after + b * c->classes, c->classes);
-    bool preserved = square <= 1e-10 * spread; /* but for another order of sums */
-    compare_say(
-        c,
-        "upcycled: logits of %zu images before and after: largest difference %.3g, root mean "
-        "square "
-        "%.3g where the logits have a standard deviation of %.3g, the same top class for %zu%s",
-        c->images, largest, sqrt(square), sqrt(spread), same,
-        preserved ? "" : compare_advice(&c->spec->model.moe));
-}
-
-static int read_images(comparison *c, const smoe_dataset *set, smoe_err *err) {
-    const smoe_data_spec *data = &c->spec->data;
-    size_t each = data->channels * data->image_size * data->image_size;
-    c->pixels = smoe_alloc_in(&c->memory, c->images * each, sizeof *c->pixels);
-    c->target = smoe_alloc_in(&c->memory, c->classes, sizeof *c->target);
-    c->before = smoe_alloc_in(&c->memory, 2 * c->images * c->classes, sizeof *c->before);
-    for (size_t i = 0; i < c->images; i++) {
-        int64_t label;
-        if (smoe_dataset_image(set, i, false, c->pixels + i * each, c->target, &label, err))
-            return -1;
-    }
-    return 0;
-}
-
 int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
                          const smoe_dataset *set, size_t batch,
                          void (*line)(void *user, const char *line), void *user, smoe_err *err) {
@@ -228,16 +170,23 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
                     .user = user};
     if (c.images > smoe_dataset_images(set)) c.images = smoe_dataset_images(set);
     find_copied(&c, file);
-    int status = open_dense(&c, file, err) || read_images(&c, set, err) ? -1 : 0;
+    float *before = smoe_alloc(2 * c.images * c.classes, sizeof *before);
+    float *after = before + c.images * c.classes;
+    int status = open_dense(&c, file, err);
+    if (!status) status = smoe_likeness_logits(before, c.dense, spec, set, c.images, c.images, err);
     if (!status) {
-        float *after = c.before + c.images * c.classes;
-        logits_run(c.dense, &c, c.before);
         smoe_model_watch(model, compare_watch, &c);
-        logits_run(model, &c, after);
+        status = smoe_likeness_logits(after, model, spec, set, c.images, c.images, err);
         smoe_model_watch(model, NULL, NULL);
-        logits_compare(&c, after);
+    }
+    if (!status) {
+        char text[320];
+        smoe_likeness likeness = smoe_likeness_of(before, after, c.images, c.classes);
+        smoe_likeness_text(text, sizeof text, &likeness);
+        compare_say(&c, "upcycled: %s%s", text,
+                    likeness.preserved ? "" : compare_advice(&spec->model.moe));
     }
     smoe_model_free(c.dense);
-    smoe_alloc_pool_free(&c.memory);
+    free(before);
     return status;
 }

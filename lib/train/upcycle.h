@@ -18,8 +18,8 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
 
 /* Reports, in one line per block whose experts are copies, which properties of the routing make its
  * function differ from the MLP. Then it compares the logits of the dense model with those of
- * `model`, which has been loaded from the file and is reserved for `batch` images, on the first
- * images of the set. */
+ * `model`, which has been loaded from the file and is reserved for `batch` images, on images of
+ * the set (train/likeness.h). */
 int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
                          const smoe_dataset *set, size_t batch,
                          void (*say)(void *user, const char *line), void *user,

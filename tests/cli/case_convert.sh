@@ -58,6 +58,25 @@ status 0 smoe eval saved -q data.limit=100 >/dev/null
 status 0 smoe train tiny.yaml -q model.moe.layers=none train.steps=4 -o mean >/dev/null
 status 2 smoe convert mean none.safetensors --type f32 --names hf 2>err
 grep -q "mean.*: Hugging Face's ViT has a class token, and this model has none (model.head: token)" err || fail "$(cat err)"
+# fewer experts: the spec is that of the model, whatever images chose them, and all experts are the same file
+status 0 smoe convert run all.safetensors --experts 4 eval.split=test data.limit=50 >out
+grep -q '^blocks.1 *4 of 4 experts, with 1.000 of the combine weights$' out || fail "$(cat out)"
+grep -q '^logits of 50 images before and after: largest difference 0, ' out || fail "$(cat out)"
+status 0 smoe convert run whole.safetensors >/dev/null
+cmp all.safetensors whole.safetensors || fail "all experts are another file"
+status 0 smoe convert run two.safetensors --experts 2 -q --json >out
+grep -qE '"combine_share": 0\.[0-9]+' out && grep -qE '"kept": "[0-3] [0-3]"' out && grep -q '"images": 200' out || fail "$(cat out)"
+status 0 smoe train tiny.yaml -q --init two.safetensors model.moe.experts=2 train.steps=4 train.schedule.cooldown=0 -o two >/dev/null
+status 0 smoe convert run mlp.safetensors --experts mean >out
+grep -q '^blocks.1 *the mean of 4 experts$' out || fail "$(cat out)"
+status 0 smoe eval mlp.safetensors -q data.limit=100 >/dev/null
+for wrong in 5 0 many; do status 2 smoe convert run no.safetensors --experts $wrong 2>>err; done
+grep -q -- '--experts 5: the model has 4 experts' err && grep -q -- '--experts many: expected a number of experts, or mean' err || fail "$(cat err)"
+status 2 smoe convert dense no.safetensors --experts 2 2>err
+grep -q -- '--experts: the model has no experts' err || fail "$(cat err)"
+status 2 smoe convert run no.safetensors eval.split=val 2>err
+grep -q 'eval.split=val: keys only say on which images --experts chooses' err || fail "$(cat err)"
+[ ! -e no.safetensors ] || fail "a refusal left no.safetensors behind"
 # refused commands leave no files behind
 status 2 smoe convert run half.safetensors --type f32 2>err
 grep -q 'half.safetensors exists already' err || fail "$(cat err)"

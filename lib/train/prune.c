@@ -1,0 +1,166 @@
+/* A model with fewer experts; see prune.h. */
+#include "train/prune.h"
+#include "base/alloc.h"
+#include "spec/routers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
+                    smoe_err *err) {
+    const smoe_moe_spec *moe = &from->model.moe;
+    char fewer[64], slots[64];
+    char *prune[] = {fewer, slots}, *mean[] = {"model.moe.layers=none"};
+    if (!moe->layer_count) return smoe_fail(err, SMOE_USAGE, "--experts: the model has no experts");
+    if (experts > moe->experts)
+        return smoe_fail(err, SMOE_USAGE, "--experts %zu: the model has %zu experts", experts,
+                         moe->experts);
+    if (moe->universal_experts || (!experts && moe->shared_experts))
+        return smoe_fail(err, SMOE_USAGE,
+                         "--experts: the model has %s experts, whose place nothing could take",
+                         moe->universal_experts ? "universal" : "shared");
+    snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
+    snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu",
+             smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));
+    bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
+    smoe_spec_text own = {
+        .text = (char *)text, .length = strlen(text), .label = "the pruned model"};
+    return smoe_spec_parse_trained(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
+}
+
+/* ---- which experts --------------------------------------------------------------------------- */
+
+static void prune_watch(void *user, size_t layer, const smoe_router *router) {
+    const smoe_plan *plan = &router->plan;
+    double *share = ((smoe_pruned *)user)->share + layer * plan->E;
+    size_t buffers = plan->G * plan->S;
+    for (size_t i = 0; plan->sparse && i < plan->placed; i++)
+        share[plan->slot[i] % plan->S / plan->P] += (double)plan->slot_weight[plan->slot[i]];
+    for (size_t i = 0; !plan->sparse && i < buffers * plan->T; i++)
+        share[i % plan->S / plan->P] += (double)plan->comb[i];
+}
+
+static void prune_choose(smoe_pruned *p, size_t layer) {
+    double *share = p->share + layer * p->before, sum = 0;
+    size_t *kept = p->kept + layer * p->experts, count = 0;
+    for (size_t e = 0; e < p->before; e++) sum += share[e];
+    for (size_t e = 0; e < p->before; e++)
+        share[e] = sum > 0 ? share[e] / sum : 1 / (double)p->before;
+    for (size_t e = 0; e < p->before; e++) {
+        size_t better = 0;
+        for (size_t o = 0; o < p->before; o++)
+            better += share[o] > share[e] || (share[o] == share[e] && o < e);
+        if (better < p->experts) kept[count++] = e;
+    }
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* The layer of a tensor blocks.I.*, or of none 0. */
+static size_t prune_layer(const smoe_model *from, const char *name) {
+    size_t block = 0, layer = 0;
+    if (sscanf(name, "blocks.%zu.", &block) == 1)
+        while (layer < smoe_model_moe_layers(from) && smoe_model_moe_block(from, layer) != block)
+            layer++;
+    return layer < smoe_model_moe_layers(from) ? layer : 0;
+}
+
+static bool prune_fits(const smoe_param *to, const smoe_tensor *from, int but) {
+    if (to->ndim != from->ndim) return false;
+    for (int i = 0; i < to->ndim; i++)
+        if (i != but && to->dim[i] != from->dim[i]) return false;
+    return true;
+}
+
+/* Of the axis that has the experts, those that are kept; other tensors are copied. */
+static bool prune_pick(real *w, const smoe_param *to, const smoe_tensor *from, const smoe_pruned *p,
+                       size_t layer) {
+    if (prune_fits(to, from, -1)) return smoe_tensor_convert(w, from, 0, to->whole);
+    int axis = 0;
+    while (axis < to->ndim && to->dim[axis] == from->dim[axis]) axis++;
+    if (!prune_fits(to, from, axis) || from->dim[axis] != p->before || to->dim[axis] != p->experts)
+        return false;
+    const size_t *kept = p->kept + layer * p->experts;
+    size_t outer = 1, inner = 1;
+    for (int i = 0; i < axis; i++) outer *= to->dim[i];
+    for (int i = axis + 1; i < to->ndim; i++) inner *= to->dim[i];
+    for (size_t o = 0; o < outer; o++)
+        for (size_t k = 0; k < p->experts; k++)
+            if (!smoe_tensor_convert(w + (o * p->experts + k) * inner, from,
+                                     (o * p->before + kept[k]) * inner, inner))
+                return false;
+    return true;
+}
+
+/* blocks.I.mlp.REST: the mean of blocks.I.mlp.experts.REST, weighted by the shares. */
+static bool prune_average(real *w, const smoe_param *to, const smoe_safetensors *file,
+                          const smoe_pruned *p, size_t layer) {
+    enum { RUN = 4096 };
+    const double *share = p->share + layer * p->before;
+    const char *rest = strstr(to->name, ".mlp.");
+    if (!rest) return false;
+    char *name =
+        smoe_text_format("%.*s.mlp.experts.%s", (int)(rest - to->name), to->name, rest + 5);
+    const smoe_tensor *from = name ? smoe_safetensors_find(file, name) : NULL;
+    bool good = from && from->ndim == to->ndim + 1 && from->size == p->before * to->whole;
+    real part[RUN];
+    double sum[RUN];
+    for (size_t first = 0; first < to->whole && good; first += RUN) {
+        size_t n = to->whole - first < RUN ? to->whole - first : RUN;
+        memset(sum, 0, sizeof sum);
+        for (size_t e = 0; e < p->before && good; e++) {
+            good = smoe_tensor_convert(part, from, e * to->whole + first, n);
+            for (size_t i = 0; i < n; i++) sum[i] += share[e] * (double)part[i];
+        }
+        for (size_t i = 0; i < n; i++) w[first + i] = (real)sum[i];
+    }
+    free(name);
+    return good;
+}
+
+static int prune_fill(smoe_params *params, const smoe_model *from, const smoe_safetensors *file,
+                      const smoe_pruned *p, smoe_err *err) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *to = &params->param[i];
+        const smoe_tensor *tensor = smoe_safetensors_find(file, to->name);
+        size_t layer = prune_layer(from, to->name);
+        real *w = params->w + to->offset;
+        if (tensor ? !prune_pick(w, to, tensor, p, layer) : !prune_average(w, to, file, p, layer))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: tensor %s cannot be made from those of the experts: another "
+                             "shape",
+                             smoe_safetensors_path(file), to->name);
+    }
+    return 0;
+}
+
+int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, smoe_model *from,
+               const smoe_spec *spec, const smoe_safetensors *file, const smoe_dataset *set,
+               size_t images, size_t batch, smoe_err *err) {
+    size_t width = smoe_model_width(from);
+    *p = (smoe_pruned){.layers = smoe_model_moe_layers(from),
+                       .before = spec->model.moe.experts,
+                       .experts = experts};
+    p->share = smoe_alloc(p->layers * p->before, sizeof *p->share);
+    p->kept = smoe_alloc(p->layers * p->before, sizeof *p->kept);
+    float *before = smoe_alloc(2 * images * width, sizeof *before);
+    float *after = before + images * width;
+    smoe_model_watch(from, prune_watch, p);
+    int status = smoe_likeness_logits(before, from, spec, set, images, batch, err);
+    smoe_model_watch(from, NULL, NULL);
+    for (size_t i = 0; i < p->layers && !status; i++) prune_choose(p, i);
+    if (!status) status = smoe_params_allocate(smoe_model_params(to), 1, err);
+    if (!status) status = prune_fill(smoe_model_params(to), from, file, p, err);
+    if (!status) status = smoe_model_reserve(to, batch, false, err);
+    if (!status) status = smoe_likeness_logits(after, to, spec, set, images, batch, err);
+    if (!status) p->likeness = smoe_likeness_of(before, after, images, width);
+    free(before);
+    return status;
+}
+
+void smoe_pruned_free(smoe_pruned *p) {
+    free(p->share);
+    free(p->kept);
+    *p = (smoe_pruned){0};
+}
