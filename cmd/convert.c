@@ -2,6 +2,7 @@
  * spec's initial values (store/model_file.h), or with fewer experts (train/prune.h). */
 #include "cmd.h"
 #include "load.h"
+#include "base/alloc.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "train/prune.h"
@@ -80,13 +81,13 @@ static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned
     char label[32], *list = smoe_text_format("%s", "");
     double share = 0;
     for (size_t k = 0; k < p->experts; k++) {
-        char *longer = list ? smoe_text_format("%s%s%zu", list, k ? " " : "", kept[k]) : NULL;
+        char *longer = smoe_text_format("%s%s%zu", list, k ? " " : "", kept[k]);
         free(list);
         list = longer;
         share += of[kept[k]];
     }
     smoe_cell_number(layers, "block", (double)block, .where = SMOE_IN_JSON);
-    smoe_cell_text(layers, "kept", list ? list : "", .where = SMOE_IN_JSON);
+    smoe_cell_text(layers, "kept", list, .where = SMOE_IN_JSON);
     smoe_cell_number(layers, "combine_share", share, .where = SMOE_IN_JSON);
     smoe_frame_end(layers);
     snprintf(label, sizeof label, "blocks.%zu", block);
@@ -154,13 +155,12 @@ static int prune(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     smoe_options own = *options;
     size_t experts;
-    own.override = calloc(options->overrides + 1, sizeof *own.override);
-    if (!own.override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    own.assign = smoe_alloc(options->overrides + 1, sizeof *own.assign);
     own.overrides = 0;
-    own.override[own.overrides++] = "eval.split=train";
+    own.assign[own.overrides++] = "eval.split=train";
     for (size_t i = 0; i < options->overrides; i++) {
-        bool split = !strncmp(options->override[i], "eval.split=", 11);
-        own.override[split ? 0 : own.overrides++] = options->override[i];
+        bool split = !strncmp(options->assign[i], "eval.split=", 11);
+        own.assign[split ? 0 : own.overrides++] = options->assign[i];
     }
     int status = read_experts(&experts, options->experts, err);
     if (!status) status = smoe_load_spec(&loaded, options->arg[0], &own, err);
@@ -169,7 +169,7 @@ static int prune(const smoe_options *options, smoe_err *err) {
     if (!status) status = prune_loaded(&loaded, &spec, experts, options, err);
     smoe_spec_free(&spec);
     smoe_loaded_free(&loaded);
-    free(own.override);
+    free(own.assign);
     return status;
 }
 
@@ -189,7 +189,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     if (options->experts) return prune(options, err);
     if (options->overrides) {
         smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
-                  options->override[0]);
+                  options->assign[0]);
         goto out;
     }
     if (smoe_cmd_choice(&choice, options, err)) goto out;

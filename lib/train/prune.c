@@ -102,7 +102,7 @@ static bool prune_average(real *w, const smoe_param *to, const smoe_safetensors 
     if (!rest) return false;
     char *name =
         smoe_text_format("%.*s.mlp.experts.%s", (int)(rest - to->name), to->name, rest + 5);
-    const smoe_tensor *from = name ? smoe_safetensors_find(file, name) : NULL;
+    const smoe_tensor *from = smoe_safetensors_find(file, name);
     bool good = from && from->ndim == to->ndim + 1 && from->size == p->before * to->whole;
     real part[RUN];
     double sum[RUN];
