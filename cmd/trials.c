@@ -220,9 +220,8 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
 static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
                        smoe_err *err) {
     if (options->force && smoe_sweep_remove(dir, err)) return -1;
-    return options->extend
-               ? smoe_sweep_extend(sweep, dir, err)
-               : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
+    return options->extend ? smoe_sweep_extend(sweep, dir, err)
+                           : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
 }
 
 /* The sweep of a spec, or of a run that is evaluated. */

@@ -22,6 +22,7 @@ typedef struct smoe_combinations {
     size_t count;
 } smoe_combinations;
 
+/* The settings of "KEY=VALUE,KEY=VALUE"; to be freed. */
 void smoe_settings_read(smoe_settings *settings, const char *text);
 void smoe_settings_free(smoe_settings *settings);
 

@@ -52,7 +52,7 @@ static bool group_given(const smoe_spec *s) {
 }
 
 /* The predicates of acts.def that are one expression each. */
-#define PREDICATE(name, condition)          \
+#define PREDICATE(name, condition)         \
     static bool name(const smoe_spec *s) { \
         return condition;                  \
     }
@@ -68,17 +68,15 @@ PREDICATE(uses_image_files, uses_source(s, SMOE_SOURCE_FOLDER) || uses_webdatase
 PREDICATE(table_is_read, !s->data.labels || uses_image_files(s))
 PREDICATE(labels_are_members, uses_webdataset(s) && !s->data.labels)
 PREDICATE(captions_are_read, uses_webdataset(s) && smoe_task_pairs(s->train.loss))
-PREDICATE(capacity_counts,
-          smoe_moe_chooses(&s->model.moe) ||
-              (!s->model.moe.slots_per_expert && !s->model.moe.total_slots))
+PREDICATE(capacity_counts, smoe_moe_chooses(&s->model.moe) ||
+                               (!s->model.moe.slots_per_expert && !s->model.moe.total_slots))
 PREDICATE(schedule_moves, s->train.schedule.name != SMOE_SCHEDULE_CONSTANT)
 PREDICATE(has_shots, s->eval.fewshot.count > 0)
 PREDICATE(fewshot_path_is_read, !s->eval.fewshot.data.path || fewshot_reads_files(s))
 PREDICATE(fewshot_table_is_read, !s->eval.fewshot.data.labels || fewshot_reads_files(s))
 PREDICATE(fewshot_has_source, s->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE)
 PREDICATE(is_trained_here, !s->trained)
-PREDICATE(trained_precision_counts,
-          !s->trained || s->eval.precision == SMOE_EVAL_PRECISION_TRAINED)
+PREDICATE(trained_precision_counts, !s->trained || s->eval.precision == SMOE_EVAL_PRECISION_TRAINED)
 PREDICATE(batch_counts, !s->trained || !group_given(s))
 #undef PREDICATE
 

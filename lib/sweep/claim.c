@@ -28,10 +28,11 @@ static char *text_of(const smoe_claim *claim) {
     if (gethostname(node, sizeof node - 1)) node[0] = '?';
     smoe_process_place(place);
     json_t *json = json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:i}", "node", smoe_json_text(node), "place", place, "pid",
-        (json_int_t)getpid(), "began", (json_int_t)smoe_process_began(getpid()), "worker",
-        (json_int_t)claim->worker, "worker_began", (json_int_t)smoe_process_began(claim->worker),
-        "token", smoe_json_text(claim->token), "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:i}", "node", smoe_json_text(node), "place",
+        place, "pid", (json_int_t)getpid(), "began", (json_int_t)smoe_process_began(getpid()),
+        "worker", (json_int_t)claim->worker, "worker_began",
+        (json_int_t)smoe_process_began(claim->worker), "token", smoe_json_text(claim->token),
+        "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
     char *text = json_dumps(json, JSON_COMPACT);
     json_decref(json);
     return text;
