@@ -121,7 +121,7 @@ differences() {
     FNR > 1 && f[at["metric"]] == "precision_at_1" {
         key = compared()
         if (!lines++) print "\n| setting | against | difference in precision@1 | 95% interval | seeds |\n|---|---|---|---|---|"
-        printf "| %s | %s | %+.4f | %+.4f to %+.4f | %d |\n", key, reference_name(f[at["reference"]]), f[at["difference"]], f[at["low"]], f[at["high"]], f[at["n"]]
+        printf "| %s | %s | %+.4f | %s | %d |\n", key, reference_name(f[at["reference"]]), f[at["difference"]], f[at["n"]] + 0 < 2 ? "" : sprintf("%+.4f to %+.4f", f[at["low"]], f[at["high"]]), f[at["n"]]
     }' "$dir/results.csv" "$1"
 }
 
