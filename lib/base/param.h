@@ -71,7 +71,7 @@ typedef struct smoe_param {
     bool fresh;   /* the gradient counts as 0, whatever memory holds: backward overwrites it */
     smoe_outer_gradient *outer; /* where backward leaves the gradient, borrowed from the layer;
                                    NULL: in the slab */
-    double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
+    double mean, std;           /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
 /* The weights of a parameter that is only read, inside the mapped file. */

@@ -7,8 +7,8 @@
 
 /* One point of an axis: the values of the columns there, and the overrides for them. */
 typedef struct smoe_point {
-    char **value;    /* [columns of the axis] */
-    char **assign;   /* [overrides] */
+    char **value;  /* [columns of the axis] */
+    char **assign; /* [overrides] */
     size_t overrides;
 } smoe_point;
 
