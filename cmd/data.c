@@ -283,7 +283,7 @@ static int show(const data_job *job, const smoe_options *options, smoe_err *err)
     return status;
 }
 
-/* With data.on_error skip: whether training would take each split. */
+/* Whether training would take each split with data.on_error skip. */
 static int check_skipped(const data_job *job, smoe_err *err) {
     for (size_t k = 0; k < job->splits; k++) {
         size_t left = smoe_dataset_left_out(job->split[k].set);
@@ -292,7 +292,7 @@ static int check_skipped(const data_job *job, smoe_err *err) {
             return smoe_fail(
                 err, SMOE_DATA,
                 "%zu of %zu images of %s cannot be used, more than one of %d: training "
-                "will refuse them",
+                "will refuse them, with data.on_error=skip too",
                 left, all, job->split[k].name, SMOE_LEFT_MOST);
     }
     return 0;
@@ -304,7 +304,8 @@ static int verdict(const data_job *job, smoe_err *err) {
                                         !strcmp(smoe_data_split_name[k], job->spec.eval.split))))
             return *err = job->why[k], -1;
     if (!job->left_out) return 0;
-    if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return check_skipped(job, err);
+    if (check_skipped(job, err)) return -1;
+    if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%zu images cannot be used; data.on_error=skip trains without them",
                      job->left_out);

@@ -11,12 +11,16 @@
 
 static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign, size_t count,
                        const smoe_options *options, smoe_err *err) {
+    smoe_file_choice choice;
+    if (smoe_cmd_choice(&choice, options, err)) return -1;
     const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                                    .referred = options->reference,
                                    .planned = options->dry_run,
                                    .init = options->init,
-                                   .upcycle = options->upcycle,
-                                   .moments = options->moments};
+                                   .start = {.upcycle = options->upcycle,
+                                             .moments = options->moments,
+                                             .partial = options->partial,
+                                             .choice = choice}};
     smoe_spec_text text;
     size_t skipped = 0;
     int status = smoe_cmd_text(&text, file, options, err);

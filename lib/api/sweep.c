@@ -27,7 +27,7 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
                      smoe_err *err) {
     const smoe_grid_options how = {.skip_invalid = settings->skip_invalid,
                                    .init = settings->init,
-                                   .upcycle = settings->upcycle};
+                                   .start = {.upcycle = settings->upcycle}};
     smoe_spec_text text;
     size_t skipped;
     int status = smoe_spec_text_read(&text, file, err);

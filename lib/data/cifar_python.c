@@ -8,7 +8,7 @@ enum { PIXELS = 3072, LISTS = 2 };
 
 /* What is looked for, and where it was found. */
 typedef struct scan {
-    const uint8_t *data;
+    uint8_t *data;
     size_t size, at;
     int key;                        /* the last key: a list, LISTS for the pixels, -1: another */
     const char *name[LISTS];        /* of the lists of labels, in the order of a record */
@@ -35,6 +35,19 @@ static bool number(scan *s, size_t n, uint64_t *value) {
 
 static bool is(const uint8_t *text, size_t n, const char *word) {
     return n == strlen(word) && !memcmp(text, word, n);
+}
+
+/* Bytes that Python 3 has written for Python 2: characters below 256, in UTF-8. Made bytes in
+ * place; their number, or 0 if they are none. */
+static size_t narrow(uint8_t *text, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; count++) {
+        bool two = (text[i] & 0xfe) == 0xc2 && i + 1 < n && (text[i + 1] & 0xc0) == 0x80;
+        if (text[i] >= 0x80 && !two) return 0;
+        text[count] = two ? (uint8_t)(text[i] << 6 | (text[i + 1] & 0x3f)) : text[i];
+        i += 1 + two;
+    }
+    return count;
 }
 
 /* A text or bytes: a key, the type of the array, its order, or its elements. */
@@ -111,8 +124,12 @@ static int step(scan *s, smoe_err *err) {
     case 'U':
     case 'C':
     case 0x8c: there = sized(s, 1, &text, &value); break;
-    case 'T':
     case 'X':
+        there = sized(s, 4, &text, &value);
+        if (there && s->key == LISTS && value > PIXELS)
+            value = narrow(s->data + (text - s->data), (size_t)value);
+        break;
+    case 'T':
     case 'B': there = sized(s, 4, &text, &value); break;
     case 0x8d:
     case 0x8e:

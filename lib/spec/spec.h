@@ -88,6 +88,13 @@ typedef enum smoe_loss {
 } smoe_loss;
 /* Which token of a text is its embedding, or the mean of them all. */
 typedef enum smoe_pool { SMOE_POOL_END, SMOE_POOL_FIRST, SMOE_POOL_MEAN, SMOE_POOL_LAST } smoe_pool;
+/* What is done with a text before its tokens are looked up. */
+typedef enum smoe_clean {
+    SMOE_CLEAN_OWN, /* what the tokenizer does */
+    SMOE_CLEAN_LOWER,
+    SMOE_CLEAN_CANONICALIZE,
+    SMOE_CLEAN_NONE
+} smoe_clean;
 typedef enum smoe_padding { SMOE_PADDING_MASKED, SMOE_PADDING_ATTENDED } smoe_padding;
 typedef enum smoe_optimizer {
     SMOE_OPTIMIZER_ADAM,
@@ -231,6 +238,8 @@ typedef struct smoe_text_tower_spec {
     size_t embed;      /* D; 0: that of the image's features, which have no projection then */
     char *tokenizer;   /* "bytes" */
     size_t vocabulary; /* 0: what the tokenizer says */
+    smoe_clean clean;
+    bool bias; /* of the projection */
     bool causal;
     smoe_pool pool;
     smoe_padding padding;

@@ -100,7 +100,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     if (!status && spec.sweep.reference && !options->referred)
         status = smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     if (!status && (options->init || !options->planned))
-        status = smoe_start_set(sweep, options->init, options->upcycle, options->moments, err);
+        status = smoe_start_set(sweep, options->init, &options->start, err);
     lists_free(&l);
     smoe_spec_free(&spec);
     return status;

@@ -14,7 +14,7 @@ typedef struct smoe_grid_options {
     bool referred;     /* the caller sets a reference: that of the spec is not looked at */
     bool planned;      /* nothing will run, so keys start.KEY need no init */
     const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
-    bool upcycle, moments;
+    smoe_start start;
 } smoe_grid_options;
 
 /* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some

@@ -61,6 +61,7 @@ static json_t *plan_json(smoe_sweep_plan plan) {
 /* The first line. */
 static json_t *header_json(const smoe_sweep *sweep) {
     const smoe_sweep_figure *figure = &sweep->figure;
+    const smoe_file_choice *choice = &sweep->start.choice;
     json_t *line =
         json_pack("{s:o, s:I, s:o}", "sweep", smoe_json_text(sweep->name), "cells",
                   (json_int_t)sweep->trials, "columns", texts_json(sweep->column, sweep->columns));
@@ -70,8 +71,14 @@ static json_t *header_json(const smoe_sweep *sweep) {
                                                "checkpoint", sweep->checkpoint));
     if (sweep->init)
         json_object_update_new(line, json_pack("{s:o, s:b}", "init", smoe_json_text(sweep->init),
-                                               "upcycle", sweep->upcycle));
-    if (sweep->moments) json_object_set_new(line, "moments", json_true());
+                                               "upcycle", sweep->start.upcycle));
+    if (sweep->start.moments) json_object_set_new(line, "moments", json_true());
+    if (sweep->start.partial) json_object_set_new(line, "partial", json_true());
+    if (choice->weights) json_object_set_new(line, "weights", json_string(choice->weights));
+    if (choice->rows)
+        json_object_set_new(
+            line, "grid",
+            json_pack("[I, I]", (json_int_t)choice->rows, (json_int_t)choice->columns));
     if (figure->x || figure->y || figure->line || figure->title)
         json_object_set_new(line, "figure",
                             json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
@@ -134,14 +141,20 @@ static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *
 
 /* Whether two sweeps start from the same models. */
 static int compare_starts(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    if (!was->init == !is->init && was->upcycle == is->upcycle && was->moments == is->moments &&
+    const smoe_start *a = &was->start, *b = &is->start;
+    const char *weights = a->choice.weights ? a->choice.weights : "";
+    if (!was->init == !is->init && a->upcycle == b->upcycle && a->moments == b->moments &&
+        a->partial == b->partial && a->choice.rows == b->choice.rows &&
+        a->choice.columns == b->choice.columns &&
+        !strcmp(weights, b->choice.weights ? b->choice.weights : "") &&
         (!is->init || !strcmp(was->init, is->init)))
         return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s: is another sweep: its cells start from %s%s%s; -o DIR chooses another "
-                     "folder",
+                     "%s: is another sweep: its cells start from %s%s%s%s%s%s; -o DIR chooses "
+                     "another folder",
                      was->dir, was->init ? was->init : "new weights",
-                     was->upcycle ? ", upcycled" : "", was->moments ? ", with its moments" : "");
+                     a->upcycle ? ", upcycled" : "", a->moments ? ", with its moments" : "",
+                     a->partial ? ", a part of it" : "", *weights ? ", its weights " : "", weights);
 }
 
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
@@ -188,6 +201,22 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
 /* A copy of a text in an object; NULL where there is none. */
 static char *text_of(const json_t *object, const char *key) {
     return smoe_alloc_text(json_string_value(json_object_get(object, key)));
+}
+
+/* How trials take what they start from. */
+static void read_start(smoe_start *start, const json_t *line) {
+    const char *weights = json_string_value(json_object_get(line, "weights"));
+    const json_t *grid = json_object_get(line, "grid");
+    json_int_t rows = json_integer_value(json_array_get(grid, 0));
+    json_int_t columns = json_integer_value(json_array_get(grid, 1));
+    start->upcycle = json_is_true(json_object_get(line, "upcycle"));
+    start->moments = json_is_true(json_object_get(line, "moments"));
+    start->partial = json_is_true(json_object_get(line, "partial"));
+    if (weights) start->choice.weights = strcmp(weights, "ema") ? "raw" : "ema";
+    if (rows > 0 && columns > 0) {
+        start->choice.rows = (size_t)rows;
+        start->choice.columns = (size_t)columns;
+    }
 }
 
 /* A point: its values, and the overrides that make it so. */
@@ -268,8 +297,7 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     sweep->reference = text_of(line, "reference");
     if (read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
-    sweep->upcycle = json_is_true(json_object_get(line, "upcycle"));
-    sweep->moments = json_is_true(json_object_get(line, "moments"));
+    read_start(&sweep->start, line);
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 

@@ -79,7 +79,8 @@ static bool is_sweep(const char *path) {
 }
 
 smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
-    return spec->model.moe.layer_count && sweep->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
+    if (sweep->start.partial) return SMOE_FIT_PARTIAL;
+    return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
 /* Whether trial i can have the moments of its start. */
@@ -119,10 +120,9 @@ static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_er
     return 0;
 }
 
-int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, bool moments, smoe_err *err) {
+int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, smoe_err *err) {
     smoe_sweep from = {0};
-    sweep->upcycle = upcycle;
-    sweep->moments = moments;
+    sweep->start = *how;
     if (init && !(sweep->init = realpath(init, NULL)))
         return smoe_fail_errno(err, SMOE_DATA, "%s", init);
     bool sweeps = init && is_sweep(init);
@@ -131,7 +131,7 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, bool momen
     for (size_t i = 0; i < sweep->trials && sweeps && !status; i++)
         if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) status = -1;
     smoe_sweep_free(&from);
-    for (size_t i = 0; i < sweep->trials && moments && !status; i++)
+    for (size_t i = 0; i < sweep->trials && how->moments && !status; i++)
         status = check_moments(sweep, i, err);
     return status;
 }

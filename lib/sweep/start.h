@@ -13,7 +13,7 @@
  * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that
  * has none, or more than one, or a key "start.KEY" that nothing varies; SMOE_DATA where `init`
  * cannot be read; with `moments` SMOE_USAGE where one cannot have those of its start). */
-int smoe_start_set(smoe_sweep *sweep, const char *init, bool upcycle, bool moments,
+int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how,
                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */

@@ -21,6 +21,7 @@
 #include "base/base.h"
 #include "spec/spec.h"
 #include "sweep/axes.h"
+#include "tensors/safetensors.h"
 
 #include <jansson.h>
 
@@ -43,6 +44,14 @@ typedef struct smoe_trial {
     bool left_out;   /* this process does not run it, see sweep/choose.h */
 } smoe_trial;
 
+/* How trials take what they start from. */
+typedef struct smoe_start {
+    bool upcycle;            /* their experts start as copies of the dense MLP */
+    bool moments;            /* the optimiser's moments start from there too */
+    bool partial;            /* it may lack tensors, or have others */
+    smoe_file_choice choice; /* of a file of another program */
+} smoe_start;
+
 typedef struct smoe_sweep {
     char *dir;  /* NULL before create or open */
     char *name; /* of the spec */
@@ -55,8 +64,7 @@ typedef struct smoe_sweep {
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     char *init;      /* what trials start from, see sweep/start.h; NULL: new weights */
-    bool upcycle;    /* their experts start as copies of the dense MLP */
-    bool moments;    /* the optimiser's moments start from there too */
+    smoe_start start;
     smoe_sweep_figure figure; /* what the figures show */
     smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/sweep_plan.h */
     char *reference; /* what groups are compared with, see sweep/sweep_plan.h; NULL: the first */

@@ -78,7 +78,8 @@ static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
         there = blocks_of(smoe_safetensors_at(from->file, i)->name, there);
     if (here == there || !there || from->fit == SMOE_FIT_PARTIAL) return lines;
-    smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu", path, there, here);
+    smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu%s", path, there, here,
+                   from->fit == SMOE_FIT_INIT ? "; --partial takes the blocks that both have" : "");
     return lines + 1;
 }
 

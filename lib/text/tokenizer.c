@@ -1,7 +1,10 @@
 /* What tokenizers share; see tokenizer.h. */
 #include "text/tokenizer.h"
+#include "base/alloc.h"
+#include "text/clean.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void smoe_tokenizer_free(smoe_tokenizer *t) {
     if (!t) return;
@@ -18,8 +21,15 @@ bool smoe_token_add(smoe_token_list *list, uint32_t id) {
 size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t context,
                              const char *text) {
     smoe_token_list list = {.id = ids, .room = context - 1};
+    char *given = smoe_alloc(SMOE_CAPTION, 1), *clean = given;
+    memcpy(given, text, strnlen(text, SMOE_CAPTION - 1));
+    if (t->clean != SMOE_CLEAN_NONE)
+        clean = smoe_clean_text(given, t->clean == SMOE_CLEAN_CANONICALIZE);
     if (t->start != SMOE_NO_TOKEN) smoe_token_add(&list, t->start);
-    if (!t->type->encode(t, &list, text)) return 0;
+    bool encoded = t->type->encode(t, &list, clean);
+    if (clean != given) free(clean);
+    free(given);
+    if (!encoded) return 0;
     ids[list.count++] = t->end;
     for (size_t i = list.count; i < context; i++) ids[i] = t->pad;
     return list.count;

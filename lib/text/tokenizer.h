@@ -40,7 +40,7 @@ typedef struct smoe_token_list {
 bool smoe_token_add(smoe_token_list *list, uint32_t id);
 
 typedef struct smoe_tokenizer_type {
-    /* Adds the ids of the text, until there is no room; false when out of memory. */
+    /* Adds the ids of the text, which is clean, until there is no room; false when out of memory. */
     bool (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
     void (*free)(smoe_tokenizer *tokenizer);
 } smoe_tokenizer_type;
@@ -50,6 +50,7 @@ struct smoe_tokenizer {
     size_t vocabulary;
     uint32_t start, end; /* start: SMOE_NO_TOKEN where texts begin without one */
     uint32_t pad;        /* of the spec */
+    smoe_clean clean;    /* its own, unless the spec says another one */
 };
 #define SMOE_NO_TOKEN UINT32_MAX
 

@@ -2,7 +2,7 @@
  * Byte pair encoding as CLIP has it. A file of merges, plain or gzip, has a first line that is
  * skipped and then one merge per line: two tokens, in which a letter stands for each byte and </w>
  * for the end of a word. Ids: 256 bytes, the same 256 at the end of a word, the merges in their
- * order, start, end. A text is put into lower case and cut into words; in a word, the pair that
+ * order, start, end. A text is cleaned and cut into words; in a word, the pair that
  * comes first in the file is merged until none is left.
  */
 #include "text/tokenizer.h"
@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unicase.h>
 #include <unictype.h>
 #include <unistr.h>
 #include <zlib.h>
@@ -23,8 +22,7 @@ enum {
     MERGES = 48894,          /* that CLIP uses of its longer file */
     LETTERS = 0x144,         /* that stand for bytes */
     LINE = 512,              /* bytes of a line of the file */
-    WORD = 512,              /* bytes of a word; a longer one is several */
-    GROWN = 3 * SMOE_CAPTION /* room for a text with every byte replaced; lower case needs less */
+    WORD = 512               /* bytes of a word; a longer one is several */
 };
 #define NONE UINT32_MAX
 
@@ -248,74 +246,19 @@ static size_t word_length(const uint8_t *text, size_t n) {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The character that &NAME; or &#NUMBER; is, and in *length its bytes; 0 when there is none. */
-static ucs4_t entity(const char *text, size_t *length) {
-    static const struct {
-        const char *name;
-        ucs4_t is;
-    } names[] = {{"&amp;", '&'},  {"&lt;", '<'},    {"&gt;", '>'},
-                 {"&quot;", '"'}, {"&apos;", '\''}, {"&nbsp;", 0xa0}};
-    if (*text != '&') return 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        *length = strlen(names[i].name);
-        if (!strncmp(text, names[i].name, *length)) return names[i].is;
-    }
-    if (text[1] != '#') return 0;
-    bool hex = text[2] == 'x' || text[2] == 'X';
-    const char *digits = text + 2 + hex;
-    size_t n = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
-    if (!n || n > 7 || digits[n] != ';') return 0;
-    unsigned long c = strtoul(digits, NULL, hex ? 16 : 10);
-    *length = (size_t)(digits + n + 1 - text);
-    return c && c < 0x110000 && (c < 0xd800 || c > 0xdfff) ? (ucs4_t)c : 0;
-}
-
-/* In place: no entity is shorter than its character. */
-static void unescape(char *text) {
-    char *to = text;
-    for (const char *from = text; *from;) {
-        size_t length;
-        ucs4_t c = entity(from, &length);
-        if (c) {
-            to += u8_uctomb((uint8_t *)to, c, 6);
-            from += length;
-        } else {
-            *to++ = *from++;
-        }
-    }
-    *to = '\0';
-}
-
-/* The text [GROWN] with a replacement character for every byte that is not UTF-8. */
-static void make_valid(char *to, const char *text) {
-    size_t n = strnlen(text, SMOE_CAPTION - 1);
-    for (size_t at = 0; at < n;) {
-        ucs4_t c;
-        at += (size_t)u8_mbtouc(&c, (const uint8_t *)text + at, n - at);
-        to += u8_uctomb((uint8_t *)to, c, 4);
-    }
-    *to = '\0';
-}
-
 static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
-    char clean[GROWN + 1];
-    uint8_t room[GROWN];
-    size_t n = sizeof room;
-    make_valid(clean, text);
-    unescape(clean);
-    unescape(clean);
-    /* No letter grows by more than half of its bytes: there is room, so this cannot fail. */
-    const uint8_t *lower = u8_tolower((const uint8_t *)clean, strlen(clean), NULL, NULL, room, &n);
+    const uint8_t *bytes = (const uint8_t *)text;
+    size_t n = strlen(text);
     for (size_t at = 0; at < n && ids->count < ids->room;) {
         ucs4_t c;
-        int length = u8_mbtouc(&c, lower + at, n - at);
+        int length = u8_mbtouc(&c, bytes + at, n - at);
         if (kind_of(c) == BLANK) {
             at += (size_t)length;
             continue;
         }
-        size_t word = word_length(lower + at, n - at);
+        size_t word = word_length(bytes + at, n - at);
         if (word > WORD) word = WORD;
-        encode_word((const bpe *)t, ids, lower + at, word);
+        encode_word((const bpe *)t, ids, bytes + at, word);
         at += word;
     }
     return true;
@@ -337,6 +280,7 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
     index_merges(&r);
     if (resolve(t, &r, err)) goto out;
     t->base = (smoe_tokenizer){.type = &type,
+                               .clean = SMOE_CLEAN_LOWER,
                                .vocabulary = FIRST + t->count + 2,
                                .start = (uint32_t)(FIRST + t->count),
                                .end = (uint32_t)(FIRST + t->count + 1)};

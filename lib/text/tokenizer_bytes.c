@@ -15,5 +15,6 @@ void smoe_tokenizer_open_bytes(smoe_tokenizer **t) {
     static const smoe_tokenizer_type type = {.encode = encode_bytes};
     *t = smoe_alloc(1, sizeof **t);
     **t =
-        (smoe_tokenizer){.type = &type, .vocabulary = BYTES + 2, .start = BYTES, .end = BYTES + 1};
+        (smoe_tokenizer){.type = &type, .vocabulary = BYTES + 2, .start = BYTES, .end = BYTES + 1,
+                          .clean = SMOE_CLEAN_NONE};
 }

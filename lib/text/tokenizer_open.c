@@ -24,6 +24,7 @@ int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err
         return -1;
     size_t own = (*t)->vocabulary, most = spec->text.vocabulary ? spec->text.vocabulary : own;
     (*t)->pad = (uint32_t)spec->text.pad_id;
+    if (spec->text.clean != SMOE_CLEAN_OWN) (*t)->clean = spec->text.clean;
     if (own <= most && spec->text.pad_id < most) return 0;
     if (own > most)
         smoe_fail(err, SMOE_USAGE, "text.vocabulary: %zu, but the tokenizer %s has %zu ids", most,

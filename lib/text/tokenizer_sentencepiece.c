@@ -22,7 +22,7 @@ static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *te
     const smoe_sentencepiece *p = &((const sentencepiece_tokenizer *)t)->pieces;
     size_t count;
     if (p->encode(p->model, ids->id + ids->count, ids->room - ids->count, &count, text,
-                  strnlen(text, SMOE_CAPTION - 1)))
+                  strlen(text)))
         return false;
     ids->count += count;
     return true;
@@ -65,6 +65,7 @@ int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *pa
     }
     const smoe_sentencepiece *p = &t->pieces;
     t->base = (smoe_tokenizer){.type = &type,
+                               .clean = SMOE_CLEAN_NONE,
                                .vocabulary = p->vocabulary,
                                .start = p->start < 0 ? SMOE_NO_TOKEN : (uint32_t)p->start,
                                .end = (uint32_t)p->end};

@@ -1,7 +1,7 @@
 /*
  * Texts: tokens, a tower without experts, one vector of it, a projection; see encoder.h. With
  * normed tokens x [T,W] of a text of n tokens and P [W,D]:
- *   out = pool(x) P,  pool: x_{n-1} (end), x_0 (first), the mean of x_0 .. x_{n-1}, or x_{T-1}
+ *   out = pool(x) P [+ b],  pool: x_{n-1} (end), x_0 (first), the mean of x_0 .. x_{n-1}, or x_{T-1}
  *   (last)
  * A token attends to the n tokens of its text or, if causal, to those of them up to itself. No
  * token attends to padding, and padding is not pooled, so it has no gradient; where padding is
@@ -26,7 +26,8 @@ typedef struct text_encoder {
     smoe_encoder base;
     smoe_model_spec model; /* sizes of the tower */
     smoe_text_embed embed;
-    size_t projection;                   /* row of P */
+    size_t projection, bias;             /* rows of P and b */
+    bool biased;
     size_t *seen;                        /* [T] of a causal tower, else NULL; owned */
     real *features, *embedded;           /* [B,W], [B,N] kept */
     real *dfeatures, *dnormed, *dstream; /* [B,W], [R,W], [R,W] */
@@ -88,6 +89,10 @@ static int text_init(smoe_encoder *e, size_t N, smoe_err *err) {
     size_t dim[] = {x->model.width, e->N};
     x->projection = smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)x->model.width),
                                     2, dim, "%stext_projection", e->build.prefix);
+    x->biased = spec->text.bias;
+    if (x->biased)
+        x->bias = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0, 1, &e->N,
+                                  "%stext_projection_bias", e->build.prefix);
     return 0;
 }
 
@@ -120,6 +125,8 @@ static void text_cost(const smoe_encoder *e, smoe_costs *costs) {
     }
     smoe_costs_add(costs, SMOE_PART_head, (double)e->tower.d * (double)e->N, 3, "%stext_projection",
                    e->build.prefix);
+    if (((const text_encoder *)e)->biased)
+        smoe_costs_add(costs, SMOE_PART_head, 0, 0, "%stext_projection_bias", e->build.prefix);
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -173,10 +180,13 @@ static void text_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass
         smoe_product_of(x->embedded, e->N, B, e->N, W, smoe_matrix_of(x->features, W),
                         smoe_matrix_of(smoe_weight(e->build.params, x->projection), e->N));
     smoe_gemm(&p);
+    for (size_t b = 0; x->biased && b < B; b++)
+        smoe_kernels_get()->row->axpy(x->embedded + b * e->N, 1,
+                                      smoe_weight(e->build.params, x->bias), e->N);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
 }
 
-/* out = f P: df = dout P^T, dP += f^T dout. */
+/* out = f P + b: df = dout P^T, dP += f^T dout, db += the rows of dout. */
 static void project_backward(const text_encoder *x, const real *dout, size_t B) {
     const smoe_params *params = x->base.build.params;
     size_t W = x->base.tower.d, N = x->base.N;
@@ -186,6 +196,9 @@ static void project_backward(const text_encoder *x, const real *dout, size_t B) 
     dw.add = dweight;
     dw.ldadd = N;
     if (dweight) smoe_gemm(&dw);
+    real *dbias = x->biased ? smoe_gradient(params, x->bias) : NULL;
+    for (size_t b = 0; dbias && b < B; b++)
+        smoe_kernels_get()->row->axpy(dbias, 1, dout + b * N, N);
     smoe_product p = smoe_product_of(x->dfeatures, W, B, W, N, smoe_matrix_of(dout, N),
                                      smoe_transposed(smoe_weight(params, x->projection), N));
     smoe_gemm(&p);

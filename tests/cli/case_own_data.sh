@@ -48,12 +48,18 @@ status 3 smoe data brought >out 2>err
 grep -q 'the class bee is in train/, but not in test/' err || fail "of a class that test lacks: $(cat err)"
 cp -r photos/bee brought/test && rm brought/test/bee/live.* brought/test/bee/notes && ln -s .. brought/train/ape/up
 ln -s nowhere brought/train/ape/40.png && ln -s nowhere brought/test/bee/41.png
+# files that not even root can read: a link to itself, and one whose name is too long
+ln -s 42.png brought/test/bee/42.png && ln -s "$(printf '%0300d' 0)" brought/test/bee/43.png
 status 3 smoe data brought >out 2>err
+grep -q '^left out: .*bee/42.png: Too many levels' out && grep -q '^left out: .*bee/43.png: File name too long' out || fail "unreadable: $(cat out)"
+grep -q '1 of 41 images of train cannot be used, more than one of 100: training will refuse them, with data.on_error=skip too' err || fail "$(cat err)"
 [ "$(grep -c '^left out: .*a link to a file that is not there' out)" -eq 2 ] && grep -qE '^ape +20 +20$' out || fail "links: $(cat out)"
 grep -q '^remark  train: .*train/ape/up leads to a folder above it, and is not followed' out || fail "a loop: $(cat out)"
-grep -q 'data.on_error=skip trains without them' err || fail "the remedy: $(cat err)"
-rm brought/test/bee/41.png
+rm brought/test/bee/4[123].png
 for i in $(seq 100); do cp photos/ape/1.png brought/train/ape/x$i.png; done
+status 3 smoe data brought >out 2>err
+grep -q '1 images cannot be used; data.on_error=skip trains without them' err || fail "the remedy: $(cat err)"
+rm brought/train/ape/40.png && ln -s 40.png brought/train/ape/40.png # unreadable, and not a link to nothing
 status 0 smoe train tiny.yaml $brought -o brought-run >/dev/null 2>err
 grep -q '1 images of train are left out' err && grep -q 'up leads to a folder above it' err || fail "of a run: $(cat err)"
 cp photos/ape/1.png w=200.png && cp photos/ape/1.png 'seed=3'

@@ -32,6 +32,13 @@ status 2 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 --ini
 grep -q 'its cells start from .*/pre, with its moments' err || fail "$(cat err)"
 status 2 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=0,1 train.optimizer.name=sgd --init pre --moments -o never 2>err
 grep -q '^smoe sweep: 000-.*: --moments: .* is of a run with another train.optimizer.name' err || fail "$(cat err)"
+# A part of a model; the manifest has that too.
+status 0 smoe sweep tiny.yaml $small model.depth=1,2 model.moe.layers=none --init pre/000*layers=none*seed=0 --partial --weights raw -q -o part >/dev/null
+head -1 part/cells.jsonl | grep -q '"partial": *true, *"weights": *"raw"' || fail "$(head -1 part/cells.jsonl)"
+status 2 smoe sweep tiny.yaml $small model.depth=1,2 model.moe.layers=none --init pre/000*layers=none*seed=0 --resume -o part 2>err
+grep -q 'a part of it, its weights raw' err || fail "$(cat err)"
+status 2 smoe sweep tiny.yaml seed=0,1 --partial -o never 2>err
+grep -q -- '--partial needs --init' err || fail "$(cat err)"
 status 2 smoe sweep tiny.yaml seed=0,1 --moments -o never 2>err
 grep -q -- '--moments needs --init' err || fail "$(cat err)"
 

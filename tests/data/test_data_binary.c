@@ -184,6 +184,33 @@ static pickle published(const char *labels) {
     return p;
 }
 
+/* The same with one image and label 3, written by Python 3 in the protocol of Python 2: bytes are
+ * characters below 256 in UTF-8, which _codecs.encode makes bytes again. */
+static pickle published_again(void) {
+    pickle p = {.size = 0}, pixels = {.size = 0};
+    put_pixels(&pixels, 3, 1);
+    size_t length = 3072;
+    for (size_t i = 0; i < pixels.size; i++) length += pixels.bytes[i] >= 0x80;
+    PUT(&p, "\x80\x02}q\x00(c_codecs\nencode\nq\x01X\x06\x00\x00\x00labelsq\x02X\x06\x00\x00\x00"
+            "latin1q\x03\x86q\x04Rq\x05");
+    put_labels(&p, "\3");
+    PUT(&p, "h\x01X\x04\x00\x00\x00"
+            "dataq\x06h\x03\x86Rq\x07"
+            "cnumpy._core.multiarray\n_reconstruct\nq\x08"
+            "cnumpy\nndarray\nK\x00\x85h\x01X\x01\x00\x00\x00"
+            "bh\x03\x86R\x87R(K\x01K\x01M\x00\x0c\x86"
+            "cnumpy\ndtype\nX\x02\x00\x00\x00u1\x89\x88\x87R(K\x03X\x01\x00\x00\x00|NNNJ\xff\xff\xff"
+            "\xffJ\xff\xff\xff\xffK\x00tb\x89h\x01X");
+    put(&p, (char[]){(char)(length & 0xff), (char)(length >> 8), 0, 0}, 4);
+    for (size_t i = 0; i < pixels.size; i++) {
+        uint8_t byte = pixels.bytes[i];
+        if (byte >= 0x80) p.bytes[p.size++] = 0xc0 | byte >> 6;
+        p.bytes[p.size++] = byte >= 0x80 ? 0x80 | (byte & 0x3f) : byte;
+    }
+    PUT(&p, "h\x03\x86Rtbu.");
+    return p;
+}
+
 static void test_python(void **state) {
     const scratch *s = *state;
     char path[SCRATCH_PATH];
@@ -198,6 +225,12 @@ static void test_python(void **state) {
         scratch_write(path, p.bytes, n);
         datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
     }
+    pickle again = published_again();
+    scratch_write(path, again.bytes, again.size);
+    set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 1);
+    check_record(set, 0, 3, 10);
+    smoe_dataset_free(set);
     pickle few = published("\3\4");
     scratch_write(path, few.bytes, few.size);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "3 images, but 2 labels", NULL);

@@ -1,9 +1,11 @@
 /* Tokenizers: ids by hand, truncated texts, vocabularies. */
+#include "text/clean.h"
 #include "text/tokenizer.h"
 #include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -54,6 +56,26 @@ static void vocabularies(void **state) {
     assert_int_equal(smoe_tokenizer_encode(t, ids, 4, ""), 2);
     assert_true(ids[1] == END && ids[2] == 300 && ids[3] == 300);
     smoe_tokenizer_free(t);
+}
+
+/* As open_clip cleans texts. */
+static void cleaned(void **state) {
+    static const struct {
+        const char *text, *lower, *canonical;
+    } rows[] = {
+#define CLEAN(text, lower, canonical) {text, lower, canonical},
+#include "../interop/clean_expected.def"
+#undef CLEAN
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int canonical = 0; canonical < 2; canonical++) {
+            char *clean = smoe_clean_text(rows[i].text, canonical);
+            const char *want = canonical ? rows[i].canonical : rows[i].lower;
+            if (strcmp(clean, want) != 0)
+                fail_msg("\"%s\": \"%s\", not \"%s\"", rows[i].text, clean, want);
+            free(clean);
+        }
 }
 
 static const char merges[] = "#version: made by hand\n"
@@ -113,10 +135,14 @@ static void pairs_by_hand(void **state) {
         BPE_END); /* lower case; ! is a separate word */
     IDS(t, "a1b", BPE_START, A + WORD_END, '1' - '!' + WORD_END, B + WORD_END, BPE_END);
     IDS(t, "a's", BPE_START, A + WORD_END, '\'' - '!', 's' - '!' + WORD_END, BPE_END);
+    smoe_spec spec = {.text = {.tokenizer = path, .clean = SMOE_CLEAN_CANONICALIZE}};
+    smoe_tokenizer *canonical;
+    assert_int_equal(smoe_tokenizer_open(&canonical, &spec, NULL), 0);
+    IDS(canonical, "A, b!", BPE_START, A + WORD_END, B + WORD_END, BPE_END);
+    smoe_tokenizer_free(canonical);
     IDS(t, "a &amp;amp; &#x61;b", BPE_START, A + WORD_END, '&' - '!' + WORD_END, AB_END, BPE_END);
-    IDS(t, "&#0; &nope", BPE_START, '&' - '!', '#' - '!' + WORD_END, '0' - '!' + WORD_END,
-        ';' - '!' + WORD_END, '&' - '!' + WORD_END, 'n' - '!', 'o' - '!', 'p' - '!',
-        'e' - '!' + WORD_END, BPE_END);
+    IDS(t, "&#0; &nope", BPE_START, EF, BF, BD + WORD_END, '&' - '!' + WORD_END, 'n' - '!',
+        'o' - '!', 'p' - '!', 'e' - '!' + WORD_END, BPE_END);
     /* a byte that is not UTF-8 becomes the replacement character */
     IDS(t, "\xff", BPE_START, EF, BF, BD + WORD_END, BPE_END);
     uint32_t ids[3];
@@ -219,6 +245,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes),
         cmocka_unit_test(vocabularies),
+        cmocka_unit_test(cleaned),
         cmocka_unit_test_setup_teardown(pairs_by_hand, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(pairs_of_long_texts, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(wrong_merges, scratch_setup, scratch_teardown),

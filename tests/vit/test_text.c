@@ -335,6 +335,7 @@ static void gradients(void **state) {
         PAIRS "text.causal=false text.pool=first",
         PAIRS "text.pool=mean text.embed=5 model.dropout=0.2",
         PAIRS "text.embed=3 model.head=map model.gelu=quick",
+        PAIRS "text.embed=3 text.embed_bias=true",
         PAIRS "text.causal=false text.padding=attended text.pool=last",
         PAIRS "text.causal=false text.padding=attended text.pool=mean",
         PAIRS "text.padding=attended text.pool=last",
