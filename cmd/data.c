@@ -154,6 +154,7 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     smoe_result_value(part, "height", sizes_json(v->height));
     smoe_result_value(part, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
     smoe_result_value(part, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
+    smoe_fact_number(part, "cropped", v->cropped[0]);
     smoe_fact_number(part, "deep", (double)v->deep);
     smoe_fact_number(part, "turned", (double)v->turned);
 }
@@ -165,6 +166,11 @@ static void add_pixels(smoe_result *result, const data_job *job) {
         smoe_result_line(result, "modes", "%s%s",
                          counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
                          v->deep ? "; some with 16 bits per sample" : "");
+    if (v->cropped[0] > 0.01 && job->spec.data.fit == SMOE_IMAGE_CROP)
+        smoe_result_line(result, "crop",
+                         "the central square leaves out %.0f %% of the pixels of an image on "
+                         "average, %.0f %% at most; data.fit=squash and data.fit=border keep all",
+                         100 * v->cropped[0], 100 * v->cropped[1]);
     if (v->turned)
         smoe_result_line(result, "turned", "%zu images of %s %s", v->turned, job->split[0].name,
                          job->spec.data.orientation == SMOE_ORIENTATION_APPLY
@@ -317,7 +323,9 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
     if (!status && options->against)
         status = smoe_data_look_against(&against, &job.spec, options, err);
     if (!status) status = smoe_data_compare(&job, options->against ? &against : NULL, err);
-    if (!status) status = show(&job, options, err);
+    if (!status)
+        status =
+            options->suggest ? smoe_data_suggest(&job, options, err) : show(&job, options, err);
     if (!status) status = verdict(&job, err);
     smoe_data_job_free(&job);
     smoe_data_job_free(&against);

@@ -227,6 +227,31 @@ static void add_totals(smoe_result *plan, const smoe_spec *spec, const smoe_cost
     }
 }
 
+/* What can hardly be meant. */
+static void add_doubts(smoe_result *plan, const smoe_spec *spec, const data_seen *seen,
+                       const smoe_cost *cost, const smoe_estimate *estimate) {
+    enum { EPOCHS = 100, HOURS = 3, PARAMETERS = 100000 };
+    const smoe_data_spec *data = &spec->data;
+    const double images = seen->read ? (double)seen->heading.images[0] : 0;
+    double epochs = (double)spec->train.steps * (double)spec->train.batch_size / fmax(images, 1);
+    bool augmented = data->augment.crop || data->augment.flip || data->augment.randaugment.n ||
+                     data->augment.mixup > 0 || data->augment.cutmix > 0;
+    bool generated = !data->path;
+    char a[48];
+    size_t doubts = 0;
+    if (images > 0 && !generated && !augmented && epochs > EPOCHS && ++doubts)
+        smoe_result_line(plan, "doubt", "%.0f epochs of the same %.0f images, without data.augment",
+                         epochs, images);
+    if (images > 0 && !generated && cost->params > PARAMETERS * images && ++doubts)
+        smoe_result_line(plan, "doubt", "%s parameters for %.0f images",
+                         smoe_text_si(a, sizeof a, cost->params, ""), images);
+    if (estimate->fits && estimate->seconds > HOURS * 3600 && ++doubts)
+        smoe_result_line(plan, "doubt", "%.0f hours", estimate->seconds / 3600);
+    if (doubts && !generated)
+        smoe_result_line(plan, NULL, "`smoe data %s --suggest` prints a spec for this data",
+                         data->path);
+}
+
 static void add_plan(smoe_result *plan, const train_job *job, const data_seen *seen,
                      const char *start, const smoe_cost *cost, size_t classes,
                      const smoe_estimate *estimate) {
@@ -247,6 +272,7 @@ static void add_plan(smoe_result *plan, const train_job *job, const data_seen *s
     add_moe(plan, spec);
     smoe_cmd_cost(plan, cost);
     add_totals(plan, spec, cost, estimate);
+    add_doubts(plan, spec, seen, cost, estimate);
     smoe_cmd_estimate(plan, estimate);
 }
 

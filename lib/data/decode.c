@@ -5,6 +5,7 @@
 #include "data/decode_png.h"
 #include "data/decode_webp.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -223,10 +224,12 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
     smoe_image_turned_size(turn, &width, &height);
     /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
     double share = data->crop_pct > 0 ? data->crop_pct : 1; /* 0 where no spec was read */
-    smoe_box box =
-        crop ? smoe_box_inception(crop, width, height) : smoe_box_share(width, height, side, share);
+    smoe_box box = crop                           ? smoe_box_inception(crop, width, height)
+                   : data->fit == SMOE_IMAGE_CROP ? smoe_box_share(width, height, side, share)
+                                                  : (smoe_box){0, 0, (double)width, (double)height};
+    bool border = !crop && data->fit == SMOE_IMAGE_BORDER;
     box = smoe_box_stored(box, turn, header.width, header.height);
-    double least = box.width < box.height ? box.width : box.height;
+    double least = border ? fmax(box.width, box.height) : fmin(box.width, box.height);
     size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
     if (smoe_decode(work, &header, data->channels, shrink, bytes, size, err)) return -1;
@@ -234,6 +237,8 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;
     box = (smoe_box){box.x * scale, box.y * scale, box.width * scale, box.height * scale};
+    if (border && smoe_image_border(work, err)) return -1;
+    if (border) box = (smoe_box){0, 0, (double)work->width, (double)work->height};
     if (smoe_image_resize(out, side, work, box, data->resize, err)) return -1;
     smoe_image_turn(out, turn);
     return 0;

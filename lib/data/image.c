@@ -65,6 +65,20 @@ void smoe_image_over_black(smoe_image *image) {
     image->channels = kept;
 }
 
+int smoe_image_border(smoe_image *image, smoe_err *err) {
+    size_t width = image->width, height = image->height, side = width > height ? width : height;
+    smoe_image square = {0};
+    if (width == height) return 0;
+    if (smoe_image_shape(&square, side, side, image->channels, err)) return -1;
+    size_t row = width * image->channels, wide = side * image->channels;
+    uint8_t *to = square.pixel + (side - height) / 2 * wide + (side - width) / 2 * image->channels;
+    memset(square.pixel, 0, side * wide);
+    for (size_t y = 0; y < height; y++) memcpy(to + y * wide, image->pixel + y * row, row);
+    smoe_image_free(image);
+    *image = square;
+    return 0;
+}
+
 int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) {
     size_t pixels = image->width * image->height;
     if (channels == image->channels) return 0;

@@ -46,6 +46,9 @@ uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue);
  * sample times alpha / 255, rounded. In place. */
 void smoe_image_over_black(smoe_image *image);
 
+/* Puts the image into the middle of a black square. */
+int smoe_image_border(smoe_image *image, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Grey to RGB by repetition, RGB to grey by luma, in place. channels is 1 or 3. */
 int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -95,6 +95,9 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
         from->height[k] = h->height;
         if (set->data.orientation == SMOE_ORIENTATION_APPLY)
             smoe_image_turned_size(h->orientation, &from->width[k], &from->height[k]);
+        double w = (double)h->width, t = (double)h->height, beside = 1 - fmin(w, t) / fmax(w, t);
+        s->cropped[0] += beside / (double)s->looked;
+        s->cropped[1] = fmax(s->cropped[1], beside);
     }
     if (!s->files) return;
     range(s->width, from->width, s->looked);

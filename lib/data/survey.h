@@ -20,6 +20,7 @@ typedef struct smoe_survey {
     size_t deep;                /* with 16 bits per sample */
     size_t turned;              /* or mirrored, by their EXIF data */
     size_t width[3], height[3]; /* least, median, greatest */
+    double cropped[2];          /* share of an image beside its central square: mean, greatest */
     double mean[3], std[3];     /* of the pixels, by channel, on the scale to 1 */
     double seconds;             /* to read, decode and resize an image on one thread; the median */
     uint8_t *thumb;             /* [looked, SMOE_SURVEY_THUMB^2, channels] */

@@ -41,6 +41,11 @@ typedef enum smoe_shape_classes {
 typedef enum smoe_combine { SMOE_COMBINE_SOFTMAX, SMOE_COMBINE_ENTMAX } smoe_combine;
 /* What is done with an image that cannot be used. */
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
+typedef enum smoe_fit_of_image {
+    SMOE_IMAGE_CROP,   /* the central square */
+    SMOE_IMAGE_SQUASH, /* all of it, its sides by different factors */
+    SMOE_IMAGE_BORDER  /* all of it, in a black square */
+} smoe_fit_of_image;
 typedef enum smoe_resize { SMOE_RESIZE_BILINEAR, SMOE_RESIZE_BICUBIC } smoe_resize;
 typedef enum smoe_orientation { SMOE_ORIENTATION_IGNORE, SMOE_ORIENTATION_APPLY } smoe_orientation;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
@@ -143,6 +148,7 @@ typedef struct smoe_data_spec {
     double holdout;
     smoe_on_error on_error;
     smoe_orientation orientation; /* of JPEGs with EXIF data */
+    smoe_fit_of_image fit;
     smoe_resize resize;
     double crop_pct;
     char *caption; /* of webdataset: txt, or json.FIELD */

@@ -94,7 +94,7 @@ static void unescape(points *p, bool closed) {
     points out = points_new(p->count);
     for (size_t i = 0; i < p->count;) {
         ucs4_t c = p->at[i];
-        size_t n = c != '&'                ? 0
+        size_t n = c != '&'              ? 0
                    : p->at[i + 1] == '#' ? numbered(p->at + i, closed, &c)
                                          : named(p->at + i, closed, &c);
         if (!n || c) out.at[out.count++] = c;
@@ -108,11 +108,11 @@ static void unescape(points *p, bool closed) {
 static const struct {
     ucs4_t from;
     const char *to;
-} ligatures[] = {{0x132, "IJ"},       {0x133, "ij"},       {0x149, "\xca\xbcn"}, {0x1f1, "DZ"},
-                 {0x1f2, "Dz"},       {0x1f3, "dz"},       {0x1c4, "D\xc5\xbd"}, {0x1c5, "D\xc5\xbe"},
-                 {0x1c6, "d\xc5\xbe"}, {0x1c7, "LJ"},       {0x1c8, "Lj"},        {0x1c9, "lj"},
-                 {0x1ca, "NJ"},       {0x1cb, "Nj"},       {0x1cc, "nj"},        {0xfb00, "ff"},
-                 {0xfb01, "fi"},      {0xfb02, "fl"},      {0xfb03, "ffi"},      {0xfb04, "ffl"},
+} ligatures[] = {{0x132, "IJ"},         {0x133, "ij"},  {0x149, "\xca\xbcn"}, {0x1f1, "DZ"},
+                 {0x1f2, "Dz"},         {0x1f3, "dz"},  {0x1c4, "D\xc5\xbd"}, {0x1c5, "D\xc5\xbe"},
+                 {0x1c6, "d\xc5\xbe"},  {0x1c7, "LJ"},  {0x1c8, "Lj"},        {0x1c9, "lj"},
+                 {0x1ca, "NJ"},         {0x1cb, "Nj"},  {0x1cc, "nj"},        {0xfb00, "ff"},
+                 {0xfb01, "fi"},        {0xfb02, "fl"}, {0xfb03, "ffi"},      {0xfb04, "ffl"},
                  {0xfb05, "\xc5\xbft"}, {0xfb06, "st"}};
 
 static ucs4_t quote(ucs4_t c) {
@@ -141,9 +141,7 @@ static size_t repaired(ucs4_t out[MOST], ucs4_t c) {
     size_t n = MOST;
     bool wide = c > 0xff00 && c < 0xfff0; /* or half as wide */
     if (wide && u32_normalize(UNINORM_NFKC, &c, 1, out, &n)) return n;
-    out[0] = c == 0x3000                                  ? ' '
-             : c == 0x2028 || c == 0x2029 || c == 0x85 ? '\n'
-                                                          : quote(c);
+    out[0] = c == 0x3000 ? ' ' : c == 0x2028 || c == 0x2029 || c == 0x85 ? '\n' : quote(c);
     return !is_control(out[0]);
 }
 

@@ -14,7 +14,9 @@ void smoe_tokenizer_open_bytes(smoe_tokenizer **t) {
     enum { BYTES = 256 };
     static const smoe_tokenizer_type type = {.encode = encode_bytes};
     *t = smoe_alloc(1, sizeof **t);
-    **t =
-        (smoe_tokenizer){.type = &type, .vocabulary = BYTES + 2, .start = BYTES, .end = BYTES + 1,
-                          .clean = SMOE_CLEAN_NONE};
+    **t = (smoe_tokenizer){.type = &type,
+                           .vocabulary = BYTES + 2,
+                           .start = BYTES,
+                           .end = BYTES + 1,
+                           .clean = SMOE_CLEAN_NONE};
 }

@@ -26,7 +26,7 @@ typedef struct text_encoder {
     smoe_encoder base;
     smoe_model_spec model; /* sizes of the tower */
     smoe_text_embed embed;
-    size_t projection, bias;             /* rows of P and b */
+    size_t projection, bias; /* rows of P and b */
     bool biased;
     size_t *seen;                        /* [T] of a causal tower, else NULL; owned */
     real *features, *embedded;           /* [B,W], [B,N] kept */

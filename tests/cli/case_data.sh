@@ -35,6 +35,18 @@ grep -q '^left out: .*bad.jpg: unknown format' out && grep -q '1 of 5 images of 
 rm -r photos/train
 status 3 smoe data photos >out 2>err
 grep -q 'no images in train/' err || fail "without train: $(cat err)"
+# A spec for the data, and what train -n doubts of another one.
+mkdir -p photos/train/ape photos/train/bee && for i in 1 2 3 4 5 6 7 8; do png >photos/train/ape/$i.png && png >photos/train/bee/$i.png; done
+status 0 smoe data photos --suggest data.on_error=skip >photos.yaml
+grep -q '^  steps: 100  # 100 epochs of 16 images$' photos.yaml && grep -q '^  on_error: skip  # as given$' photos.yaml || fail "suggested: $(cat photos.yaml)"
+status 0 smoe train photos.yaml -n >out
+grep -q '^doubt' out && fail "doubts about the suggestion: $(cat out)"
+printf 'data: {source: image-folder, path: photos}\n' >bare.yaml
+status 0 smoe train bare.yaml -n train.steps=5000 >out
+grep -q '^doubt .* epochs of the same 16 images, without data.augment$' out && grep -q '^doubt .* parameters for 16 images$' out || fail "no doubts: $(cat out)"
+line=$(sed -n 's/^.*`\(smoe data .* --suggest\)` prints a spec for this data$/\1/p' out)
+[ -n "$line" ] && status 0 $line >/dev/null || fail "the remedy: $(cat out)"
+rm -r photos/train
 mkdir nothing
 status 3 smoe data nothing 2>err
 grep -q 'expected train/CLASS/IMAGE' err || fail "of an empty folder: $(cat err)"

@@ -194,13 +194,14 @@ static pickle published_again(void) {
     PUT(&p, "\x80\x02}q\x00(c_codecs\nencode\nq\x01X\x06\x00\x00\x00labelsq\x02X\x06\x00\x00\x00"
             "latin1q\x03\x86q\x04Rq\x05");
     put_labels(&p, "\3");
-    PUT(&p, "h\x01X\x04\x00\x00\x00"
-            "dataq\x06h\x03\x86Rq\x07"
-            "cnumpy._core.multiarray\n_reconstruct\nq\x08"
-            "cnumpy\nndarray\nK\x00\x85h\x01X\x01\x00\x00\x00"
-            "bh\x03\x86R\x87R(K\x01K\x01M\x00\x0c\x86"
-            "cnumpy\ndtype\nX\x02\x00\x00\x00u1\x89\x88\x87R(K\x03X\x01\x00\x00\x00|NNNJ\xff\xff\xff"
-            "\xffJ\xff\xff\xff\xffK\x00tb\x89h\x01X");
+    PUT(&p,
+        "h\x01X\x04\x00\x00\x00"
+        "dataq\x06h\x03\x86Rq\x07"
+        "cnumpy._core.multiarray\n_reconstruct\nq\x08"
+        "cnumpy\nndarray\nK\x00\x85h\x01X\x01\x00\x00\x00"
+        "bh\x03\x86R\x87R(K\x01K\x01M\x00\x0c\x86"
+        "cnumpy\ndtype\nX\x02\x00\x00\x00u1\x89\x88\x87R(K\x03X\x01\x00\x00\x00|NNNJ\xff\xff\xff"
+        "\xffJ\xff\xff\xff\xffK\x00tb\x89h\x01X");
     put(&p, (char[]){(char)(length & 0xff), (char)(length >> 8), 0, 0}, 4);
     for (size_t i = 0; i < pixels.size; i++) {
         uint8_t byte = pixels.bytes[i];

@@ -422,6 +422,38 @@ static size_t stored_at(unsigned orientation, size_t x, size_t y, size_t w, size
 
 /* Fitting a JPEG with an orientation is fitting the image that was turned before: the central
  * square, and a random box, which is off the centre. */
+/* A wide image, 40 y + x, at (x, y): its central square is columns 2 to 5; squashed, rows stay and
+ * neighbours in a row are averaged; with a border it lies in rows 2 to 5 of a black square. */
+static void test_fits(void **state) {
+    (void)state;
+    enum { W = 8, H = 4 };
+    uint8_t pixel[W * H];
+    for (size_t i = 0; i < W * H; i++) pixel[i] = (uint8_t)(40 * (i / W) + i % W);
+    size_t size;
+    uint8_t *png = datafiles_png(pixel, W, H, 1, &size);
+    smoe_data_spec data = {.crop_pct = 1, .image_size = H, .channels = 1};
+    smoe_image work = {0}, got = {0};
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    for (size_t i = 0; i < H * H; i++) assert_int_equal(got.pixel[i], pixel[i / H * W + 2 + i % H]);
+    data.fit = SMOE_IMAGE_SQUASH;
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    for (size_t i = 0; i < H * H; i++) {
+        double middle = 40 * (double)(i / H) + 2 * (double)(i % H) + 0.5;
+        assert_true(fabs(got.pixel[i] - middle) <= 1);
+    }
+    data.fit = SMOE_IMAGE_BORDER;
+    data.image_size = W;
+    assert_int_equal(smoe_decode_fit(&got, &data, png, size, NULL, &work, NULL), 0);
+    for (size_t y = 0; y < W; y++)
+        for (size_t x = 0; x < W; x++) {
+            int want = y < 2 || y > 5 ? 0 : pixel[(y - 2) * W + x];
+            assert_int_equal(got.pixel[y * W + x], want);
+        }
+    smoe_image_free(&work);
+    smoe_image_free(&got);
+    free(png);
+}
+
 static void test_orientation_is_applied(void **state) {
     (void)state;
     enum { W = 40, H = 24, SIDE = 13 }; /* too large for a fraction of the size */
@@ -728,6 +760,7 @@ int main(void) {
         cmocka_unit_test(test_png_as_stored),
         cmocka_unit_test(test_png_transparent_colour),
         cmocka_unit_test(test_jpeg_orientation),
+        cmocka_unit_test(test_fits),
         cmocka_unit_test(test_orientation_is_applied),
         cmocka_unit_test(test_jpeg_harmless_faults),
         cmocka_unit_test(test_jpeg_as_turbojpeg),
