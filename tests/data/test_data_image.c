@@ -246,6 +246,26 @@ static void test_png_alpha(void **state) {
     free(png);
 }
 
+/* Every sample with every alpha, as Pillow pastes an image onto black: with t = sample alpha + 128,
+ * (t + t/256)/256. */
+static void test_alpha_as_pillow(void **state) {
+    (void)state;
+    enum { ALL = 256 };
+    uint8_t *pixel = malloc(2 * ALL * ALL);
+    for (size_t i = 0; i < (size_t)ALL * ALL; i++) {
+        pixel[2 * i] = (uint8_t)(i % ALL);
+        pixel[2 * i + 1] = (uint8_t)(i / ALL);
+    }
+    smoe_image image = {ALL, ALL, 2, pixel, 0};
+    smoe_image_over_black(&image);
+    assert_int_equal(image.channels, 1);
+    for (size_t i = 0; i < (size_t)ALL * ALL; i++) {
+        size_t t = i % ALL * (i / ALL) + 128;
+        assert_int_equal(pixel[i], (t + (t >> 8)) >> 8);
+    }
+    free(pixel);
+}
+
 typedef struct memory {
     uint8_t bytes[4096];
     size_t size;
@@ -755,6 +775,7 @@ int main(void) {
         cmocka_unit_test(test_channels),
         cmocka_unit_test(test_png_exact),
         cmocka_unit_test(test_png_alpha),
+        cmocka_unit_test(test_alpha_as_pillow),
         cmocka_unit_test(test_png_16_bits),
         cmocka_unit_test(test_png_interlaced),
         cmocka_unit_test(test_png_as_stored),
