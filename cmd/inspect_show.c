@@ -34,9 +34,9 @@ static const shown more[] = {
     {"slots within", "slot_alignment", "within_mean", NULL, 0},
     {"slots across", "slot_alignment", "across_mean", NULL, 0},
     {"class bits", "expert_information", "bits", "class", 0},
-    {"chance", "expert_information", "by_chance", "class", 0},
+    {"class chance", "expert_information", "by_chance", "class", 0},
     {"position bits", "expert_information", "bits", "position", 0},
-    {"chance", "expert_information", "by_chance", "position", 0},
+    {"position chance", "expert_information", "by_chance", "position", 0},
 };
 
 static bool is_of(const tables *t, size_t layer, const smoe_frame *frame, size_t row) {

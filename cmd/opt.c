@@ -145,6 +145,7 @@ static int unknown(const smoe_command *command, const char *text, const char *ne
         prefixed += !strncmp(entry->name, name, strlen(name));
     }
     const char *key = smoe_spec_key_called(name), *here = smoe_spec_elsewhere(name);
+    const char *near = smoe_spec_key_near(name);
     const char *value = text[2 + strlen(name)] ? strchr(text, '=') + 1 : next;
     bool takes_keys = command && strstr(command->arguments, "key=");
     if (!value || *value == '-' || strstr(value, ".yaml")) value = "VALUE";
@@ -159,6 +160,8 @@ static int unknown(const smoe_command *command, const char *text, const char *ne
     else if (nearest >= 0)
         smoe_fail(err, SMOE_USAGE, "unknown option '--%s'; did you mean '--%s'?", name,
                   names[nearest]);
+    else if (takes_keys && near)
+        smoe_fail(err, SMOE_USAGE, "unknown option '--%s'; did you mean %s=%s?", name, near, value);
     else
         smoe_fail(err, SMOE_USAGE, "unknown option '--%s'", name);
     return hint(command, err);

@@ -262,6 +262,16 @@ const char *smoe_spec_key_called(const char *word) {
     return found;
 }
 
+const char *smoe_spec_key_near(const char *word) {
+    const char *leaf[SMOE_SCHEMA_COUNT];
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        const char *dot = strrchr(smoe_schema[i].key, '.');
+        leaf[i] = dot ? dot + 1 : smoe_schema[i].key;
+    }
+    int nearest = smoe_text_nearest(word, leaf, SMOE_SCHEMA_COUNT);
+    return nearest < 0 ? NULL : smoe_spec_key_called(leaf[nearest]);
+}
+
 const char *smoe_spec_elsewhere(const char *word) {
     static const struct {
         const char *word, *here;

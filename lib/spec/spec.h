@@ -519,6 +519,8 @@ void smoe_spec_each_key(smoe_spec_key *key, void *user);
  * dot, with '-' or '_'; of several keys the one in `train`, or else the shortest. NULL if there is
  * none. */
 const char *smoe_spec_key_called(const char *word);
+/* The key whose last part is the nearest to a word that is misspelt; NULL: none is near. */
+const char *smoe_spec_key_near(const char *word);
 
 /* The words of this program for a name from another program (elsewhere.def), or NULL. */
 const char *smoe_spec_elsewhere(const char *word);

@@ -58,7 +58,7 @@ grep -q '^remark  train: .*train/ape/up leads to a folder above it, and is not f
 rm brought/test/bee/4[123].png
 for i in $(seq 100); do cp photos/ape/1.png brought/train/ape/x$i.png; done
 status 3 smoe data brought >out 2>err
-grep -q '1 images cannot be used; data.on_error=skip trains without them' err || fail "the remedy: $(cat err)"
+grep -q '1 image cannot be used; data.on_error=skip trains without it' err || fail "the remedy: $(cat err)"
 rm brought/train/ape/40.png && ln -s 40.png brought/train/ape/40.png # unreadable, and not a link to nothing
 status 0 smoe train tiny.yaml $brought -o brought-run >/dev/null 2>err
 grep -q '1 images of train are left out' err && grep -q 'up leads to a folder above it' err || fail "of a run: $(cat err)"
