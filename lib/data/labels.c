@@ -181,6 +181,8 @@ static int read_heading(reading *r, smoe_err *err) {
     r->split = r->list = SIZE_MAX;
     if (read_row(r, &end, err)) return -1;
     if (end) return wrong(r, err, "empty: expected a heading such as path,labels");
+    if (r->cells == 1 && strpbrk(r->cell[0], "\t;|"))
+        return wrong(r, err, "no comma in the heading: columns are separated by commas");
     /* The number of a row, as pandas writes it before the columns, has no heading. */
     r->path = r->cells > 2 && !*trimmed(r->cell[0]);
     for (size_t k = r->path + 1; k < r->cells; k++) {

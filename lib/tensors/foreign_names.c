@@ -148,6 +148,9 @@ static const rule table[] = {
     /* What evaluation does not use. */
     SAME("embeddings.mask_token", ""),
     SAME("mask_token", ""),
+    SAME("loss.*", ""),
+    SAME("loss_fn.*", ""),
+    SAME("criterion.*", ""),
     SAME("embeddings.position_ids", ""),
     SAME("text_model.embeddings.position_ids", ""),
 
