@@ -148,6 +148,11 @@ static void put_filter(smoe_implied *x, const char *from, const char *name) {
         put(x, from, "data.resize", "%s", name);
 }
 
+/* How images become squares, where that is not by cropping. */
+static void put_fit(smoe_implied *x, const char *from, const char *name) {
+    if (name && !strcmp(name, "squash")) put(x, from, "data.fit", "squash");
+}
+
 static void put_share(smoe_implied *x, const char *from, double share) {
     if (share >= 0.1 && share < 1) put(x, from, "data.crop_pct", "%.9g", share);
 }
@@ -246,7 +251,9 @@ static void put_timm(smoe_implied *x, const json_t *config, const char *from) {
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
-    put_share(x, from, json_number_value(json_object_get(data, "crop_pct")));
+    double share = json_number_value(json_object_get(data, "crop_pct"));
+    put_share(x, from, share);
+    if (!(share < 1)) put_fit(x, from, json_string_value(json_object_get(data, "crop_mode")));
 }
 
 static void put_open_clip(smoe_implied *x, const json_t *config, const char *from) {
@@ -277,6 +284,7 @@ static void put_open_clip(smoe_implied *x, const json_t *config, const char *fro
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+    put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
 
 static void put_processor(smoe_implied *x, const json_t *config, const char *from) {
@@ -284,6 +292,8 @@ static void put_processor(smoe_implied *x, const json_t *config, const char *fro
     const json_t *side = json_object_get(json_object_get(config, "crop_size"), "height");
     json_int_t filter = json_integer_value(json_object_get(config, "resample"));
     put_filter(x, from, filter == 3 ? "bicubic" : filter == 2 ? "bilinear" : NULL);
+    if (!side && json_object_get(json_object_get(config, "size"), "height"))
+        put_fit(x, from, "squash"); /* it resizes to both, and crops nothing */
     if (json_is_integer(edge) && json_integer_value(edge) > 0)
         put_share(x, from, json_number_value(side) / json_number_value(edge));
     put_pixels(x, from, "data.mean", json_object_get(config, "image_mean"));

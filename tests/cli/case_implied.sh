@@ -54,6 +54,11 @@ refused '{"hidden_size": 16, "hidden_act": "relu"}' 'that its MLPs have the func
 printf '{"architecture": "vit_base_patch16_224", "global_pool": "avg", "model_args": {"num_heads": 2}}' >saved/config.json
 status 2 smoe eval saved --spec implied.yaml data.limit=100 2>err
 grep -q 'config.json beside it says model.head=gap, and the spec has token' err && grep -q 'model.registers=3, and the spec has 2' err || fail "$(cat err)"
+# How images become squares.
+printf '{"size": {"height": 224, "width": 224}, "resample": 3}' >saved/preprocessor_config.json
+status 2 smoe eval saved >out 2>/dev/null
+grep -qx '  fit: squash  # preprocessor_config.json' out && grep -qx '  resize: bicubic  # preprocessor_config.json' out || fail "$(cat out)"
+rm saved/preprocessor_config.json
 # GELU and heads by the name of a model of timm.
 printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null
