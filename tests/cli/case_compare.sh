@@ -66,3 +66,17 @@ grep -q Differences out && fail "$(cat out)"
 # costs of a sweep are drawn on a logarithmic axis if they span several times the smallest
 status 0 smoe sweep tiny.yaml model.width=8,64 train.steps=4 -q -o cost --x train_exaflop >out
 grep -q '^set logscale x 10$' cost/sweep.gp || fail "$(cat cost/sweep.gp)"
+# Models for other classes: their heads are not compared row by row, nor their outputs.
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+for class in pets/train/cat pets/train/dog pets/test/cat pets/test/dog wild/train/dog wild/train/wolf wild/test/dog wild/test/wolf; do
+    mkdir -p $class && for i in 1 2 3 4 5 6 7 8; do png >$class/$i.png; done
+done
+for data in pets wild; do
+    status 0 smoe train tiny.yaml -q -o "of-$data" data.source=image-folder data.limit=0 data.path=$data train.steps=2 train.eval_every=0 >/dev/null
+done
+status 0 smoe compare of-pets of-wild >out
+grep -q '^classes  *heads are not compared, for their classes differ: cat, dog; dog, wolf$' out && grep -q '^weights .* 4 in only one model' out || fail "$(cat out)"
+status 0 smoe compare of-pets of-wild --json >out
+grep -q '"same_classes": false' out || fail "$(cat out)"
+status 3 smoe compare of-pets of-wild --outputs 2>err >/dev/null
+grep -q 'are not evaluated on the same images and classes' err || fail "$(cat err)"
