@@ -312,10 +312,9 @@ static int verdict(const data_job *job, smoe_err *err) {
     if (!job->left_out) return 0;
     if (check_skipped(job, err)) return -1;
     if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%zu image%s cannot be used; data.on_error=skip trains without %s",
-                     job->left_out, job->left_out == 1 ? "" : "s",
-                     job->left_out == 1 ? "it" : "them");
+    return smoe_fail(
+        err, SMOE_DATA, "%zu image%s cannot be used; data.on_error=skip trains without %s",
+        job->left_out, job->left_out == 1 ? "" : "s", job->left_out == 1 ? "it" : "them");
 }
 
 int cmd_data(const smoe_options *options, smoe_err *err) {

@@ -106,7 +106,7 @@ static void put_rest(FILE *out, const suggestion *s) {
             "train:\n  batch_size: %zu\n  steps: %zu  # %zu epochs of %zu images\n  loss: softmax\n"
             "  optimizer: {name: adam, lr: 1e-3, weight_decay: 0.05, head_weight_decay: 0.05, "
             "clip: 1.0}\n  schedule: {name: cosine, warmup: %zu}  # a tenth of the steps\n"
-            "  eval_every: %zu\n  checkpoint_every: %zu\neval: {fewshot: []}\n",
+            "  eval_every: %zu\n  checkpoint_every: %zu\n",
             s->batch, s->steps, s->epochs, s->images, s->steps / 10 + 1, s->steps / 10 + 1,
             s->steps / 10 + 1);
 }

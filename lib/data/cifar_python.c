@@ -52,6 +52,7 @@ static size_t narrow(uint8_t *text, size_t n) {
 
 /* A text or bytes: a key, the type of the array, its order, or its elements. */
 static void take_text(scan *s, const uint8_t *text, size_t n) {
+    if (is(text, n, "latin1")) return; /* in which bytes were written for Python 2 */
     if (s->key == LISTS && is(text, n, "u1")) s->bytes_of_pixel = true;
     if (s->key == LISTS && is(text, n, "F")) s->by_column = true;
     if (s->key == LISTS && !s->pixels && n && n % PIXELS == 0) {
