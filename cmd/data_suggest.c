@@ -56,7 +56,7 @@ static void put_given(FILE *out, const smoe_options *options) {
                                       "data.mean=",   "data.std=",     "data.augment",
                                       "data.fit=",    "data.channels="};
     for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->override[i], *equal = strchr(text, '=');
+        const char *text = options->assign[i], *equal = strchr(text, '=');
         bool again = strncmp(text, "data.", 5) != 0 || strchr(text + 5, '.') != NULL;
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             again |= !strncmp(text, own[k], strlen(own[k]));
