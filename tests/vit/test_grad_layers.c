@@ -211,7 +211,6 @@ static void embed(void **state) {
         "model.head=token model.position=sincos2d model.patch_size=2"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         rig r;
-        smoe_err err;
         begin(&r, keys[i]);
         r.reserve = embed_reserve, r.forward = embed_forward, r.backward = embed_backward;
         r.no_dx = true;
