@@ -8,10 +8,10 @@
 /* The number of the calling thread inside a parallel region; 0 outside. */
 size_t smoe_thread(void);
 
-/* Memory of the calling thread for one kind of work, at least `bytes`, from the beginning of a cache
- * line on: what one use writes, the next one overwrites. It is taken from the heap at the first use
- * and freed when the thread ends; if there is none, smoe_alloc_end is
- * called. What is too large for a small stack is here. */
+/* Memory of the calling thread for one kind of work, at least `bytes`, aligned to a cache line:
+ * what one use writes, the next one overwrites. It is taken from the heap at the first use and
+ * freed when the thread ends; if there is none, smoe_alloc_end is called. What is too large for a
+ * small stack is here. */
 typedef enum smoe_room {
     SMOE_ROOM_PRODUCTS,
     SMOE_ROOM_GRADIENTS, /* of a range of parameters, made of */

@@ -23,8 +23,8 @@ typedef struct smoe_cost {
     double params_active;
     /* Per image, in the papers' convention: products and an estimate of everything element-wise. */
     double flops_infer_per_image, flops_train_per_image;
-    /* The same without places of buffers that no token can take (at most K rows per token), and with
-     * the forward passes of pieces that are computed again (smoe_step_again). */
+    /* The same without places of buffers that no token can take (at most K rows per token), and
+     * with the forward passes of pieces that are computed again (smoe_step_again). */
     double flops_infer_computed_per_image, flops_train_computed_per_image;
     /* Per image, products alone: what a bench divides by time. */
     double products_infer_per_image, products_train_per_image;

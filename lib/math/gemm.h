@@ -68,9 +68,9 @@ void smoe_gemm_serial(const smoe_product *product);
  * overlap. */
 typedef smoe_product smoe_product_maker(size_t i, const void *context);
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context);
-/* The same for several stages, where product i of a stage needs only the products i of those before.
- * One thread computes them one after the other, what they share being in its caches, unless there
- * are so few that they are cut. */
+/* The same for several stages, where product i of a stage needs only the products i of those
+ * before. One thread computes them one after the other, with what they share in its caches, unless
+ * there are so few that they are cut. */
 typedef struct smoe_gemm_stage {
     smoe_product_maker *make;
     const void *context;

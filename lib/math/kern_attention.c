@@ -1,7 +1,7 @@
 /*
  * One head of attention on few tokens: products, softmax and their gradients in one call, with
- * everything in the L1. The chains of multiply-adds are those of kern_gemm.c and the softmax is that
- * of kern_row.c, and so are the bits.
+ * everything in the L1. The chains of multiply-adds are those of kern_gemm.c and the softmax is
+ * that of kern_row.c, and so are the bits.
  */
 #include "math/kernels.h"
 #include "math/softmax.h"

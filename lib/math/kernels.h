@@ -184,9 +184,10 @@ typedef struct smoe_row_kernels {
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 
-/* One head of attention, of T <= SMOE_HEAD_TOKENS tokens and width d <= SMOE_HEAD_WIDTH, a multiple
- * of `lanes`: out [T,d] = W V with the weights W [T,T] = softmax(scale Q K^T), by rows. Rows of Q and
- * K are ldq numbers apart, those of V ldv, those of out ldo; those of gradients are as far apart. */
+/* One head of attention, of T <= SMOE_HEAD_TOKENS tokens and width d <= SMOE_HEAD_WIDTH, a
+ * multiple of `lanes`: out [T,d] = W V with the weights W [T,T] = softmax(scale Q K^T), by rows.
+ * Rows of Q and K are ldq numbers apart, those of V ldv, those of out ldo; those of gradients are
+ * as far apart. */
 enum { SMOE_HEAD_TOKENS = 64, SMOE_HEAD_WIDTH = 64 };
 typedef struct smoe_attention_head {
     size_t T, d;
@@ -201,8 +202,8 @@ typedef struct smoe_attention_kernels {
     size_t lanes; /* elements of a vector */
     /* Meanwhile the rows of another head are prefetched, which may be the same. */
     void (*forward)(const smoe_attention_head *x, const smoe_attention_head *next);
-    /* dV = W^T dO, dW = dO V^T, dZ [T,T] = softmax backwards of dW, dQ = scale dZ K, dK = scale dZ^T
-     * Q, all overwritten. */
+    /* dV = W^T dO, dW = dO V^T, dZ [T,T] = softmax backwards of dW, dQ = scale dZ K, dK = scale
+     * dZ^T Q, all overwritten. */
     void (*backward)(const smoe_attention_head *x, const smoe_attention_head *next, real *dz);
 } smoe_attention_kernels;
 

@@ -19,7 +19,7 @@ typedef struct smoe_implied_key {
 enum { SMOE_IMPLIED = 24 };
 typedef struct smoe_implied {
     smoe_implied_key key[SMOE_IMPLIED];
-    size_t count; /* 0: the file has no patch embedding, or a model with experts */
+    size_t count;    /* 0: the file has no patch embedding, or a model with experts */
     char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
 } smoe_implied;
 

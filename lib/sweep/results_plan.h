@@ -62,7 +62,8 @@ int smoe_results_cells_draw(smoe_results_plan *plan, const char *name, bool *dra
 
 /* Curves: whether the x axis is the step of training. */
 bool smoe_results_over_steps(const smoe_sweep_figure *wish);
-/* Metrics, separated by commas, over the steps of each trial: DIR/curves.csv; and the first one as DIR/sweep.gp and .svg, means over seeds. SMOE_USAGE: no trial has records of it. */
+/* Metrics, separated by commas, over the steps of each trial: DIR/curves.csv; and the first one as
+ * DIR/sweep.gp and .svg, means over seeds. SMOE_USAGE: no trial has records of it. */
 int smoe_results_curves_draw(smoe_results_plan *plan, const char *text, bool *drawn,
                              smoe_err *err) SMOE_MUST_CHECK;
 

@@ -230,7 +230,7 @@ static bool is_linear(const target *t, size_t *stem) {
 
 static const char zero[sizeof(double)]; /* an element */
 
-/* Keys without a bias beside queries and values with one, as in BEiT and EVA. Returns their number. */
+/* Keys without a bias beside queries and values with one, as in BEiT, EVA. Returns their number. */
 static size_t add_key_biases(targets *all) {
     enum { KEY = 1 };
     size_t added = 0;
@@ -274,7 +274,7 @@ static void add_biases(targets *all, size_t added, FILE *note) {
     fprintf(note, "; %zu biases that it lacks are 0", added);
 }
 
-/* ---- classifiers of Hugging Face's CLIP and SigLIP -------------------------------------------- */
+/* ---- classifiers of Hugging Face's CLIP and SigLIP -------------------- */
 
 /* A classifier beside "vision_model." takes the mean of the patches, and not what the model pools:
  * of SigLIP after the last norm, of CLIP before it, which no model here does. */
@@ -541,7 +541,7 @@ int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, c
     return status;
 }
 
-/* ---- what no model here has ------------------------------------------------------------------- */
+/* ---- what no model here has -------------------- */
 
 static void lack_say(smoe_err *err, const smoe_safetensors *file, const char *tensor,
                      const char *lack) {

@@ -31,8 +31,8 @@ const smoe_foreign_rule *smoe_foreign_rule_of(const char *name, char to[SMOE_FOR
 const smoe_foreign_rule *smoe_foreign_rule_next(const smoe_foreign_rule *rule, const char *name,
                                                 char to[SMOE_FOREIGN_NAME]);
 
-/* What a tensor of this name means, if no model of this program has it ("relative positions"); NULL:
- * not known. */
+/* What a tensor of this name means, if no model of this program has it ("relative positions");
+ * NULL: not known. */
 const char *smoe_foreign_lack(const char *name);
 
 /* The other way round, to the names of Hugging Face's ViT: the first rule that gives `name`, and

@@ -40,7 +40,7 @@ typedef struct smoe_token_list {
 bool smoe_token_add(smoe_token_list *list, uint32_t id);
 
 typedef struct smoe_tokenizer_type {
-    /* Adds the ids of the text, which is clean, until there is no room; false when out of memory. */
+    /* Adds the ids of the text, which is clean, until there is no room; false: out of memory. */
     bool (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
     void (*free)(smoe_tokenizer *tokenizer);
 } smoe_tokenizer_type;

@@ -35,8 +35,8 @@ typedef struct smoe_step {
     smoe_expert_parallel *experts; /* sharded over processes; NULL: they are not */
     smoe_sharded_gradients sharded;
     smoe_sharded_state state; /* what other processes have */
-    real *block;        /* with several processes: what arrives */
-    double *squares;    /* and the squares of the units of the gradient */
+    real *block;              /* with several processes: what arrives */
+    double *squares;          /* and the squares of the units of the gradient */
     double *sums; /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
     double *router_sums; /* [pieces, numbers of smoe_model_sums] */
     real *dlogits;       /* [images,N], of pairs [batch,batch] */

@@ -55,8 +55,8 @@ typedef struct smoe_train_options {
     smoe_file_choice choice; /* what the user says of such a file of another program */
     smoe_fit fit;            /* how far it may differ from the model */
     bool moments; /* the optimiser's moments start from there too: train/moments_init.h */
-    double noise;            /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
-    json_t *env;             /* for env.json; taken over */
+    double noise; /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
+    json_t *env;  /* for env.json; taken over */
     const volatile sig_atomic_t
         *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
     volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */

@@ -1,8 +1,8 @@
 /*
  * Texts: tokens, a tower without experts, one vector of it, a projection; see encoder.h. With
  * normed tokens x [T,W] of a text of n tokens and P [W,D]:
- *   out = pool(x) P [+ b],  pool: x_{n-1} (end), x_0 (first), the mean of x_0 .. x_{n-1}, or x_{T-1}
- *   (last)
+ *   out = pool(x) P [+ b],  pool: x_{n-1} (end), x_0 (first), the mean of x_0 .. x_{n-1},
+ *   or x_{T-1} (last)
  * A token attends to the n tokens of its text or, if causal, to those of them up to itself. No
  * token attends to padding, and padding is not pooled, so it has no gradient; where padding is
  * attended (text.padding), every text has T tokens but for end and mean. There are no experts,

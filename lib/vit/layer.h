@@ -204,7 +204,7 @@ typedef struct smoe_attention {
     real *branch;  /* [R,d] what dropout works on, scratch */
     void *drows, *dheads;
     real *dnormed;
-    real *scores; /* [threads][T,T] and a few rows more */
+    real *scores;       /* [threads][T,T] and a few rows more */
     smoe_bf16 *dscores; /* [threads,T,T] */
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
@@ -380,7 +380,7 @@ typedef struct smoe_head_layer {
     smoe_linear classifier;
     bool classifies; /* false: logits are the features */
     size_t d, T, N, H;
-    size_t first; /* token that pooling begins with: registers are left out */
+    size_t first;               /* token that pooling begins with: registers are left out */
     smoe_norm norm;             /* of the pooled tokens; with attention pooling before its mlp */
     smoe_attention_pool map;    /* of head: map */
     real *pooled, *dpooled;     /* [B,d] before the norm, kept; their gradient */

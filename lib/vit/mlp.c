@@ -222,7 +222,7 @@ static smoe_product expert_dx(size_t i, const void *context) {
 typedef struct weights_gradient {
     const size_t *first;
     smoe_precision precision;
-    real *dw;   /* [E,out,in] */
+    real *dw;        /* [E,out,in] */
     smoe_rows dy, x; /* [rows,out], [rows,in] */
     size_t out, in;
     bool fresh, stream; /* overwritten; too large for the caches to keep */

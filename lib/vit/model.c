@@ -28,7 +28,7 @@ struct smoe_model {
     smoe_pairs pairs;
     smoe_inputs in; /* of the last pass */
     smoe_arena keep, scratch;
-    smoe_space bound; /* what the buffers were reserved for; B is 0 before */
+    smoe_space bound;             /* what the buffers were reserved for; B is 0 before */
     smoe_expert_parallel experts; /* the block has one process where they are not sharded */
     void *held;
     void (*release)(void *held);
