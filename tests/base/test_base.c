@@ -557,7 +557,8 @@ static void memory_that_is_not_there(void **state) {
 static void memory_ends_the_process(void **state) {
     (void)state;
     int pipes[2], status;
-    char said[64] = "";
+    char said[4096] = "";
+    const char expected[] = "smoe: out of memory\n"; /* a sanitizer has its own word before */
     assert_int_equal(pipe(pipes), 0);
     pid_t child = fork();
     if (!child) {
@@ -568,8 +569,9 @@ static void memory_ends_the_process(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), SMOE_RUNTIME);
-    assert_true(read(pipes[0], said, sizeof said - 1) > 0);
-    assert_string_equal(said, "smoe: out of memory\n");
+    ssize_t size = read(pipes[0], said, sizeof said - 1);
+    assert_true(size >= (ssize_t)sizeof expected - 1);
+    assert_string_equal(said + size - (sizeof expected - 1), expected);
     close(pipes[0]);
     close(pipes[1]);
 }
