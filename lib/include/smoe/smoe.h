@@ -182,7 +182,7 @@ SMOE_API int smoe_train_run(const smoe_spec *spec, const char *dir,
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
-/* All zero: a new sweep, one trial after the other, of which nothing is told. */
+/* All zero: a new sweep, one trial after the other, without reports of its progress. */
 typedef struct smoe_sweep_settings {
     smoe_run_mode mode;
     size_t jobs;                       /* trials at once; 0: one */
