@@ -71,6 +71,7 @@ int smoe_image_border(smoe_image *image, smoe_err *err) {
     if (width == height) return 0;
     if (smoe_image_shape(&square, side, side, image->channels, err)) return -1;
     size_t row = width * image->channels, wide = side * image->channels;
+    if (!square.pixel) return 0; /* no channels */
     uint8_t *to = square.pixel + (side - height) / 2 * wide + (side - width) / 2 * image->channels;
     memset(square.pixel, 0, side * wide);
     for (size_t y = 0; y < height; y++) memcpy(to + y * wide, image->pixel + y * row, row);

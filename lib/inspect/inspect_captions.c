@@ -102,7 +102,6 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
     const float *dispatch = sample->layer[l].dispatch;
     size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
     double *less = smoe_alloc(r->T, sizeof *less);
-    frame->failed |= !less;
     for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
     smallest(token, patches, less, r->T);
     for (size_t k = 0; k < patches; k++)

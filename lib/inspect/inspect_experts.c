@@ -151,8 +151,8 @@ static void order(table *t, ranked *list) {
     rank(t->row, list, t->rows);
 }
 
-/* From sums [rows,E] and the tokens behind each row. False: out of memory. Free in any case. */
-static bool table_make(table *t, const smoe_exact *sums, const double *tokens, size_t rows,
+/* From sums [rows,E] and the tokens behind each row. */
+static void table_make(table *t, const smoe_exact *sums, const double *tokens, size_t rows,
                        size_t E) {
     ranked *list = smoe_alloc(rows + E, sizeof *list);
     double all = 0;
@@ -162,8 +162,7 @@ static bool table_make(table *t, const smoe_exact *sums, const double *tokens, s
                  .mean = smoe_alloc(E, sizeof *t->mean),
                  .row = smoe_alloc(rows, sizeof *t->row),
                  .expert = smoe_alloc(E, sizeof *t->expert)};
-    bool made = t->weight && t->mean && t->row && t->expert;
-    for (size_t i = 0; made && i < rows; i++) {
+    for (size_t i = 0; i < rows; i++) {
         all += tokens[i];
         for (size_t e = 0; e < E; e++) {
             double sum = smoe_exact_value(sums[i * E + e]);
@@ -171,14 +170,13 @@ static bool table_make(table *t, const smoe_exact *sums, const double *tokens, s
             t->mean[e] += sum;
         }
     }
-    for (size_t e = 0; made && e < E; e++) t->mean[e] /= all;
-    if (made) order(t, list);
+    for (size_t e = 0; e < E; e++) t->mean[e] /= all;
+    order(t, list);
     free(list);
-    return made;
 }
 
-/* The table of classes or of positions in layer l. False: out of memory. Free in any case. */
-static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
+/* The table of classes or of positions in layer l. */
+static void table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
     double *tokens = smoe_alloc(rows, sizeof *tokens);
@@ -186,16 +184,14 @@ static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     for (size_t i = 0; i < rows; i++)
         tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
     const smoe_exact *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
-    bool made = table_make(t, sums, tokens, rows, r->E);
+    table_make(t, sums, tokens, rows, r->E);
     free(tokens);
-    return made;
 }
 
 static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, int of) {
     table t;
-    bool made = table_of(&t, r, l, of);
-    frame->failed |= !made;
-    for (size_t i = 0; made && i < t.rows * t.E; i++) {
+    table_of(&t, r, l, of);
+    for (size_t i = 0; i < t.rows * t.E; i++) {
         size_t row = i / t.E, e = i % t.E;
         double lifted = lift(&t, row, e), rank = (double)t.row[row] + 1;
         double expert_rank = (double)t.expert[e] + 1;
@@ -226,14 +222,13 @@ void smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, size
 
 void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     table t;
-    bool made = table_of(&t, r, l, SMOE_DRAWS_POSITIONS);
-    frame->failed |= !made;
+    table_of(&t, r, l, SMOE_DRAWS_POSITIONS);
     double least = INFINITY, all = 0;
-    for (size_t e = 0; made && e < r->E; e++) {
+    for (size_t e = 0; e < r->E; e++) {
         least = fmin(least, t.mean[e]);
         all += t.mean[e];
     }
-    for (size_t i = 0; made && i < r->E; i++) {
+    for (size_t i = 0; i < r->E; i++) {
         size_t e = 0;
         while (t.expert[e] != i) e++;
         smoe_inspect_put(
@@ -278,10 +273,6 @@ static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t
     size_t n = rows * r->E;
     double *row = smoe_alloc(rows, sizeof *row), *expert = smoe_alloc(r->E, sizeof *expert);
     double *mass = smoe_alloc(n, sizeof *mass), bits[1 + DRAWS], own = 0, of_experts;
-    if (!expert) {
-        frame->failed = true;
-        goto out;
-    }
     for (size_t draw = 0; draw <= DRAWS; draw++) {
         for (size_t i = 0; i < n; i++) mass[i] = smoe_exact_value(sums[draw * n + i]);
         bits[draw] = information(mass, rows, r->E, row, expert, &of_experts);
@@ -291,7 +282,6 @@ static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t
     smoe_inspect_put(r, frame, l, {"about", .text = about}, {"bits", .number = bits[0]},
                      {"by_chance", .number = chances.mean}, {"chance_sd", .number = chances.sd},
                      {"expert_entropy", .number = own});
-out:
     free(row);
     free(expert);
     free(mass);

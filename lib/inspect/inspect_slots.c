@@ -40,8 +40,7 @@ void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, siz
     size_t slots = r->S < MOST_SLOTS ? r->S : MOST_SLOTS;
     size_t d = smoe_model_router(r->subject.model, l)->d;
     double *unit = unit_slots(r, l);
-    frame->failed |= !unit;
-    for (size_t a = 0; unit && a < slots; a++)
+    for (size_t a = 0; a < slots; a++)
         for (size_t b = 0; b < slots; b++) {
             smoe_inspect_put(r, frame, l, {"slot", .number = (double)a},
                              {"other", .number = (double)b},
@@ -71,10 +70,6 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
     size_t d = smoe_model_router(r->subject.model, l)->d;
     double *unit = unit_slots(r, l);
     pairs *of = smoe_alloc(r->S, sizeof *of), all = {0};
-    if (!unit) {
-        frame->failed = true;
-        goto out;
-    }
 #pragma omp parallel for schedule(dynamic)
     for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
     for (size_t a = 0; a < r->S; a++)
@@ -91,7 +86,6 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
     smoe_inspect_put(r, frame, l, {"slots", .number = (double)r->S},
                      {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
                      {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
-out:
     free(unit);
     free(of);
 }

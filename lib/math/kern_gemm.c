@@ -108,7 +108,8 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
                                                            vreal sum[MR][NV], smoe_tile *t,
                                                            bool beside, size_t ca, size_t ldb) {
     if (!t->k) return;
-    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream || t->k <= SHALLOW ? rows : 0;
+    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream ? rows : 0;
+    bool at_once = !PREFETCH_ROWS || t->k <= SHALLOW;
     smoe_prefetch next = t->prefetch;
     size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next), due = 0;
     const real *b = t->b, *base[BASES] = {t->a};
@@ -116,10 +117,7 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
     for (size_t q = 1; q < BASES; q++)
         if (!beside && q * FAR < rows) base[q] = vagain(t->a + q * FAR * ra);
     vreal row[NV];
-    if (!PREFETCH_ROWS || t->k <= SHALLOW) {
-        prefetched = t->stream ? rows : 0;
-        for (; prefetched < rows; prefetched++) prefetch_row(t, prefetched);
-    }
+    for (; at_once && prefetched < rows; prefetched++) prefetch_row(t, prefetched);
     load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds;) {
         if (!due) {
