@@ -1,5 +1,6 @@
 /* Files in directories and archives, see archive.h. */
 #include "data/archive.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/limits.h"
 
@@ -54,8 +55,8 @@ static int no_memory_for(smoe_err *err, const char *path, size_t size) {
 
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) {
-    char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder), *text = NULL;
-    if (!path) return no_memory(err, folder);
+    char *path = name ? smoe_text_format("%s/%s", folder, name) : smoe_alloc_text(folder),
+         *text = NULL;
     int status = smoe_file_read(path, most, &text, size, err);
     if (!status) *bytes = (uint8_t *)text;
     free(path);
@@ -66,9 +67,9 @@ int smoe_member_file_start(const char *folder, const char *name, size_t most, ui
                            size_t *size, smoe_err *err) {
     char *path = smoe_text_format("%s/%s", folder, name);
     uint8_t *start = malloc(most);
-    FILE *in = path ? fopen(path, "rbe") : NULL;
+    FILE *in = fopen(path, "rbe");
     int status = -1;
-    if (!path || !start)
+    if (!start)
         no_memory_for(err, folder, most);
     else if (!in || ((*size = fread(start, 1, most, in)) < most && ferror(in)))
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
@@ -497,7 +498,6 @@ static int visit_name(walk *w, const char *name, int depth, const above *up, smo
     char *full = smoe_text_format("%s/%s", w->member.path, name);
     struct stat st;
     smoe_err problem = {0};
-    if (!full) return no_memory(err, w->member.path);
     bool gone = stat(full, &st), link = gone && errno == ENOENT;
     if (link)
         smoe_fail(&problem, SMOE_DATA, "%s: a link to a file that is not there", full);
@@ -523,7 +523,6 @@ static int visit_name(walk *w, const char *name, int depth, const above *up, smo
 
 static int walk_folder(walk *w, const char *inside, int depth, const above *up, smoe_err *err) {
     char *full = smoe_text_format("%s/%s", w->member.path, inside);
-    if (!full) return no_memory(err, w->member.path);
     DIR *dir = opendir(full);
     int status = 0;
     if (!dir) {
@@ -541,9 +540,8 @@ static int walk_folder(walk *w, const char *inside, int depth, const above *up, 
         if (!entry && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
         if (!entry) break;
         if (hidden_component(entry->d_name, strlen(entry->d_name))) continue;
-        char *name =
-            inside[0] ? smoe_text_format("%s/%s", inside, entry->d_name) : strdup(entry->d_name);
-        status = name ? visit_name(w, name, depth, up, err) : no_memory(err, w->member.path);
+        char *name = smoe_text_format("%s%s%s", inside, inside[0] ? "/" : "", entry->d_name);
+        status = visit_name(w, name, depth, up, err);
         free(name);
     }
     closedir(dir);
@@ -555,8 +553,8 @@ static int walk_folder(walk *w, const char *inside, int depth, const above *up, 
 
 static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!folder) return no_memory(err, path);
+    size_t length = slash == path ? 1 : (size_t)(slash ? slash - path : 0);
+    char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
     walk w = {{.path = folder}, visit, user};
     int status = visit_name(&w, slash ? slash + 1 : path, DEPTH, NULL, err);
     free(folder);

@@ -1,5 +1,6 @@
 /* Classes of samples; see classlist.h. */
 #include "data/classlist.h"
+#include "base/alloc.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -7,15 +8,11 @@
 
 enum { MOST = 10000000 }; /* classes */
 
-static int no_memory(smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
-}
-
 static int add(smoe_classlist *l, uint32_t class, smoe_err *err) {
     if (l->count == l->room) {
         size_t room = l->room ? 2 * l->room : 1024;
         uint32_t *more = realloc(l->item, room * sizeof *more);
-        if (!more) return no_memory(err);
+        if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
         l->item = more;
         l->room = room;
     }
@@ -61,16 +58,9 @@ static int enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err
     if (there) return *number = l->order[at], 0;
     if (!smoe_text_printable(name))
         return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
-    if (l->names == l->name_room) {
-        size_t room = l->name_room ? 2 * l->name_room : 256;
-        char **names = realloc(l->name, room * sizeof *names);
-        if (names) l->name = names;
-        uint32_t *order = realloc(l->order, room * sizeof *order);
-        if (order) l->order = order;
-        if (!names || !order) return no_memory(err);
-        l->name_room = room;
-    }
-    if (!(l->name[l->names] = strdup(name))) return no_memory(err);
+    l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
+    l->order = smoe_alloc_next(l->order, l->names, sizeof *l->order);
+    l->name[l->names] = smoe_alloc_text(name);
     memmove(l->order + at + 1, l->order + at, (l->names - at) * sizeof *l->order);
     l->order[at] = *number = (uint32_t)l->names++;
     return 0;
@@ -94,8 +84,7 @@ static int nothing(smoe_err *err) {
 
 int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
     static const char numbers[] = "0123456789,;|[] \t\r\n";
-    char *own = strdup(text), *rest = NULL;
-    if (!own) return no_memory(err);
+    char *own = smoe_alloc_text(text), *rest = NULL;
     bool numeric = strspn(own, numbers) == strlen(own);
     size_t before = l->count;
     int status = 0;
@@ -148,23 +137,24 @@ int smoe_classlist_adopt(smoe_classlist *l, const smoe_classlist *of, smoe_err *
     return 0;
 }
 
-int smoe_classlist_settle(smoe_classlist *l, smoe_dataset *set, smoe_err *err) {
+void smoe_classlist_settle(smoe_classlist *l, smoe_dataset *set) {
     size_t classes = 1;
     for (size_t i = 0; i < l->count; i++)
         if (l->item[i] >= classes) classes = (size_t)l->item[i] + 1;
-    if (!l->names) return smoe_dataset_name_classes(set, NULL, classes, err);
-    const char **name = malloc(l->names * sizeof *name);
-    uint32_t *rank = malloc(l->names * sizeof *rank);
-    int status = name && rank ? 0 : no_memory(err);
-    for (size_t k = 0; !status && k < l->names; k++) {
+    if (!l->names) {
+        smoe_dataset_name_classes(set, NULL, classes);
+        return;
+    }
+    const char **name = smoe_alloc(l->names, sizeof *name);
+    uint32_t *rank = smoe_alloc(l->names, sizeof *rank);
+    for (size_t k = 0; k < l->names; k++) {
         name[k] = l->name[l->order[k]];
         rank[l->order[k]] = (uint32_t)k;
     }
-    for (size_t i = 0; !status && i < l->count; i++) l->item[i] = rank[l->item[i]];
-    if (!status) status = smoe_dataset_name_classes(set, name, l->names, err);
+    for (size_t i = 0; i < l->count; i++) l->item[i] = rank[l->item[i]];
+    smoe_dataset_name_classes(set, name, l->names);
     free(name);
     free(rank);
-    return status;
 }
 
 void smoe_classlist_free(smoe_classlist *l) {

@@ -14,7 +14,7 @@ typedef struct smoe_classlist {
     size_t count, room;
     char **name;     /* [names] in the order in which they came; owned */
     uint32_t *order; /* [names] the same, sorted */
-    size_t names, name_room;
+    size_t names;
     bool numbered; /* what came first was a number */
 } smoe_classlist;
 
@@ -38,7 +38,7 @@ int smoe_classlist_adopt(smoe_classlist *list, const smoe_classlist *of,
 
 /* Names become numbers in the order of the alphabet, and the set gets them as its classes; numbers
  * are classes from 0 to the largest one. */
-int smoe_classlist_settle(smoe_classlist *list, smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_classlist_settle(smoe_classlist *list, smoe_dataset *set);
 
 void smoe_classlist_free(smoe_classlist *list);
 

@@ -151,12 +151,11 @@ static const char *unknown_text(const smoe_dataset *set, const uint32_t *number,
     return buf;
 }
 
-static int rename_classes(smoe_dataset *set, char *const *name, size_t count, smoe_err *err) {
+static void rename_classes(smoe_dataset *set, char *const *name, size_t count) {
     for (size_t k = 0; k < set->named; k++) free(set->class_name[k]);
     free(set->class_name);
-    set->class_name = NULL;
     set->classes = count;
-    return smoe_dataset_name_classes(set, (const char *const *)name, count, err);
+    smoe_dataset_name_classes(set, (const char *const *)name, count);
 }
 
 /* Applies the numbers of the classes of the data among those of the model; UINT32_MAX: no class of
@@ -194,7 +193,10 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     size_t same = 0, unknown = 0;
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
-    if (same == set->named) return rename_classes(set, name, count, err);
+    if (same == set->named) {
+        rename_classes(set, name, count);
+        return 0;
+    }
     if (there != here && count == set->classes)
         return smoe_dataset_remark_on(set, err,
                                       "classes are matched by their numbers, for %s has no names",
@@ -222,5 +224,6 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     if (!set->images)
         return smoe_fail(err, SMOE_DATA, "%s: no images of a class of the model",
                          set->path ? set->path : set->name);
-    return rename_classes(set, name, count, err);
+    rename_classes(set, name, count);
+    return 0;
 }

@@ -1,5 +1,6 @@
 /* What sources share; see dataset_source.h. */
 #include "data/dataset_source.h"
+#include "base/alloc.h"
 #include "base/rng.h"
 
 #include <ctype.h>
@@ -114,16 +115,11 @@ size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {
     return (size_t)smoe_rng_below(&rng, n);
 }
 
-int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
-                              smoe_err *err) {
+void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count) {
     set->named = count;
-    set->class_name = calloc(count, sizeof *set->class_name);
-    bool failed = !set->class_name;
-    for (size_t i = 0; !failed && i < count; i++) {
-        set->class_name[i] = name ? strdup(name[i]) : smoe_text_format("%zu", i);
-        failed = !set->class_name[i];
-    }
-    return failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of classes") : 0;
+    set->class_name = smoe_alloc(count, sizeof *set->class_name);
+    for (size_t i = 0; i < count; i++)
+        set->class_name[i] = name ? smoe_alloc_text(name[i]) : smoe_text_format("%zu", i);
 }
 
 /* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,

@@ -140,8 +140,7 @@ int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint,
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
 
 /* Copies class names; with NULL, they are the numbers 0 .. count-1. */
-int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
-                              smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count);
 
 /*
  * data.limit: which of n images with these labels are taken. Every class gives the same number, the

@@ -46,8 +46,8 @@ int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split
 /* Gives the set the number and the labels of its images, which are settled. */
 int smoe_folder_settle(smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds a tar; its number, from 1, or 0 when out of memory. */
-uint32_t smoe_folder_tar(smoe_folder *folder, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+/* Adds a tar; its number, from 1. */
+uint32_t smoe_folder_tar(smoe_folder *folder, const char *path);
 
 /* Keeps the images with keep[i], in their order. */
 void smoe_folder_keep(smoe_folder_images *images, const bool *keep);

@@ -205,7 +205,6 @@ static int list_inside(void *user, const smoe_tar_member *member, smoe_err *err)
     while (!strncmp(own, "./", 2)) own += 2;
     if (smoe_member_hidden(own)) return 0;
     char *name = smoe_text_format("%s/%s", in->above, own);
-    if (!name) return smoe_listing_no_memory(err);
     smoe_member as = {
         .path = l->set->path, .name = name, .size = member->size, .ordinal = l->ordinal++};
     l->at = member->at;
@@ -226,10 +225,8 @@ static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
     uint64_t at = l->at, size = member->size;
     if (!outer) {
         char *path = smoe_text_format("%s/%s", member->path, member->name);
-        l->tar = path ? smoe_folder_tar(l->folder, path, err) : 0;
-        if (!path) smoe_listing_no_memory(err);
+        l->tar = smoe_folder_tar(l->folder, path);
         free(path);
-        if (!l->tar) return -1;
         at = 0;
     }
     int status = smoe_tar_index_within(l->folder->tar[l->tar - 1], at, size, list_inside, &in, err);
@@ -255,8 +252,7 @@ static int list_tars_of_archive(listing *l, smoe_err *err) {
                          "%s: tars in a compressed archive cannot be read where they lie: "
                          "uncompress it to a .tar, or unpack it",
                          path);
-    l->tar = smoe_folder_tar(l->folder, path, err);
-    if (!l->tar) return -1;
+    l->tar = smoe_folder_tar(l->folder, path);
     int status = smoe_tar_index(path, list_outer, l, err);
     l->tar = 0;
     return status;

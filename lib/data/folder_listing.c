@@ -2,6 +2,7 @@
  * Lists of images and of classes, and the names of splits; see folder_listing.h.
  */
 #include "data/folder_listing.h"
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +62,9 @@ void smoe_folder_keep(images *list, const bool *keep) {
     list->count = count;
 }
 
-uint32_t smoe_folder_tar(smoe_folder *folder, const char *path, smoe_err *err) {
-    char **larger = realloc(folder->tar, (folder->tars + 1) * sizeof *larger);
-    if (larger) folder->tar = larger;
-    if (!larger || !(folder->tar[folder->tars] = strdup(path))) {
-        smoe_listing_no_memory(err);
-        return 0;
-    }
+uint32_t smoe_folder_tar(smoe_folder *folder, const char *path) {
+    folder->tar = smoe_alloc_next(folder->tar, folder->tars, sizeof *folder->tar);
+    folder->tar[folder->tars] = smoe_alloc_text(path);
     return (uint32_t)++folder->tars;
 }
 

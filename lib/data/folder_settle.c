@@ -106,7 +106,7 @@ static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *e
         name[count++] = c->name;
         status = check_class_name(l->set, c->name, err);
     }
-    if (!status) status = smoe_dataset_name_classes(l->set, name, count, err);
+    if (!status) smoe_dataset_name_classes(l->set, name, count);
     if (!status) status = remark_on_mixtures(l->set, err);
     free(name);
     return status;
@@ -280,9 +280,8 @@ static int settle_table(listing *l, size_t used, smoe_err *err) {
     size_t count = 0;
     for (size_t i = 0; i < all; i++)
         if (!count || strcmp(name[count - 1], name[i])) name[count++] = name[i];
-    int status = smoe_dataset_name_classes(l->set, name, count, err);
+    smoe_dataset_name_classes(l->set, name, count);
     free(name);
-    if (status) return -1;
     qsort(list->item, list->count, sizeof *list->item, compare_names);
     for (size_t i = 0; i < list->count; i++) {
         image *a = &list->item[i];

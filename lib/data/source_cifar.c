@@ -157,8 +157,8 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
     smoe_binaries files = {0};
     size_t records = 0;
     int status = -1;
+    smoe_dataset_name_classes(set, a->name, a->classes);
     if (smoe_spec_data_path(spec, &set->path, err) ||
-        smoe_dataset_name_classes(set, a->name, a->classes, err) ||
         smoe_binaries_read(&files, set, wanted, &r, err))
         goto out;
     if (!files.count) {

@@ -255,7 +255,8 @@ static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
     draw_patterns(set, f);
     tabulate_noise(f, spec->data.facts.noise);
     smoe_dataset_generate(set, NOMINAL_TRAIN, NOMINAL_TEST);
-    return smoe_dataset_name_classes(set, NULL, spec->data.facts.classes, err);
+    smoe_dataset_name_classes(set, NULL, spec->data.facts.classes);
+    return 0;
 }
 
 const smoe_source_type smoe_source_facts = {

@@ -86,8 +86,8 @@ static int place_images(const smoe_dataset *set, items *images, smoe_err *err) {
         if (!a->tar) p.image[p.count++] = a;
     }
     qsort(p.image, p.count, sizeof(item *), compare_names);
-    p.tar = smoe_folder_tar(set->store, set->path, err);
-    int status = p.tar ? smoe_tar_index(set->path, place_member, &p, err) : -1;
+    p.tar = smoe_folder_tar(set->store, set->path);
+    int status = smoe_tar_index(set->path, place_member, &p, err);
     if (!status && p.placed < p.count)
         status = smoe_fail(err, SMOE_RUNTIME, "%s: changed while it was read", set->path);
     free(p.image);

@@ -18,6 +18,7 @@
  * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/file.h"
+#include "base/alloc.h"
 #include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/decode.h"
@@ -82,11 +83,8 @@ static void store_free(store *s) {
 static int add_shard(store *s, const char *path, smoe_err *err) {
     if (s->shards == SHARDS)
         return smoe_fail(err, SMOE_USAGE, "data.path: more than %d shards", SHARDS);
-    char **more = realloc(s->shard, (s->shards + 1) * sizeof *more);
-    if (more) s->shard = more;
-    if (!more || !(s->shard[s->shards] = strdup(path)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of shards");
-    s->shards++;
+    s->shard = smoe_alloc_next(s->shard, s->shards, sizeof *s->shard);
+    s->shard[s->shards++] = smoe_alloc_text(path);
     return 0;
 }
 
@@ -99,8 +97,7 @@ static int expand_list(store *s, const char *pattern, const char *open, const ch
         size_t length = strcspn(item, ",}");
         char *path = smoe_text_format("%.*s%.*s%s", (int)(open - pattern), pattern, (int)length,
                                       item, shut + 1);
-        int status = path ? expand(s, path, err)
-                          : smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of shards");
+        int status = expand(s, path, err);
         free(path);
         if (status) return -1;
         item += length + 1;
@@ -128,8 +125,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
     for (unsigned long n = from; n <= to; n++) {
         char *path = smoe_text_format("%.*s%0*lu%s", (int)(open - pattern), pattern, (int)width, n,
                                       shut + 1);
-        int status = path ? expand(s, path, err)
-                          : smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of shards");
+        int status = expand(s, path, err);
         free(path);
         if (status) return -1;
     }
@@ -144,8 +140,8 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     bool train = !strcmp(split, "train");
     char *path = named ? smoe_text_format("%.*s%s%s", (int)(named - set->path), set->path, split,
                                           named + sizeof mark - 1)
-                       : strdup(set->path);
-    int status = path ? expand(s, path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+                       : smoe_alloc_text(set->path);
+    int status = expand(s, path, err);
     free(path);
     if (status || named) return status;
     if (!train && !held)
@@ -522,9 +518,8 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
-    if (smoe_classlist_settle(&s->list, set, err) || limit(set, s, set->named, err) ||
-        mark_parts(set, s, err))
-        return -1;
+    smoe_classlist_settle(&s->list, set);
+    if (limit(set, s, set->named, err) || mark_parts(set, s, err)) return -1;
     int status = give_labels(set, s, err);
     smoe_classlist_free(&s->list);
     return status;

@@ -117,7 +117,7 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
     free(less);
 }
 
-/* The processes divide the passes; as all must get to the end, lack of memory is only noted. */
+/* The processes divide the passes. */
 static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
                       const smoe_sample *sample) {
     size_t block = smoe_model_moe_block(r->subject.model, l);

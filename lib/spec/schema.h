@@ -116,7 +116,7 @@ void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, c
 /* Excludes an entry, or the entries of a section, from the checks between keys. */
 void smoe_reading_exclude(smoe_reading *reading, const char *key);
 
-/* The five stages, in this order: defaults (-1 and err: out of memory); a profile (-1 and err:
+/* The five stages, in this order: defaults (-1 and err: one is not valid); a profile (-1 and err:
  * there is none of this name); the text of a file; overrides by their index; then what follows from
  * other values, and the checks of values against each other. Mistakes are counted in `problems`,
  * and each is a line of err. */

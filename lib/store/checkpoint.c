@@ -33,7 +33,7 @@ static const char AVERAGE_CRC[] = "smoe.ema_crc32";
 static void real_text(char buf[NAME_ROOM], double x) {
     json_t *number = json_real(x);
     size_t n = json_dumpb(number, buf, NAME_ROOM - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    buf[n < NAME_ROOM ? n : 0] = '\0'; /* empty, which no reader takes, when out of memory */
+    buf[n < NAME_ROOM ? n : 0] = '\0'; /* empty, which no reader takes, where there is no room */
     json_decref(number);
 }
 

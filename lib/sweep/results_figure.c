@@ -230,7 +230,7 @@ static int check_curves(const char *text, smoe_err *err) {
     char *copy = smoe_alloc_text(text), *rest = copy, *name;
     smoe_metric_place place;
     int status = 0;
-    while (copy && !status && (name = strsep(&rest, ",")))
+    while (!status && (name = strsep(&rest, ",")))
         if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
             status = smoe_fail(err, SMOE_USAGE,
                                "the figure's y: '%s' is neither measured nor recorded during "

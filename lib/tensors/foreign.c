@@ -472,7 +472,7 @@ static int make(smoe_foreign_made *made, smoe_foreign_file *f, const char *weigh
     char *text = NULL;
     size_t letters = 0;
     FILE *note = smoe_alloc_stream(&text, &letters);
-    int status = note ? unstack(f, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = unstack(f, err);
     if (!status) status = smoe_foreign_place_of(&at, f, weights, note, err);
     if (!status) status = map_pieces(&all, f, &at, note, err);
     if (status) smoe_fail_prefix(err, "%s", f->path);

@@ -1,5 +1,6 @@
 /* Tensors in several files; see shards.h. */
 #include "tensors/shards.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ bool smoe_shards_there(const char *path) {
 
 bool smoe_shards_held(const char *folder, const char *name) {
     char *path = smoe_text_format("%s/%s", folder, name);
-    bool there = path && smoe_shards_there(path);
+    bool there = smoe_shards_there(path);
     free(path);
     return there;
 }
@@ -95,33 +96,26 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
         return smoe_turns_next(turns)
                    ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
                    : 0;
-    smoe_tensor *sorted = malloc(count * sizeof *sorted);
+    smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
     json_t *map = json_object(), *json = json_object();
     char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
     int status = -1;
-    if (!sorted || !map || !json || !index) goto memory;
     memcpy(sorted, tensors, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_name);
     for (size_t i = 0; i < count; i = shard_end(sorted, i, count, most)) shards++;
     for (size_t i = 0; i < shards; i++) {
         size_t end = shard_end(sorted, first, count, most);
         char *file = shard_path(path, i, shards);
-        if (!file) goto memory;
         int written =
             shard_write(file, map, sorted + first, end - first, metadata, pairs, turns, err);
         free(file);
         if (written) goto out;
         first = end;
     }
-    if (json_object_set_new(json, "metadata",
-                            json_pack("{s:I}", "total_size", (json_int_t)total)) ||
-        json_object_set(json, "weight_map", map))
-        goto memory;
+    json_object_set_new(json, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total));
+    json_object_set(json, "weight_map", map);
     const index_text text = {json};
     status = smoe_turns_next(turns) ? smoe_file_print(index, print_index, &text, err) : 0;
-    goto out;
-memory:
-    smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for an index", path);
 out:
     json_decref(map);
     json_decref(json);
@@ -172,15 +166,8 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
         return NULL;
     }
     char *path = smoe_text_format("%.*s%s", (int)(last_part(r->path) - r->path), r->path, name);
-    void *more = realloc(r->shard, (r->shards + 1) * sizeof(*r->shard));
-    if (more) r->shard = more;
-    void *names = more ? realloc(r->name, (r->shards + 1) * sizeof(*r->name)) : NULL;
-    if (names) r->name = names;
-    if (!path || !names) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->path);
-        free(path);
-        return NULL;
-    }
+    r->shard = smoe_alloc_next(r->shard, r->shards, sizeof *r->shard);
+    r->name = smoe_alloc_next(r->name, r->shards, sizeof *r->name);
     int status = smoe_safetensors_peek_part(&r->shard[r->shards], path, err);
     free(path);
     if (status) return NULL;

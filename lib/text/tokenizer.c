@@ -26,10 +26,9 @@ size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t cont
     if (t->clean != SMOE_CLEAN_NONE)
         clean = smoe_clean_text(given, t->clean == SMOE_CLEAN_CANONICALIZE);
     if (t->start != SMOE_NO_TOKEN) smoe_token_add(&list, t->start);
-    bool encoded = t->type->encode(t, &list, clean);
+    t->type->encode(t, &list, clean);
     if (clean != given) free(clean);
     free(given);
-    if (!encoded) return 0;
     ids[list.count++] = t->end;
     for (size_t i = list.count; i < context; i++) ids[i] = t->pad;
     return list.count;

@@ -26,7 +26,7 @@ int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
                               smoe_err *err) SMOE_MUST_CHECK;
 
 /* ids [context], padded with text.pad_id; returns how many there are, at least 1: without a start
- * token, as SentencePiece models may be, an empty text is its end token. 0 when out of memory. */
+ * token, as SentencePiece models may be, an empty text is its end token. */
 size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
                              const char *text);
 
@@ -40,8 +40,8 @@ typedef struct smoe_token_list {
 bool smoe_token_add(smoe_token_list *list, uint32_t id);
 
 typedef struct smoe_tokenizer_type {
-    /* Adds the ids of the text, which is clean, until there is no room; false: out of memory. */
-    bool (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
+    /* Adds the ids of the text, which is clean, until there is no room. */
+    void (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
     void (*free)(smoe_tokenizer *tokenizer);
 } smoe_tokenizer_type;
 

@@ -246,7 +246,7 @@ static size_t word_length(const uint8_t *text, size_t n) {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static void encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     const uint8_t *bytes = (const uint8_t *)text;
     size_t n = strlen(text);
     for (size_t at = 0; at < n && ids->count < ids->room;) {
@@ -261,7 +261,6 @@ static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *te
         encode_word((const bpe *)t, ids, bytes + at, word);
         at += word;
     }
-    return true;
 }
 
 static void bpe_free(smoe_tokenizer *t) {

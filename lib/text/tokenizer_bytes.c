@@ -4,10 +4,9 @@
 
 #include <stdlib.h>
 
-static bool encode_bytes(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static void encode_bytes(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     (void)t;
     while (*text && smoe_token_add(ids, (unsigned char)*text)) text++;
-    return true;
 }
 
 void smoe_tokenizer_open_bytes(smoe_tokenizer **t) {

@@ -18,14 +18,13 @@ typedef struct sentencepiece_tokenizer {
     smoe_sentencepiece pieces;
 } sentencepiece_tokenizer;
 
-static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static void encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     const smoe_sentencepiece *p = &((const sentencepiece_tokenizer *)t)->pieces;
     size_t count;
     if (p->encode(p->model, ids->id + ids->count, ids->room - ids->count, &count, text,
                   strlen(text)))
-        return false;
+        smoe_alloc_end();
     ids->count += count;
-    return true;
 }
 
 static void sentencepiece_free(smoe_tokenizer *t) {
