@@ -40,10 +40,6 @@ uint64_t smoe_digest_number(const void *bytes, size_t size) {
     return XXH3_64bits(bytes, size);
 }
 
-const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    return text_of(XXH3_64bits(bytes, size), buf);
-}
-
 /* The digits behind the last mark, or NULL. */
 static const char *digits_of(const char *bytes, size_t size, const char *mark) {
     size_t length = strlen(mark), need = length + SMOE_DIGEST_DIGITS;

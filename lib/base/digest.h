@@ -16,9 +16,8 @@ void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size);
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]);
 void smoe_digest_free(smoe_digest *digest);
 
-/* Of all bytes at once. */
-const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]);
-uint64_t smoe_digest_number(const void *bytes, size_t size); /* the same as a number */
+/* Of all bytes at once, as a number. */
+uint64_t smoe_digest_number(const void *bytes, size_t size);
 
 /* Bytes that hold their own digest: its digits stand behind the last `mark` of the first `head`
  * bytes and count as zeros. They are made with zeros there, then sealed. */

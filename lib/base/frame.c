@@ -252,7 +252,8 @@ const char *smoe_column_print(char *buf, size_t size, const smoe_column *column,
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-json_t *smoe_column_json(const smoe_column *column, smoe_datum datum) {
+/* A value in JSON, or NULL where it is left out. */
+static json_t *column_json(const smoe_column *column, smoe_datum datum) {
     bool none = column->text ? !datum.text : !isfinite(datum.number);
     if (none) return column->optional ? NULL : json_null();
     if (!column->text) return smoe_json_of_number(datum.number);
@@ -261,7 +262,7 @@ json_t *smoe_column_json(const smoe_column *column, smoe_datum datum) {
 
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum) {
     const char *key = column->path ? column->path : column->name, *end;
-    json_t *value = smoe_column_json(column, datum);
+    json_t *value = column_json(column, datum);
     for (; value && (end = strchr(key, ':')); key = end + 1) {
         json_t *inner = json_object_getn(object, key, (size_t)(end - key));
         if (!inner) json_object_setn_new(object, key, (size_t)(end - key), inner = json_object());
@@ -293,7 +294,7 @@ json_t *smoe_frame_json(const smoe_frame *frame) {
             column.optional = false;
             if (column.where & SMOE_IN_JSON)
                 json_array_append_new(
-                    row, r ? smoe_column_json(&column, frame->datum[(r - 1) * frame->columns + c])
+                    row, r ? column_json(&column, frame->datum[(r - 1) * frame->columns + c])
                            : json_string(column.name));
         }
         if (r) json_array_append_new(rows, row);

@@ -143,11 +143,9 @@ json_t *smoe_frame_json(const smoe_frame *frame);
 /* An object per row, [{"name": value}]. */
 json_t *smoe_frame_records(const smoe_frame *frame);
 
-/* A value in JSON, or NULL where it is left out; and as it is printed: the text itself, or the
- * number in buf. */
 /* The column of a truth as one of text. */
 smoe_column smoe_column_truth(const smoe_column *column);
-json_t *smoe_column_json(const smoe_column *column, smoe_datum datum);
+/* A value as it is printed: the text itself, or the number in buf. */
 const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum);
 /* Sets the member that the column is in JSON, in objects that are made where they are missing. */
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum);

@@ -16,29 +16,42 @@
 
 static const char GUESS[] = "";
 
-static void put(smoe_implied *x, const char *from, const char *key, const char *fmt, ...)
+typedef struct implied_key {
+    const char *key;
+    char value[64];
+    const char *from; /* the file that says it; NULL: the shapes; "": nothing, it is a guess */
+} implied_key;
+
+enum { IMPLIED = 24 };
+typedef struct implied {
+    implied_key key[IMPLIED];
+    size_t count;    /* 0: the file has no patch embedding, or a model with experts */
+    char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
+} implied;
+
+static void put(implied *x, const char *from, const char *key, const char *fmt, ...)
     SMOE_PRINTF(4, 5);
-static void put(smoe_implied *x, const char *from, const char *key, const char *fmt, ...) {
+static void put(implied *x, const char *from, const char *key, const char *fmt, ...) {
     va_list args;
     size_t i = 0;
     while (i < x->count && strcmp(x->key[i].key, key) != 0) i++;
-    if (i == SMOE_IMPLIED || (i < x->count && from == GUESS)) return;
-    smoe_implied_key *k = &x->key[i];
+    if (i == IMPLIED || (i < x->count && from == GUESS)) return;
+    implied_key *k = &x->key[i];
     if (i == x->count) x->count++;
-    *k = (smoe_implied_key){.key = key, .from = from};
+    *k = (implied_key){.key = key, .from = from};
     va_start(args, fmt);
     vsnprintf(k->value, sizeof k->value, fmt, args);
     va_end(args);
 }
 
-static const smoe_implied_key *find(const smoe_implied *x, const char *key) {
+static const implied_key *find(const implied *x, const char *key) {
     for (size_t i = 0; i < x->count; i++)
         if (!strcmp(x->key[i].key, key)) return &x->key[i];
     return NULL;
 }
 
 /* The configuration leaves the key as the shapes imply it. */
-static void put_known(smoe_implied *x, const char *from, const char *key) {
+static void put_known(implied *x, const char *from, const char *key) {
     for (size_t i = 0; i < x->count; i++)
         if (!strcmp(x->key[i].key, key)) x->key[i].from = from;
 }
@@ -70,7 +83,7 @@ static size_t side_of(const smoe_safetensors *file) {
     return 0;
 }
 
-static void put_shapes(smoe_implied *x, const smoe_safetensors *file) {
+static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t d = dim_of(file, "patch_embed.proj.weight", 0), depth = depth_of(file);
     size_t patch = dim_of(file, "patch_embed.proj.weight", 2), side = side_of(file);
     size_t dh = dim_of(file, "blocks.0.attn.q_norm.weight", 0);
@@ -118,11 +131,11 @@ static json_t *beside(const char *model, const char *name) {
     return json;
 }
 
-static void put_other(smoe_implied *x, const char *from, const char *what, const char *value) {
+static void put_other(implied *x, const char *from, const char *what, const char *value) {
     snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", from, what, value);
 }
 
-static void put_gelu(smoe_implied *x, const char *from, const char *name) {
+static void put_gelu(implied *x, const char *from, const char *name) {
     static const struct {
         const char *name, *gelu;
     } gelus[] = {{"gelu", "erf"},         {"gelu_erf", "erf"},          {"gelu_python", "erf"},
@@ -136,35 +149,35 @@ static void put_gelu(smoe_implied *x, const char *from, const char *name) {
     if (name) put_other(x, from, "that its MLPs have the function ", name);
 }
 
-static void put_pixels(smoe_implied *x, const char *from, const char *key, const json_t *list) {
+static void put_pixels(implied *x, const char *from, const char *key, const json_t *list) {
     if (json_array_size(list) == 3)
         put(x, from, key, "[%.8g, %.8g, %.8g]", json_number_value(json_array_get(list, 0)),
             json_number_value(json_array_get(list, 1)), json_number_value(json_array_get(list, 2)));
 }
 
 /* The names of filters that are read here. */
-static void put_filter(smoe_implied *x, const char *from, const char *name) {
+static void put_filter(implied *x, const char *from, const char *name) {
     if (name && (!strcmp(name, "bicubic") || !strcmp(name, "bilinear")))
         put(x, from, "data.resize", "%s", name);
 }
 
 /* How images become squares, where that is not by cropping. */
-static void put_fit(smoe_implied *x, const char *from, const char *name) {
+static void put_fit(implied *x, const char *from, const char *name) {
     if (name && !strcmp(name, "squash")) put(x, from, "data.fit", "squash");
 }
 
-static void put_share(smoe_implied *x, const char *from, double share) {
+static void put_share(implied *x, const char *from, double share) {
     if (share >= 0.1 && share < 1) put(x, from, "data.crop_pct", "%.9g", share);
 }
 
-static bool width_agrees(const smoe_implied *x, const json_t *config) {
-    const smoe_implied_key *width = find(x, "model.width");
+static bool width_agrees(const implied *x, const json_t *config) {
+    const implied_key *width = find(x, "model.width");
     json_int_t size = json_integer_value(json_object_get(config, "hidden_size"));
     return size > 0 && (size_t)size == strtoull(width->value, NULL, 10);
 }
 
 /* transformers: its classes leave out no key that matters here, except in old files. */
-static void put_hugging_face(smoe_implied *x, const json_t *config, const char *from) {
+static void put_hugging_face(implied *x, const json_t *config, const char *from) {
     const json_t *vision = json_object_get(config, "vision_config");
     if (vision) config = vision;
     if (!width_agrees(x, config)) return;
@@ -196,7 +209,7 @@ static const struct {
 };
 
 /* What the name of a model of timm says of its norms, GELU and heads, where shapes are silent. */
-static void put_timm_name(smoe_implied *x, const char *name, const char *from) {
+static void put_timm_name(implied *x, const char *name, const char *from) {
     static const char *const known[] = {"vit_", "deit", "flexivit", "eva", "beit"};
     static const char *const tanh[] = {"so400m_patch16_siglip", "giantopt_patch16_siglip",
                                        "base_patch32_siglip", "large_patch16_siglip_512",
@@ -222,8 +235,8 @@ static void put_timm_name(smoe_implied *x, const char *name, const char *from) {
 }
 
 /* Which tokens timm pools. */
-static void put_pool(smoe_implied *x, const char *pool, const char *from) {
-    const smoe_implied_key *key = find(x, "model.head"), *more = find(x, "model.registers");
+static void put_pool(implied *x, const char *pool, const char *from) {
+    const implied_key *key = find(x, "model.head"), *more = find(x, "model.registers");
     if (!key || !more) return;
     const char *head = key->value;
     bool token = !strcmp(head, "token"), mean = !strncmp(head, "gap", 3);
@@ -238,7 +251,7 @@ static void put_pool(smoe_implied *x, const char *pool, const char *from) {
     }
 }
 
-static void put_timm(smoe_implied *x, const json_t *config, const char *from) {
+static void put_timm(implied *x, const json_t *config, const char *from) {
     const char *name = json_string_value(json_object_get(config, "architecture"));
     const char *pool = json_string_value(json_object_get(config, "global_pool"));
     const json_t *data = json_object_get(config, "pretrained_cfg");
@@ -256,7 +269,7 @@ static void put_timm(smoe_implied *x, const json_t *config, const char *from) {
     if (!(share < 1)) put_fit(x, from, json_string_value(json_object_get(data, "crop_mode")));
 }
 
-static void put_open_clip(smoe_implied *x, const json_t *config, const char *from) {
+static void put_open_clip(implied *x, const json_t *config, const char *from) {
     const json_t *model = json_object_get(config, "model_cfg");
     const json_t *vision = json_object_get(model, "vision_cfg");
     const json_t *data = json_object_get(config, "preprocess_cfg");
@@ -287,7 +300,7 @@ static void put_open_clip(smoe_implied *x, const json_t *config, const char *fro
     put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
 
-static void put_processor(smoe_implied *x, const json_t *config, const char *from) {
+static void put_processor(implied *x, const json_t *config, const char *from) {
     const json_t *edge = json_object_get(json_object_get(config, "size"), "shortest_edge");
     const json_t *side = json_object_get(json_object_get(config, "crop_size"), "height");
     json_int_t filter = json_integer_value(json_object_get(config, "resample"));
@@ -302,15 +315,15 @@ static void put_processor(smoe_implied *x, const json_t *config, const char *fro
 
 static const struct {
     const char *file;
-    void (*put)(smoe_implied *x, const json_t *config, const char *from);
+    void (*put)(implied *x, const json_t *config, const char *from);
 } configurations[] = {{"config.json", put_hugging_face},
                       {"config.json", put_timm},
                       {"preprocessor_config.json", put_processor},
                       {"open_clip_config.json", put_open_clip}};
 
-void smoe_implied_of(smoe_implied *x, const smoe_safetensors *file) {
+static void implied_of(implied *x, const smoe_safetensors *file) {
     const char *path = smoe_safetensors_path(file);
-    *x = (smoe_implied){.count = 0};
+    *x = (implied){.count = 0};
     put_shapes(x, file);
     if (!x->count) return;
     for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
@@ -328,12 +341,12 @@ void smoe_implied_of(smoe_implied *x, const smoe_safetensors *file) {
 /* ---- as a spec ------------------------------------------------------------------------------- */
 
 /* The keys of a section, each on a line. */
-static void section_put(FILE *out, const smoe_implied *x, const char *section) {
+static void section_put(FILE *out, const implied *x, const char *section) {
     size_t letters = strlen(section);
     fprintf(out, "%.*s:\n", (int)letters - 1, section);
     if (*section == 'd') fprintf(out, "  source: image-folder\n  path: PATH  # of your images\n");
     for (size_t i = 0; i < x->count; i++) {
-        const smoe_implied_key *k = &x->key[i];
+        const implied_key *k = &x->key[i];
         const char *from = k->from;
         if (strncmp(k->key, section, letters) != 0) continue;
         fprintf(out, "  %s: %s%s%s\n", k->key + letters, k->value,
@@ -345,10 +358,10 @@ static void section_put(FILE *out, const smoe_implied *x, const char *section) {
 }
 
 char *smoe_implied_spec(const smoe_safetensors *file) {
-    smoe_implied x;
+    implied x;
     char *text = NULL;
     size_t size;
-    smoe_implied_of(&x, file);
+    implied_of(&x, file);
     FILE *out = x.count ? smoe_alloc_stream(&text, &size) : NULL;
     if (!out) return NULL;
     section_put(out, &x, "data.");
@@ -373,17 +386,17 @@ static void value_of(char value[64], const json_t *spec, const char *key) {
 int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool pooled,
                        smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
-    smoe_implied x;
+    implied x;
     smoe_err found = {0};
     if (smoe_safetensors_metadata(file, "smoe.version")) return 0;
-    smoe_implied_of(&x, file);
+    implied_of(&x, file);
     if (*x.other)
         return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
                          x.other);
     char *text = smoe_spec_json(spec);
     json_t *json = text ? json_loads(text, 0, NULL) : NULL;
     for (size_t i = 0; json && i < x.count; i++) {
-        const smoe_implied_key *k = &x.key[i];
+        const implied_key *k = &x.key[i];
         char value[64];
         bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
         if (!k->from || !*k->from || strncmp(k->key, "model.", 6) || (head && !pooled)) continue;
@@ -401,9 +414,9 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
 
 int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
-    smoe_implied x;
+    implied x;
     if (smoe_foreign_check(file, err)) return -1;
-    smoe_implied_of(&x, file);
+    implied_of(&x, file);
     if (*x.other)
         return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
                          x.other);
@@ -419,8 +432,8 @@ static double value_at(const smoe_series *series, size_t i) {
     return series->item[series->listed ? i % series->listed : 0];
 }
 
-static bool pixels_differ(const smoe_implied *x, const char *key, const smoe_series *series) {
-    const smoe_implied_key *k = find(x, key);
+static bool pixels_differ(const implied *x, const char *key, const smoe_series *series) {
+    const implied_key *k = find(x, key);
     double v[3];
     if (!k || !k->from || !*k->from ||
         sscanf(k->value, "[%lf, %lf, %lf]", &v[0], &v[1], &v[2]) != 3)
@@ -431,7 +444,7 @@ static bool pixels_differ(const smoe_implied *x, const char *key, const smoe_ser
 }
 
 /* The keys of the model that are guesses, in a line; NULL: there are none. */
-static char *guesses(const smoe_implied *x, const char *path) {
+static char *guesses(const implied *x, const char *path) {
     char *text = NULL;
     size_t size, open = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
@@ -447,12 +460,12 @@ static char *guesses(const smoe_implied *x, const char *path) {
 }
 
 char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
-    smoe_implied x;
+    implied x;
     const char *path = smoe_safetensors_path(file);
     if (smoe_safetensors_metadata(file, "smoe.version")) return NULL;
-    smoe_implied_of(&x, file);
+    implied_of(&x, file);
     if (!x.count) return NULL;
-    const smoe_implied_key *mean = find(&x, "data.mean"), *std = find(&x, "data.std");
+    const implied_key *mean = find(&x, "data.mean"), *std = find(&x, "data.std");
     if (pixels_differ(&x, "data.mean", &spec->data.mean) ||
         pixels_differ(&x, "data.std", &spec->data.std))
         return smoe_text_format("%s: its pixels had other values: %s beside it says 'data.mean=%s' "

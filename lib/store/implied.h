@@ -10,22 +10,7 @@
 #include "spec/spec.h"
 #include "tensors/safetensors.h"
 
-typedef struct smoe_implied_key {
-    const char *key;
-    char value[64];
-    const char *from; /* the file that says it; NULL: the shapes; "": nothing, it is a guess */
-} smoe_implied_key;
-
-enum { SMOE_IMPLIED = 24 };
-typedef struct smoe_implied {
-    smoe_implied_key key[SMOE_IMPLIED];
-    size_t count;    /* 0: the file has no patch embedding, or a model with experts */
-    char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
-} smoe_implied;
-
-void smoe_implied_of(smoe_implied *implied, const smoe_safetensors *file);
-
-/* The same as a spec in YAML with comments, for data of an image folder: fresh; NULL if there is
+/* The keys as a spec in YAML with comments, for data of an image folder: fresh; NULL if there is
  * none. */
 char *smoe_implied_spec(const smoe_safetensors *file);
 

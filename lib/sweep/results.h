@@ -49,7 +49,7 @@ int smoe_results_write(const smoe_results *results, smoe_err *err) SMOE_MUST_CHE
 int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* DIR/sweep.gp and, with gnuplot, DIR/sweep.svg, and the same of DIR/evaluations (*drawn is false
- * when one should be there and is not); see results_figure.h. SMOE_USAGE: the sweep's `figure`
+ * when one should be there and is not); see results_figure.c. SMOE_USAGE: the sweep's `figure`
  * names what the results do not have. */
 int smoe_results_draw(const smoe_results *results, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,5 +1,6 @@
-/* The figure of a sweep; see results_figure.h. */
+/* The figure of a sweep. */
 #include "sweep/results_figure.h"
+#include "sweep/results.h"
 #include "sweep/results_plan.h"
 #include "base/alloc.h"
 #include "compare/contrast.h"
@@ -181,8 +182,20 @@ static int draw_points(smoe_results_plan *p, const smoe_sweep_figure *wish, cons
     return smoe_chart_write(&p->figure, p->r->sweep->dir, name, drawn, err);
 }
 
-int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
-                        bool *drawn, smoe_err *err) {
+/*
+ * DIR/NAME.gp and .svg: `y`, precision_at_1 unless it is given (the loss where there is none),
+ * against `x`, a column or a metric, with the 95% interval of each mean (compare/contrast.h) as
+ * bars.
+ *   x     not given: the first column from x_from on whose values are numbers, at least two; else
+ *         the first column from there, its values side by side
+ *   line  the column that tells lines apart. Not given: all but x; where x is a metric, all
+ *         columns whose values are no numbers
+ * A name that these results do not have counts as not given. Nothing is drawn where no trial is
+ * done or nothing but the seed is swept. *drawn is false when a script was left that gnuplot has
+ * not drawn.
+ */
+static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
+                       bool *drawn, smoe_err *err) {
     const char *colour;
     smoe_results_plan p = smoe_results_plan_open(r);
     int status = 0;
@@ -288,9 +301,8 @@ int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
                          "results.csv or evaluations.csv, y a measured one, line one that is set",
                          r->sweep->dir, wish->x ? wish->x : "(any)", wish->y ? wish->y : "(any)",
                          wish->line ? wish->line : "(any)");
-    if (smoe_results_figure(r, wish, "sweep", drawn, err)) return -1;
-    if (r->evaluations && smoe_results_figure(r->evaluations, wish, "evaluations", &also, err))
-        return -1;
+    if (figure_draw(r, wish, "sweep", drawn, err)) return -1;
+    if (r->evaluations && figure_draw(r->evaluations, wish, "evaluations", &also, err)) return -1;
     *drawn = *drawn && also;
     return 0;
 }
