@@ -1,0 +1,22 @@
+# With pyarrow: parquet files, as the hub of Hugging Face has them, become an archive that trains.
+. "$ROOT/tests/cli/lib.sh"
+python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "no pyarrow: examples/parquet_to_tar.py was not tried"
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+for class in ape bee; do
+    mkdir -p photos/$class
+    for i in 0 1 2 3 4 5 6 7 8 9; do png >photos/$class/$i.png; done
+done
+python3 - <<'END'
+import json, pyarrow, pyarrow.parquet
+data = [open(f"photos/{c}/{i}.png", "rb").read() for i in range(10) for c in ("ape", "bee")]
+said = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["ape", "b/e"]}}
+table = pyarrow.table({"image": [{"bytes": d, "path": None} for d in data], "label": [i % 2 for i in range(20)]})
+table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": said}})})
+for name in ("train-0.parquet", "train-1.parquet", "test-0.parquet"):
+    pyarrow.parquet.write_table(table, name)
+END
+status 0 python3 "$ROOT/examples/parquet_to_tar.py" out.tar train= train-*.parquet test= test-0.parquet >out
+grep -q '40 images of train, 20 images of test' out || fail "of the converter: $(cat out)"
+tar -tf out.tar | grep -q '^train/b_e/00000039.png$' || fail "names: $(tar -tf out.tar | head)"
+tar -xOf out.tar train/ape/00000000.png | cmp - photos/ape/0.png || fail "bytes"
+status 0 smoe train tiny.yaml -q data.source=image-folder data.path=out.tar data.limit=0 train.steps=4 -o parquet >/dev/null
