@@ -23,11 +23,11 @@ static int common(char **assign, size_t *count, const smoe_options *options, smo
 }
 
 static int expand(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err) {
-    smoe_spec_text text = {0};
-    smoe_spec spec = {0};
-    smoe_axes axes = {0};
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
     size_t skipped, count = 0;
-    char *seeds = NULL;
+    SMOE_FREED char *seeds = NULL;
     char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     int status = common(assign, &count, options, err);
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
@@ -39,11 +39,7 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
                                   seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
     if (!status)
         status = smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
-    smoe_axes_free(&axes);
-    smoe_spec_free(&spec);
-    smoe_spec_text_free(&text);
     free(assign);
-    free(seeds);
     return status;
 }
 

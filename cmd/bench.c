@@ -303,7 +303,7 @@ static const char columns[] =
     "|---|---|---|---|---|---|---|---|\n";
 
 static void add_heading(FILE *out) {
-    json_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
+    json_auto_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
     char date[SMOE_DATE_TEXT];
     fprintf(out,
@@ -312,7 +312,6 @@ static void add_heading(FILE *out) {
             "%s",
             SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
             smoe_env_date(date, smoe_env_now()), columns);
-    json_decref(env);
 }
 
 static void add_line(FILE *out, const char *name, const smoe_bench *b) {
@@ -348,11 +347,9 @@ static int read_table(const char *path, char **text, size_t *length, smoe_err *e
 }
 
 static int check_table(const char *path, smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     size_t length;
-    int status = path ? read_table(path, &text, &length, err) : 0;
-    free(text);
-    return status;
+    return path ? read_table(path, &text, &length, err) : 0;
 }
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
@@ -415,7 +412,8 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
 }
 
 int cmd_bench(const smoe_options *options, smoe_err *err) {
-    smoe_loaded loaded = {0}; /* of which a spec alone uses nothing but the spec */
+    /* of which a spec alone uses nothing but the spec */
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     smoe_spec *spec = &loaded.spec;
     bool model = smoe_run_is_model(options->arg[0]);
     loaded.trains = true;
@@ -425,6 +423,5 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     if (!status)
         status = options->print_config ? smoe_cmd_print_config(spec, err)
                                        : bench(spec, loaded.file, options, err);
-    smoe_loaded_free(&loaded);
     return status;
 }

@@ -37,10 +37,9 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     va_end(args);
     if (length < 0) smoe_alloc_end();
     size_t room = (size_t)length + 9; /* all of a line, and what shown keeps free */
-    char *shown = smoe_alloc(room, 1);
+    SMOE_FREED char *shown = smoe_alloc(room, 1);
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
-    free(shown);
     free(text);
 }
 
@@ -72,9 +71,8 @@ int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *er
 }
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
-    char *text = smoe_json_dump(value, 2);
+    SMOE_FREED char *text = smoe_json_dump(value, 2);
     int status = puts(text) == EOF ? smoe_fail_errno(err, SMOE_RUNTIME, "standard output") : 0;
-    free(text);
     json_decref(value);
     return status;
 }
@@ -120,9 +118,8 @@ void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options) {
 }
 
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options) {
-    char *text = options->quiet ? NULL : smoe_model_file_remark(file);
+    SMOE_FREED char *text = options->quiet ? NULL : smoe_model_file_remark(file);
     if (text) smoe_cmd_print(stderr, "%s\n", text);
-    free(text);
 }
 
 int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_err *err) {
@@ -198,10 +195,8 @@ static const char *last_name(const char *path) {
 /* The folder of a path's last name: where the file is or will be. */
 static int folder_of(const char *path, struct stat *folder) {
     size_t length = (size_t)(last_name(path) - path);
-    char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
-    int status = stat(copy, folder);
-    free(copy);
-    return status;
+    SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
+    return stat(copy, folder);
 }
 
 int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {

@@ -44,7 +44,7 @@ static int read_spec(side *x, const char *text, smoe_err *err) {
 
 /* The environment and records of a run; missing files are left out. */
 static void read_run(side *x) {
-    char *env = smoe_text_format("%s/env.json", x->arg);
+    SMOE_FREED char *env = smoe_text_format("%s/env.json", x->arg);
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
     x->env = smoe_json_read(env);
     /* of the start of a run, and never the same */
@@ -55,11 +55,10 @@ static void read_run(side *x) {
     size_t resumes = json_array_size(json_object_get(x->env, "previous"));
     if (json_object_del(x->env, "previous") == 0)
         json_object_set_new(x->env, "resumes", json_integer((json_int_t)resumes));
-    free(env);
 }
 
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     x->arg = arg;
     smoe_file_choice choice;
     int status = smoe_cmd_choice(&choice, options, err);
@@ -67,7 +66,6 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
         status = smoe_run_model(arg, options->which, &choice, &x->model, &text, &x->file, err);
     if (!status) smoe_cmd_unverified(x->file, options);
     if (!status) status = read_spec(x, text, err);
-    free(text);
     if (!status && smoe_file_holds(arg, "metrics.jsonl")) read_run(x);
     return status;
 }
@@ -129,14 +127,13 @@ static void add_records(smoe_result *result, const smoe_run_difference *d) {
 /* The names of the classes in a model file, for people. */
 static void add_class_names(smoe_result *result, const char *before, const smoe_safetensors *file) {
     enum { SHOWN = 6 };
-    json_t *names = json_loads(smoe_safetensors_metadata(file, SMOE_CLASS_NAMES), 0, NULL);
+    json_auto_t *names = json_loads(smoe_safetensors_metadata(file, SMOE_CLASS_NAMES), 0, NULL);
     size_t count = json_array_size(names);
     smoe_result_more(result, "%s", before);
     for (size_t i = 0; i < count && i < SHOWN; i++)
         smoe_result_more(result, "%s%s", i ? ", " : "",
                          json_string_value(json_array_get(names, i)));
     if (count > SHOWN) smoe_result_more(result, " and %zu more", count - SHOWN);
-    json_decref(names);
 }
 
 static void add_weights(smoe_result *result, const smoe_weights_difference *w,
@@ -213,9 +210,9 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
 
 /* The records of a run over the steps, for the figure over_steps of the page. */
 static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
-    smoe_curves curves = {0};
-    int status = smoe_curves_read(&curves, run, err);
-    for (size_t i = 0; i < curves.count && !status; i++) {
+    SMOE_FREED_BY(smoe_curves_free) smoe_curves curves = {0};
+    if (smoe_curves_read(&curves, run, err)) return -1;
+    for (size_t i = 0; i < curves.count; i++) {
         const smoe_curve *c = &curves.curve[i];
         smoe_metric_place at;
         if (smoe_record_of_clock(c->name) || !smoe_metric_read(&at, c->name)) continue;
@@ -231,8 +228,7 @@ static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
             smoe_frame_end(frame);
         }
     }
-    smoe_curves_free(&curves);
-    return status;
+    return 0;
 }
 
 static char *page_path(const smoe_options *options) {
@@ -275,20 +271,18 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
 
 /* Groups that differ in the seed alone, where some of the arguments form them. */
 static int group(smoe_frame *frame, const side *sides, size_t count, smoe_err *err) {
-    smoe_compared *run = smoe_alloc(count, sizeof *run);
+    SMOE_FREED smoe_compared *run = smoe_alloc(count, sizeof *run);
     for (size_t i = 0; i < count; i++)
         run[i] = (smoe_compared){sides[i].arg, sides[i].spec, sides[i].metrics != NULL};
-    int status = smoe_compare_seeds(frame, run, count, err);
-    free(run);
-    return status;
+    return smoe_compare_seeds(frame, run, count, err);
 }
 
 int cmd_compare(const smoe_options *options, smoe_err *err) {
-    side *sides = smoe_alloc(options->args, sizeof *sides);
-    comparison *c = smoe_alloc(options->args, sizeof *c);
-    smoe_result result = {0};
-    smoe_frame seeds = {0};
-    char *page = page_path(options);
+    SMOE_FREED side *sides = smoe_alloc(options->args, sizeof *sides);
+    SMOE_FREED comparison *c = smoe_alloc(options->args, sizeof *c);
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame seeds = {0};
+    SMOE_FREED char *page = page_path(options);
     int status = smoe_cmd_target(page, options, err);
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
@@ -302,14 +296,9 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     if (!status && options->out)
         smoe_heading_files(options, options->out, (const char *const[]){"compare.html"}, 1,
                            "its tables");
-    smoe_result_free(&result);
-    smoe_frame_free(&seeds);
     for (size_t i = 0; i < options->args; i++) {
         comparison_free(&c[i]);
         side_free(&sides[i]);
     }
-    free(page);
-    free(sides);
-    free(c);
     return status;
 }

@@ -87,7 +87,7 @@ int smoe_compare_seeds(smoe_frame *frame, const smoe_compared *run, size_t count
                                           {0}};
     smoe_frame_init(frame, "seeds", "Seeds", "last values of groups of runs, paired by seed",
                     columns);
-    member *m = smoe_alloc(count, sizeof *m);
+    SMOE_FREED member *m = smoe_alloc(count, sizeof *m);
     int status = member_open(m, count, run, err);
     for (size_t g = 1; g < count && !status; g++) {
         if (m[g].group != g) continue;
@@ -99,7 +99,6 @@ int smoe_compare_seeds(smoe_frame *frame, const smoe_compared *run, size_t count
         json_decref(m[i].settings);
         smoe_curves_free(&m[i].curves);
     }
-    free(m);
     return status ? -1 : smoe_frame_check(frame, err);
 }
 

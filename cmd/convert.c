@@ -151,8 +151,8 @@ static int make_spec(smoe_spec *spec, const smoe_loaded *l, size_t experts, smoe
 
 /* Experts are chosen on images of training, unless others are given: not on those of a test. */
 static int prune(const smoe_options *options, smoe_err *err) {
-    smoe_loaded loaded = {0};
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_options own = *options;
     size_t experts;
     own.assign = smoe_alloc(options->overrides + 1, sizeof *own.assign);
@@ -167,8 +167,6 @@ static int prune(const smoe_options *options, smoe_err *err) {
     if (!status) status = make_spec(&spec, &loaded, experts, err);
     if (!status) status = smoe_load_model(&loaded, err);
     if (!status) status = prune_loaded(&loaded, &spec, experts, options, err);
-    smoe_spec_free(&spec);
-    smoe_loaded_free(&loaded);
     free(own.assign);
     return status;
 }
@@ -222,11 +220,10 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
 }
 
 int cmd_init(const smoe_options *options, smoe_err *err) {
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     if (!status)
         status =
             options->print_config ? smoe_cmd_print_config(&spec, err) : init(&spec, options, err);
-    smoe_spec_free(&spec);
     return status;
 }

@@ -228,12 +228,12 @@ static void add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
 
 /* A row, or an object, per spec. */
 static int compare(const smoe_options *options, smoe_err *err) {
-    smoe_result result = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, NULL, NULL);
     int status = 0;
     for (size_t i = 0; i < options->args && !status; i++) {
-        smoe_spec spec = {0};
-        smoe_cost cost = {0};
+        SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         const char *file = options->arg[i];
         status = smoe_cmd_spec(&spec, file, options, err);
         if (!status && (status = cost_of(&cost, &spec, err))) smoe_fail_prefix(err, "%s", file);
@@ -244,17 +244,14 @@ static int compare(const smoe_options *options, smoe_err *err) {
             add_layers(part, &cost, SMOE_IN_JSON);
             add_row(frame, file, &cost);
         }
-        smoe_cost_free(&cost);
-        smoe_spec_free(&spec);
     }
     if (!status) return smoe_cmd_emit(&result, options, err);
-    smoe_result_free(&result);
     return status;
 }
 
 int cmd_cost(const smoe_options *options, smoe_err *err) {
-    smoe_spec spec = {0};
-    smoe_cost cost = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (options->args > 1) return compare(options, err);
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     if (!status && options->print_config) {
@@ -263,7 +260,5 @@ int cmd_cost(const smoe_options *options, smoe_err *err) {
         status = cost_of(&cost, &spec, err);
         if (!status) status = show(&cost, &spec, options, err);
     }
-    smoe_cost_free(&cost);
-    smoe_spec_free(&spec);
     return status;
 }

@@ -56,16 +56,13 @@ static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) 
         given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
     const char *source = given ? "image-folder" : smoe_sources[guess(path)].name;
     bool grey = !strcmp(source, "idx");
-    json_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
-                             "source", source, "path", path, "image_size", SIDE, "channels",
-                             grey ? 1 : 3, "model", "patch_size", 1);
-    char *text = spec ? json_dumps(spec, 0) : NULL;
-    int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL, options->assign,
-                                        options->overrides, err)
-                      : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
-    free(text);
-    json_decref(spec);
-    return status;
+    json_auto_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
+                                  "source", source, "path", path, "image_size", SIDE, "channels",
+                                  grey ? 1 : 3, "model", "patch_size", 1);
+    SMOE_FREED char *text = spec ? json_dumps(spec, 0) : NULL;
+    return text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL, options->assign,
+                                  options->overrides, err)
+                : smoe_fail(err, SMOE_USAGE, "%s: a path that is not UTF-8", path);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -85,13 +82,12 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
 
 static void count_classes(split *s) {
     size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
-    size_t *class = smoe_alloc(N, sizeof *class);
+    SMOE_FREED size_t *class = smoe_alloc(N, sizeof *class);
     s->count = smoe_alloc(N, sizeof *s->count);
     for (size_t i = 0; i < n; i++) {
         size_t some = smoe_dataset_all_labels(s->set, i, class, most);
         for (size_t k = 0; k < some && k < most; k++) s->count[class[k]]++;
     }
-    free(class);
 }
 
 static int look(data_job *job, smoe_err *err) {
@@ -163,14 +159,13 @@ int smoe_data_compare(data_job *job, const data_job *against, smoe_err *err) {
 /* Names of the images of a split that are near some of the other data set, each once. */
 static void print_excluded(FILE *out, const data_job *job, const split *s) {
     char name[SMOE_IMAGE_NAME];
-    bool *near = smoe_alloc(s->survey.images + 1, sizeof *near);
+    SMOE_FREED bool *near = smoe_alloc(s->survey.images + 1, sizeof *near);
     for (size_t k = 0; k < job->nears; k++)
         for (size_t i = 0; job->near[k].against && job->near[k].b == s && i < job->near[k].count;
              i++)
             near[job->near[k].pair[i].b] = true;
     for (size_t i = 0; i < s->survey.images; i++)
         if (near[i]) fprintf(out, "%s\n", smoe_dataset_image_name(s->set, i, name, sizeof name));
-    free(near);
 }
 
 static int print_list(FILE *out, const void *context, smoe_err *err) {
@@ -182,11 +177,9 @@ static int print_list(FILE *out, const void *context, smoe_err *err) {
 }
 
 int smoe_data_write_excluded(const data_job *job, const smoe_options *options, smoe_err *err) {
-    char *path = smoe_text_format("%s/exclude.txt", options->out);
-    int status = smoe_cmd_target(path, options, err);
-    if (!status) status = smoe_file_print(path, print_list, job, err);
-    free(path);
-    return status;
+    SMOE_FREED char *path = smoe_text_format("%s/exclude.txt", options->out);
+    if (smoe_cmd_target(path, options, err)) return -1;
+    return smoe_file_print(path, print_list, job, err);
 }
 
 void smoe_data_job_free(data_job *job) {

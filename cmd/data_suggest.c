@@ -113,8 +113,8 @@ static void put_rest(FILE *out, const suggestion *s) {
 
 int smoe_data_suggest(const smoe_data_job *job, const smoe_options *options, smoe_err *err) {
     suggestion s;
-    smoe_spec spec = {0};
-    char *text = NULL;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED char *text = NULL;
     size_t size = 0;
     if (!job->splits || !job->split[0].survey.looked)
         return smoe_fail(err, SMOE_DATA, "%s: no images to suggest a spec for", job->path);
@@ -125,9 +125,7 @@ int smoe_data_suggest(const smoe_data_job *job, const smoe_options *options, smo
     put_data(out, &s, job, options);
     put_rest(out, &s);
     smoe_alloc_stream_close(out, &text);
-    int status = smoe_spec_parse(&spec, text, strlen(text), "the suggestion", NULL, NULL, 0, err);
-    if (!status) smoe_cmd_print(stdout, "%s", text);
-    smoe_spec_free(&spec);
-    free(text);
-    return status;
+    if (smoe_spec_parse(&spec, text, strlen(text), "the suggestion", NULL, NULL, 0, err)) return -1;
+    smoe_cmd_print(stdout, "%s", text);
+    return 0;
 }

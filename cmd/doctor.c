@@ -72,14 +72,13 @@ static double quota(void) {
 
 static void look_at_processor(findings *f) {
     char line[128];
-    json_t *env = smoe_env_here(0, NULL);
+    json_auto_t *env = smoe_env_here(0, NULL);
     cpu_set_t allowed;
     int here = sched_getaffinity(0, sizeof allowed, &allowed) ? 0 : CPU_COUNT(&allowed);
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     double limit = quota(), load = 0;
     const char *model = json_string_value(json_object_get(env, "cpu"));
     find(f, "processor", "%s", model ? model : "unknown");
-    json_decref(env);
     finding *x = find(f, "processors", "%d of %ld, %d threads", here, all, smoe_threads());
     if (limit > 0 && limit < smoe_threads())
         advise(x, "a limit of %.3g processors is set (cpu.max): use -j %d", limit,
@@ -196,9 +195,8 @@ static bool has_program(const char *name) {
     const char *path = getenv("PATH");
     while (path && *path) {
         size_t n = strcspn(path, ":");
-        char *file = smoe_text_format("%.*s/%s", (int)n, path, name);
+        SMOE_FREED char *file = smoe_text_format("%.*s/%s", (int)n, path, name);
         bool found = !access(file, X_OK);
-        free(file);
         if (found) return true;
         path += n + (path[n] == ':');
     }

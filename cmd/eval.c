@@ -128,11 +128,9 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
 }
 
 static int write_table(const smoe_frame *frame, const char *folder, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s.csv", folder, frame->name);
-    int status = smoe_file_make_parents(path, err);
-    if (!status) status = smoe_frame_csv(frame, path, err);
-    free(path);
-    return status;
+    SMOE_FREED char *path = smoe_text_format("%s/%s.csv", folder, frame->name);
+    if (smoe_file_make_parents(path, err)) return -1;
+    return smoe_frame_csv(frame, path, err);
 }
 
 /* -o: classes, confusion and calibration; --predictions: the images. */
@@ -164,7 +162,7 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
  * "lowest  cross 0.61, ring 0.70, star 0.72 (of 10 classes)". */
 static void add_classes(smoe_result *result, const collector *c, const smoe_loaded *l) {
     enum { SHOWN = 3 };
-    double *share = smoe_alloc(c->classes, sizeof *share);
+    SMOE_FREED double *share = smoe_alloc(c->classes, sizeof *share);
     size_t *images = smoe_alloc(c->classes, sizeof *images), seen = 0;
     smoe_frame *table = smoe_result_table(result, "classes", NULL);
     smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
@@ -186,7 +184,6 @@ static void add_classes(smoe_result *result, const collector *c, const smoe_load
         share[worst] = NAN;
     }
     if (seen > 1) smoe_result_more(result, "  (of %zu classes)", seen);
-    free(share);
     free(images);
 }
 
@@ -282,7 +279,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     collector c = {.progress = &progress};
-    smoe_routing routing = {0};
+    SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     smoe_eval eval = {0};
     smoe_fewshot *fewshot = NULL;
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
@@ -311,7 +308,6 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
     if (!status && chief) say_files(options);
     smoe_fewshot_free(fewshot);
-    smoe_routing_free(&routing);
     free(c.logits);
     free(c.labels);
     free(c.prediction);
@@ -322,13 +318,11 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
 /* These are refused before the work and not after it. */
 static int check_tables(const smoe_options *options, smoe_err *err) {
     static const char *const tables[] = {"classes", "confusion", "calibration"};
-    int status = 0;
-    for (size_t i = 0; options->out && i < sizeof tables / sizeof *tables && !status; i++) {
-        char *path = smoe_text_format("%s/%s.csv", options->out, tables[i]);
-        status = smoe_cmd_target(path, options, err);
-        free(path);
+    for (size_t i = 0; options->out && i < sizeof tables / sizeof *tables; i++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", options->out, tables[i]);
+        if (smoe_cmd_target(path, options, err)) return -1;
     }
-    return status;
+    return 0;
 }
 
 static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err) {
@@ -341,7 +335,7 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
 }
 
 static int eval_together(const smoe_options *options, smoe_err *err) {
-    smoe_loaded loaded = {0};
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     int status = smoe_load_spec(&loaded, options->arg[0], options, err);
     if (!status) status = smoe_cmd_target(options->logits, options, err);
     if (!status) status = smoe_cmd_target(options->labels, options, err);
@@ -354,7 +348,6 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
         status = smoe_cmd_print_config(&loaded.spec, err);
     else
         status = options->dry_run ? plan(&loaded, options, err) : evaluate(&loaded, options, err);
-    smoe_loaded_free(&loaded);
     return status;
 }
 

@@ -88,8 +88,8 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
     const smoe_train_spec *train = &spec->train;
     const smoe_groups *groups = &train->optimizer.groups;
     const smoe_params *params = smoe_model_params(model);
-    char *name = value_of(spec, "train.optimizer.name");
-    char *schedule = value_of(spec, "train.schedule.name");
+    SMOE_FREED char *name = value_of(spec, "train.optimizer.name");
+    SMOE_FREED char *schedule = value_of(spec, "train.schedule.name");
     size_t frozen = 0;
     for (size_t i = 0; i < params->count; i++)
         frozen += params->param[i].frozen && !params->param[i].state;
@@ -103,8 +103,6 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
     if (train->ema > 0) smoe_result_more(out, "; moving average with decay %g", train->ema);
     for (size_t k = 0; k < groups->count; k++)
         add_group(out, &groups->group[k], tensors_of(groups, k, params));
-    free(name);
-    free(schedule);
 }
 
 void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {

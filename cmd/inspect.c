@@ -136,11 +136,9 @@ static int check_slots(const inspected *x, smoe_err *err) {
 /* env.json beside the records of a run; NULL: there is none. */
 static json_t *env_of(const inspected *x) {
     const char *slash = x->metrics ? strrchr(x->metrics, '/') : NULL;
-    char *path =
+    SMOE_FREED char *path =
         slash ? smoe_text_format("%.*s/env.json", (int)(slash - x->metrics), x->metrics) : NULL;
-    json_t *env = path ? smoe_json_read(path) : NULL;
-    free(path);
-    return env;
+    return path ? smoe_json_read(path) : NULL;
 }
 
 static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smoe_options *options,
@@ -300,7 +298,7 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
 
 static int inspect_together(const smoe_options *options, smoe_err *err) {
     size_t runs = options->args;
-    inspected *x = smoe_alloc(runs, sizeof *x);
+    SMOE_FREED inspected *x = smoe_alloc(runs, sizeof *x);
     int status = 0;
     for (size_t i = 0; i < runs && !status; i++)
         status = find(&x[i], options->arg[i], options, err);
@@ -314,7 +312,6 @@ static int inspect_together(const smoe_options *options, smoe_err *err) {
     else
         status = inspect(x, runs, options, err);
     for (size_t i = 0; i < runs; i++) inspected_free(&x[i]);
-    free(x);
     return status;
 }
 

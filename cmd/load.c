@@ -15,13 +15,12 @@
 /* A mistake in the spec of the file itself is damage and not a mistake of the user, even if there
  * are overrides. */
 static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
-    smoe_spec alone = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec alone = {0};
     smoe_err own = {0};
     if (err->code == SMOE_USAGE && smoe_spec_parse_trained(&alone, carried, NULL, 0, &own)) {
         *err = own;
         if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     }
-    smoe_spec_free(&alone);
 }
 
 /* Names all overrides that would describe another model than the one in the file. */
@@ -59,9 +58,8 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
 }
 
 static void say_implied(const smoe_loaded *l) {
-    char *text = smoe_implied_remark(&l->spec, l->file);
+    SMOE_FREED char *text = smoe_implied_remark(&l->spec, l->file);
     if (text) smoe_cmd_print(stderr, "%s\n", text);
-    free(text);
 }
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
@@ -95,9 +93,9 @@ out:
 }
 
 static void remark_resized(const smoe_loaded *l) {
-    char *text = l->quiet ? NULL : smoe_init_map_resized(smoe_model_params(l->model), l->file);
+    SMOE_FREED char *text =
+        l->quiet ? NULL : smoe_init_map_resized(smoe_model_params(l->model), l->file);
     if (text) smoe_cmd_print(stderr, "%s: %s\n", l->path, text);
-    free(text);
 }
 
 void smoe_load_remarks(const smoe_loaded *l) {

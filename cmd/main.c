@@ -141,7 +141,7 @@ static smoe_command_run *const runs[] = {
 };
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
-    smoe_options options = {0};
+    SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
     char **words = smoe_alloc((size_t)argc,
                               sizeof *words); /* parsing permutes; env.json wants the order given */
     memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
@@ -162,7 +162,6 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         if (!status) status = smoe_options_check_keys(&options, err);
         if (!status) status = runs[command - smoe_commands](&options, err);
     }
-    smoe_options_free(&options);
     free(words);
     return status;
 }

@@ -29,7 +29,7 @@ static const char *text_of(const json_t *env, const char *name) {
 }
 
 void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
-    json_t *env = smoe_env_here(options->argc, options->argv);
+    json_auto_t *env = smoe_env_here(options->argc, options->argv);
     *origin = (smoe_origin){0};
     smoe_origin_add(origin, "Command", command_of(env), false);
     smoe_origin_add(origin, "Date", smoe_alloc_text(text_of(env, "date")), false);
@@ -41,7 +41,6 @@ void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
                     smoe_text_format("%s, kernels %s, %s", text_of(env, "cpu"),
                                      text_of(env, "kernel"), text_of(env, "system")),
                     false);
-    json_decref(env);
 }
 
 static char *yaml_of(const smoe_spec *spec) {

@@ -19,14 +19,13 @@ typedef struct predictor {
 } predictor;
 
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     smoe_safetensors *file;
     smoe_file_choice choice;
     int status = smoe_cmd_choice(&choice, options, err);
     if (!status)
         status =
             smoe_run_model(options->arg[0], options->which, &choice, &x->path, &text, &file, err);
-    free(text);
     if (status) return -1;
     smoe_cmd_unverified(file, options);
     smoe_safetensors_free(file);
@@ -100,16 +99,13 @@ static void add_prediction(smoe_result *result, const predictor *x, const char *
 }
 
 int cmd_predict(const smoe_options *options, smoe_err *err) {
-    predictor x = {0};
-    smoe_result result = {0};
-    int status = predictor_open(&x, options, err);
-    if (!status) smoe_fact_text(&result, "checkpoint", x.path);
-    for (size_t i = 1; i < options->args && !status; i++) {
-        status = predict_one(&x, options->arg[i], err);
-        if (!status) add_prediction(&result, &x, options->arg[i]);
+    SMOE_FREED_BY(predictor_free) predictor x = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    if (predictor_open(&x, options, err)) return -1;
+    smoe_fact_text(&result, "checkpoint", x.path);
+    for (size_t i = 1; i < options->args; i++) {
+        if (predict_one(&x, options->arg[i], err)) return -1;
+        add_prediction(&result, &x, options->arg[i]);
     }
-    if (!status) status = smoe_cmd_emit(&result, options, err);
-    smoe_result_free(&result);
-    predictor_free(&x);
-    return status;
+    return smoe_cmd_emit(&result, options, err);
 }

@@ -65,7 +65,7 @@ static bool due(const smoe_progress *p) {
 static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
     smoe_heading heading = {0};
-    smoe_result lines = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result lines = {0};
     const smoe_paper paper = {.columns = p->terminal ? (size_t)width_of(p) : 0, .labels = 10};
     if (p->quiet || p->json) return;
     smoe_heading_add(&heading, "train", begin->train);
@@ -77,7 +77,6 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
                      (unsigned long long)begin->step + 1, begin->spec->train.steps);
     smoe_result_print(&lines, p->out, &paper);
-    smoe_result_free(&lines);
     fflush(p->out);
 }
 

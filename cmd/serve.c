@@ -100,8 +100,8 @@ static json_t *lost_json(const char *dir, const smoe_err *problem) {
 
 static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
     smoe_curves curves;
-    smoe_spec spec = {0};
-    char *path = smoe_text_format("%s/spec.yaml", dir);
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
     json_t *object = NULL;
     bool known = !smoe_spec_read(&spec, path, NULL, 0, NULL);
     if (!smoe_curves_read(&curves, dir, err)) {
@@ -115,8 +115,6 @@ static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
                            "columns", columns_json(), "curves", all);
     }
     smoe_curves_free(&curves);
-    smoe_spec_free(&spec);
-    free(path);
     return object;
 }
 
@@ -126,9 +124,8 @@ static bool is_same(served_run *r) {
     bool same = true;
     for (size_t i = 0; i < 2; i++) {
         struct stat there = {0};
-        char *path = smoe_text_format("%s/%s", r->dir, names[i]);
+        SMOE_FREED char *path = smoe_text_format("%s/%s", r->dir, names[i]);
         (void)stat(path, &there);
-        free(path);
         same &= !memcmp(&r->changed[i], &there.st_mtim, sizeof there.st_mtim) &&
                 (i || r->size == there.st_size);
         r->changed[i] = there.st_mtim;
@@ -250,13 +247,12 @@ static bool is_local(const char *host) {
 static enum MHD_Result answer_runs(struct MHD_Connection *to, const smoe_options *options) {
     double now = smoe_now(), fresh = fmax(answer_for, share * cache.took);
     if (!cache.answer || now - cache.made >= fresh) {
-        json_t *runs = runs_json(options, false, NULL);
+        json_auto_t *runs = runs_json(options, false, NULL);
         char *text = smoe_json_dump(runs, 0);
         if (cache.answer) MHD_destroy_response(cache.answer); /* when it was sent to all */
         cache.answer = response("application/json", text, strlen(text), MHD_RESPMEM_MUST_FREE);
         cache.made = smoe_now();
         cache.took = cache.made - now;
-        json_decref(runs);
     }
     return cache.answer ? MHD_queue_response(to, MHD_HTTP_OK, cache.answer) : MHD_NO;
 }
@@ -298,9 +294,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
 int cmd_serve(const smoe_options *options, smoe_err *err) {
     long port = options->port ? options->port : PORT;
     if (port > 65535) return smoe_fail(err, SMOE_USAGE, "--port: %ld is above 65535", port);
-    json_t *runs = runs_json(options, true, err); /* reports now what cannot be read */
+    json_auto_t *runs = runs_json(options, true, err); /* reports now what cannot be read */
     if (!runs) return -1;
-    json_decref(runs);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

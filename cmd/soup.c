@@ -75,7 +75,7 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
     job->count = options->args;
     job->path = smoe_alloc(job->count, sizeof *job->path);
     job->member = smoe_alloc(job->count, sizeof *job->member);
-    char *first = NULL;
+    SMOE_FREED char *first = NULL;
     int status = 0;
     for (size_t i = 0; i < job->count && !status; i++) {
         char *text = NULL;
@@ -87,7 +87,6 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
         else
             first = text;
     }
-    free(first);
     return status;
 }
 
@@ -202,7 +201,7 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {
-    soup_job job = {0};
+    SMOE_FREED_BY(job_free) soup_job job = {0};
     int status = smoe_load_spec(&job.first, options->arg[0], options, err);
     if (!status) status = find_members(&job, options, err);
     if (!status) status = make_folder(&job, options, err);
@@ -211,6 +210,5 @@ int cmd_soup(const smoe_options *options, smoe_err *err) {
                job.first.spec.eval.split);
     else if (!status)
         status = make(&job, options, err);
-    job_free(&job);
     return status;
 }

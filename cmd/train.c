@@ -315,25 +315,22 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
 }
 
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
-    smoe_cost cost = {0};
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     smoe_estimate estimate;
     smoe_estimator by = {0};
     size_t classes;
-    char *start = NULL;
-    int status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
-    if (!status) status = plan_start(&start, job, options, classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
-    if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
+    SMOE_FREED char *start = NULL;
+    if (smoe_cmd_classes(job->spec, 0, true, &classes, err) ||
+        plan_start(&start, job, options, classes, err) ||
+        smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
+        smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err))
+        return -1;
     data_seen seen;
-    smoe_result plan = {0};
-    if (!status) see_data(&seen, job->spec);
-    if (!status) add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
-    if (!status) status = add_optimizer(&plan, job, classes, err);
-    if (!status) status = smoe_cmd_emit(&plan, options, err);
-    smoe_result_free(&plan);
-    smoe_cost_free(&cost);
-    free(start);
-    return status;
+    SMOE_FREED_BY(smoe_result_free) smoe_result plan = {0};
+    see_data(&seen, job->spec);
+    add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
+    if (add_optimizer(&plan, job, classes, err)) return -1;
+    return smoe_cmd_emit(&plan, options, err);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -443,7 +440,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
 
 static int train_together(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
-    train_job job = {.spec = &spec};
+    SMOE_FREED_BY(job_free) train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
         status = smoe_cmd_read(&spec, job.file, options, options->assign, options->overrides, err);
@@ -459,7 +456,6 @@ static int train_together(const smoe_options *options, smoe_err *err) {
         remark(&job, options);
         status = options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
     }
-    job_free(&job);
     return status;
 }
 

@@ -20,7 +20,7 @@
 /* The data and model of the first trial, the number of trials, the folder. */
 static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     const smoe_trial *first = sweep->trial;
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     size_t open = 0;
     if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
     for (size_t i = 0; i < sweep->trials; i++)
@@ -34,7 +34,6 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
         smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
                          open, sweep->trials > 1 ? "; data and model are those of the first" : "");
     smoe_heading_print(&lines, options);
-    smoe_spec_free(&spec);
     return status;
 }
 
@@ -251,8 +250,8 @@ static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, const char
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
  * or drawn from the results so far. */
 static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_results results = {0};
-    smoe_result result = {0};
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     int status = smoe_trials_status(&result, sweep, err);
     bool figure =
         options->x || options->y || options->line || options->front || options->figure_width;
@@ -261,21 +260,17 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
     if (!status && contrasts) smoe_results_add(&result, &results, false);
     if (!status) status = smoe_cmd_emit(&result, options, err);
     if (!status && figure) status = draw(&results, options, err);
-    smoe_results_free(&results);
-    smoe_result_free(&result);
     return status;
 }
 
 static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_results results = {0};
-    int status = smoe_results_make(&results, sweep, err);
-    if (!status) status = smoe_trials_power(&results, options, err);
-    smoe_results_free(&results);
-    return status;
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    if (smoe_results_make(&results, sweep, err)) return -1;
+    return smoe_trials_power(&results, options, err);
 }
 
 int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
-    smoe_sweep sweep = {0};
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     trials_mode mode = mode_of(options);
     bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
@@ -292,6 +287,5 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
         case PACK: status = smoe_sweep_pack(&sweep, options->pack, err); break;
         case SLURM: status = smoe_slurm_write(&sweep, options, err); break;
         }
-    smoe_sweep_free(&sweep);
     return status;
 }

@@ -49,9 +49,8 @@ static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holde
     if (sweep->trial[i].state == SMOE_TRIAL_DONE) return "done";
     if (holder) return "running";
     if (sweep->trial[i].state == SMOE_TRIAL_FAILED) return "failed";
-    char *dir = smoe_trial_dir(sweep, i);
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     bool begun = dir && !access(dir, F_OK);
-    free(dir);
     return begun ? "stopped" : "waiting";
 }
 
@@ -70,19 +69,17 @@ static int keep_step(void *step, const smoe_record *record, smoe_err *err) {
  * the end is read. */
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
-    char *dir = smoe_trial_dir(sweep, i);
-    char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
     json_int_t step = 0;
     smoe_err ignored; /* records that are damaged end before the last step */
     (void)!smoe_records_each(path, END, keep_step, &step, &ignored);
-    free(path);
-    free(dir);
     return step;
 }
 
 /* How far the training of a trial is. */
 static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
-    json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
     /* A packed sweep has no records. */
     json_int_t step = sweep->trial[i].state == SMOE_TRIAL_DONE ? steps : last_step(sweep, i);
@@ -91,7 +88,6 @@ static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     smoe_cell_text(frame, NULL, text, .heading = "steps");
     smoe_cell_number(frame, "step", (double)step, .where = SMOE_IN_JSON);
     smoe_cell_number(frame, "steps", (double)steps, .where = SMOE_IN_JSON);
-    json_decref(spec);
 }
 
 /* How many evaluations of a trial are there. */
@@ -290,9 +286,9 @@ static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials
 
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     size_t trials = sweep->run ? 0 : sweep->trials; /* a run that is there is not trained */
-    smoe_estimate *all = smoe_alloc(trials, sizeof *all);
+    SMOE_FREED smoe_estimate *all = smoe_alloc(trials, sizeof *all);
     smoe_estimator by = {0};
-    smoe_result result = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, "", NULL);
     int status = trials ? estimate_all(all, &by, sweep, options, err) : 0;
     for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i]);
@@ -302,8 +298,6 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, s
     }
     if (!status) add_points(&result, sweep);
     if (!status) status = smoe_cmd_emit(&result, options, err);
-    smoe_result_free(&result);
-    free(all);
     return status;
 }
 
@@ -394,25 +388,22 @@ static char *name_of(const smoe_results *r, const smoe_difference *d, const char
 }
 
 static void add_differences(power *w, const smoe_results *r) {
-    char *reference = smoe_comparison_reference(&r->contrasts.compared);
+    SMOE_FREED char *reference = smoe_comparison_reference(&r->contrasts.compared);
     for (size_t i = 0; i < r->contrasts.compared.differences; i++) {
         const smoe_difference *d = &r->contrasts.compared.difference[i];
         const char *metric = r->measured->metric[d->metric];
         if (smoe_outcomes_column(metric) < 0) continue;
-        char *name = name_of(r, d, reference);
+        SMOE_FREED char *name = name_of(r, d, reference);
         add_contrast(w, name, metric, &d->paired);
-        free(name);
     }
-    free(reference);
 }
 
 /* The primary contrasts; where there are none, the differences in precision and loss. */
 static void add_contrasts(power *w, const smoe_results *r) {
     for (size_t i = 0; i < r->contrasts.primaries; i++) {
         const smoe_primary_result *result = &r->contrasts.primary[i];
-        char *name = smoe_primary_name(result->asked);
+        SMOE_FREED char *name = smoe_primary_name(result->asked);
         add_contrast(w, name, result->asked->measure, &result->paired);
-        free(name);
     }
     if (r->contrasts.primaries) return;
     add_differences(w, r);

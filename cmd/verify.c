@@ -41,12 +41,11 @@ static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t points, smoe
     int status = 0;
     for (size_t p = 0; p < points && !status; p++) {
         bool sealed;
-        char *path = smoe_evaluations_outcomes(sweep, i, p);
+        SMOE_FREED char *path = smoe_evaluations_outcomes(sweep, i, p);
         bool held = !access(path, F_OK);
         if (held) status = smoe_npy_verify(path, &sealed, err);
         there += held;
         lost += !held;
-        free(path);
     }
     if (!status && there && lost)
         status = smoe_fail(err, SMOE_DATA, "the images of %zu of %zu evaluations are lost", lost,
@@ -61,10 +60,9 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
     smoe_claim_seen seen = {0};
     for (;;) {
         int got = smoe_trial_claim(sweep, i, claim, LEASE, &seen, err);
-        char *holder = got ? NULL : smoe_trial_holder(sweep, i);
+        SMOE_FREED char *holder = got ? NULL : smoe_trial_holder(sweep, i);
         if (!got && holder) smoe_fail(err, SMOE_RUNTIME, "%s runs this cell", holder);
         bool decided = got || holder;
-        free(holder);
         if (decided) return got;
         sleep(1);
     }
@@ -83,14 +81,13 @@ static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_err *e
 }
 
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
-    json_t *list = NULL;
+    json_auto_t *list = NULL;
     smoe_err err = {0};
     char found[80];
     const char *name = sweep->trial[i].name;
     size_t want = sweep->evaluate.points;
     int status = smoe_evaluations_read(&list, sweep, i, &err);
     size_t have = json_array_size(list);
-    json_decref(list);
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
@@ -142,13 +139,12 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
 
 /* The checkpoint of a sweep of a run, which may have gone on since. */
 static void verify_kept(smoe_verifier *v, const smoe_sweep *sweep) {
-    char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
+    SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
     if (model && strcmp(model, sweep->checkpoint) != 0) smoe_verify_file(v, model);
-    free(model);
 }
 
 static void verify_sweep(smoe_verifier *v, const char *dir) {
-    smoe_sweep sweep = {0};
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     smoe_err err = {0};
     char found[80];
     if (v->repair && smoe_file_sweep(dir, &err)) smoe_verify_blame(v, dir, &err);
@@ -162,7 +158,6 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
     }
-    smoe_sweep_free(&sweep);
 }
 
 /* ---- archives -------------------------------------------------------------------------------- */

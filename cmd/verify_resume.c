@@ -143,10 +143,9 @@ static int same_file(const verification *v, const char *file, smoe_err *err) {
 static int judge(const verification *v, smoe_err *err) {
     smoe_run_difference first = {0};
     char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
-    char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
+    SMOE_FREED char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
     int status = smoe_runs_compare_records(&first, NULL, a, b, err);
     free(a);
-    free(b);
     if (status) return -1;
     int model = same_file(v, "model.safetensors", err), state = -1;
     if (model >= 0) state = same_file(v, "state.safetensors", err);
@@ -198,7 +197,7 @@ static int make_dir(verification *v, smoe_err *err) {
 
 int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     verification v = {.options = options};
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     /* Checkpoints early on, regardless of the spec: when checkpoints are written changes no
      * number. */
@@ -226,7 +225,6 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
         if (!status) status = judge(&v, err);
     }
     if (!status && v.dir && !options->out) status = smoe_file_remove(v.dir, err);
-    smoe_spec_free(&spec);
     free(v.dir);
     free(v.whole);
     free(v.parts);

@@ -73,7 +73,7 @@ int cmd_version(const smoe_options *options, smoe_err *err) {
         fputs(citations, stdout);
         return 0;
     }
-    json_t *env = smoe_env_here(options->argc, options->argv);
+    json_auto_t *env = smoe_env_here(options->argc, options->argv);
     /* of a run, not of the program */
     json_object_del(env, "argv");
     json_object_del(env, "cwd");
@@ -84,6 +84,5 @@ int cmd_version(const smoe_options *options, smoe_err *err) {
     json_t *value;
     json_object_foreach(env, key, value) smoe_result_value(&result, key, json_incref(value));
     add_members(&result, env, "");
-    json_decref(env);
     return smoe_cmd_emit(&result, options, err);
 }

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 
-#include "smoe/smoe.h"
+#include "base/base.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -80,6 +80,12 @@ void *smoe_alloc_in(smoe_alloc_pool *pool, size_t count, size_t size) {
 void smoe_alloc_pool_free(smoe_alloc_pool *pool) {
     for (struct smoe_alloc_piece *piece; (piece = pool->last); free(piece))
         pool->last = piece->before;
+}
+
+void smoe_freed(void *local) {
+    void *memory;
+    memcpy(&memory, local, sizeof memory);
+    free(memory);
 }
 
 FILE *smoe_alloc_stream(char **text, size_t *size) {

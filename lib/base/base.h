@@ -29,6 +29,15 @@ enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
+/* A local that is freed where its scope ends, with its value there: memory, or what a function
+ * frees that takes its address. It has a value from its declaration on:
+ *     SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
+ *     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+ * For JSON there is json_auto_t. */
+#define SMOE_FREED SMOE_FREED_BY(smoe_freed)
+#define SMOE_FREED_BY(function) __attribute__((cleanup(function)))
+void smoe_freed(void *local);
+
 /* Replaces the content of err. Returns -1, so that `return smoe_fail(...)` is possible. err may be
  * NULL, here and in every function that does not say otherwise. */
 int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);

@@ -69,10 +69,9 @@ static int sweep(const char *folder, removal which, smoe_err *err) {
     int status = 0;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
-        char *path = smoe_text_format("%s/%s", folder, entry->d_name);
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, entry->d_name);
         if (which == ALL || is_gone(path, entry->d_name, which))
             status = smoe_file_remove(path, err);
-        free(path);
     }
     closedir(dir);
     return status;
@@ -92,13 +91,12 @@ static void tidy(const char *path) {
     static _Atomic uint64_t seen[16];
     struct stat there;
     const char *slash = strrchr(path, '/');
-    char *folder = slash > path ? smoe_text_format("%.*s", (int)(slash - path), path)
-                                : smoe_alloc_text(slash ? "/" : ".");
+    SMOE_FREED char *folder = slash > path ? smoe_text_format("%.*s", (int)(slash - path), path)
+                                           : smoe_alloc_text(slash ? "/" : ".");
     if (!stat(folder, &there)) {
         const uint64_t key = (uint64_t)there.st_ino ^ (uint64_t)there.st_dev << 40;
         if (atomic_exchange(&seen[key % 16], key) != key) (void)!sweep(folder, GONE, NULL);
     }
-    free(folder);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -173,12 +171,10 @@ int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size, 
 }
 
 int smoe_file_sync_parent(const char *path, smoe_err *err) {
-    char *folder = smoe_alloc_text(path);
+    SMOE_FREED char *folder = smoe_alloc_text(path);
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = '\0';
-    int status = smoe_file_sync(slash ? folder : ".", err);
-    free(folder);
-    return status;
+    return smoe_file_sync(slash ? folder : ".", err);
 }
 
 /* Writes what is held, syncs and closes. */
@@ -332,10 +328,8 @@ bool smoe_file_is_folder(const char *path) {
 }
 
 bool smoe_file_holds(const char *folder, const char *name) {
-    char *path = smoe_text_format("%s/%s", folder, name);
-    bool there = !access(path, F_OK);
-    free(path);
-    return there;
+    SMOE_FREED char *path = smoe_text_format("%s/%s", folder, name);
+    return !access(path, F_OK);
 }
 
 int smoe_file_sync(const char *path, smoe_err *err) {
@@ -350,7 +344,7 @@ int smoe_file_sync(const char *path, smoe_err *err) {
 }
 
 int smoe_file_make_parents(const char *path, smoe_err *err) {
-    char *work = smoe_alloc_text(path);
+    SMOE_FREED char *work = smoe_alloc_text(path);
     int status = 0;
     size_t end = strlen(work);
     while (end > 1 && work[end - 1] == '/')
@@ -365,7 +359,6 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
         if (status) break;
         *slash = '/';
     }
-    free(work);
     return status;
 }
 
@@ -389,13 +382,12 @@ int smoe_file_remove(const char *path, smoe_err *err) {
 }
 
 int smoe_file_link(const char *target, const char *path, smoe_err *err) {
-    char *temporary = smoe_file_temporary(path, 0);
+    SMOE_FREED char *temporary = smoe_file_temporary(path, 0);
     bool failed = unlink(temporary) && errno != ENOENT;
     failed = failed || symlink(target, temporary) || rename(temporary, path);
     if (failed) {
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot link to %s", path, target);
         unlink(temporary);
     }
-    free(temporary);
     return failed ? -1 : 0;
 }

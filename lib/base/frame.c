@@ -98,11 +98,10 @@ static void make_room(smoe_frame *frame) {
 
 void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
     if (frame->failed) return;
-    bool *seen = smoe_alloc(frame->columns, sizeof *seen);
+    SMOE_FREED bool *seen = smoe_alloc(frame->columns, sizeof *seen);
     make_room(frame);
     place_cells(frame, seen, cell, cells);
     if (!frame->failed) frame->rows++;
-    free(seen);
 }
 
 /* The place of the next cell of a row; NULL if it cannot have this column. */

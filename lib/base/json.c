@@ -18,10 +18,8 @@ json_t *smoe_json_of_number(double x) {
 json_t *smoe_json_text(const char *bytes) {
     json_t *exact = json_string(bytes);
     if (exact) return exact;
-    char *text = smoe_text_utf8(bytes);
-    json_t *value = json_string(text);
-    free(text);
-    return value;
+    SMOE_FREED char *text = smoe_text_utf8(bytes);
+    return json_string(text);
 }
 
 json_t *smoe_json_of_text(const char *text) {
@@ -39,9 +37,8 @@ static void put_break(FILE *out, int indent, int depth) {
 }
 
 static void put_string(FILE *out, const json_t *string) {
-    char *text = json_dumps(string, JSON_ENCODE_ANY);
+    SMOE_FREED char *text = json_dumps(string, JSON_ENCODE_ANY);
     fputs(text, out);
-    free(text);
 }
 
 static void put_real(FILE *out, double x) {
@@ -59,11 +56,10 @@ static void put_object(FILE *out, const json_t *object, int indent, int depth) {
     bool first = true;
     fputc('{', out);
     json_object_foreach((json_t *)object, key, inner) {
-        json_t *name = json_string(key);
+        json_auto_t *name = json_string(key);
         if (!first) fputc(',', out);
         put_break(out, indent, depth + 1);
         put_string(out, name);
-        json_decref(name);
         fputs(indent ? ": " : ":", out);
         put_json(out, inner, indent, depth + 1);
         first = false;

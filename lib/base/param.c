@@ -172,8 +172,7 @@ void smoe_params_clear(smoe_params *params, size_t i) {
 }
 
 static void slab_free(void *base, size_t size, size_t elem) {
-    smoe_arena arena = {.base = base, .size = size * elem};
-    smoe_arena_free(&arena);
+    SMOE_FREED_BY(smoe_arena_free) smoe_arena arena = {.base = base, .size = size * elem};
 }
 
 void smoe_params_free(smoe_params *params) {

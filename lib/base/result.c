@@ -159,10 +159,9 @@ int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) {
         const smoe_frame *frame = item->table ? item->table : item->frame;
         if (item->part) status = smoe_result_csv(item->part, dir, err);
         if (!frame || !frame->name) continue;
-        char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
+        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
         status = item->table && !frame->rows ? smoe_file_remove(path, err)
                                              : smoe_frame_csv(frame, path, err);
-        free(path);
     }
     return status;
 }

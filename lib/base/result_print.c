@@ -36,7 +36,7 @@ static grid grid_of(const smoe_frame *frame, unsigned where) {
     char number[64];
     const size_t *hide = frame->hide, *end = hide + (where == SMOE_IN_TEXT ? frame->hidden : 0);
     grid g = {.column = smoe_alloc(frame->columns, sizeof *g.column)};
-    size_t *from = smoe_alloc(frame->columns, sizeof *from);
+    SMOE_FREED size_t *from = smoe_alloc(frame->columns, sizeof *from);
     for (size_t c = 0; c < frame->columns; c++) {
         if (!(frame->column[c].where & where) || !has_values(frame, c)) continue;
         g.keys += c < frame->keys;
@@ -59,7 +59,6 @@ static grid grid_of(const smoe_frame *frame, unsigned where) {
         }
         g.rows++;
     }
-    free(from);
     return g;
 }
 
@@ -166,16 +165,14 @@ static void print_line(const smoe_item *item, size_t width, FILE *out, const smo
     const char *text = item->kind == SMOE_ITEM_LINE
                            ? item->text
                            : smoe_column_print(number, sizeof number, &item->fact, item->datum);
-    char *shown = shown_copy(text);
+    SMOE_FREED char *shown = shown_copy(text);
     if (label) fprintf(out, "%s%*s", label, (int)(width + 2 - smoe_text_letters(label)), "");
     smoe_paper_wrap(out, shown, label ? width + 2 : 0, paper);
-    free(shown);
 }
 
 static void print_title(const char *title, FILE *out, const smoe_paper *paper) {
-    char *line = smoe_text_format("%s:", title);
+    SMOE_FREED char *line = smoe_text_format("%s:", title);
     smoe_paper_wrap(out, line, 0, paper);
-    free(line);
 }
 
 static void print_table(const smoe_frame *frame, FILE *out, const smoe_paper *paper) {

@@ -104,7 +104,7 @@ static char *const *values_of(const smoe_comparison *r, size_t group) {
 /* The values of the reference of a group in each column; see compare.h. */
 static void choose(smoe_comparison *r, bool *asked) {
     const smoe_measures *m = r->of;
-    smoe_settings s = {0};
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (r->options.reference) smoe_settings_read(&s, r->options.reference);
     *asked = false;
     for (size_t c = 0; c < m->columns; c++) {
@@ -115,7 +115,6 @@ static void choose(smoe_comparison *r, bool *asked) {
     }
     for (size_t c = r->options.from; c < m->columns && !*asked; c++)
         if (c != m->seed) r->reference[c] = smoe_alloc_text(m->setting[0][c]);
-    smoe_settings_free(&s);
 }
 
 /* Whether a group can be the reference of another one, if the columns `any` [columns] may also
@@ -201,10 +200,9 @@ char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
     if (!r->reference || is_reference(r, group, group, NULL) ||
         count_references(r, group, NULL) == 1)
         return NULL;
-    bool *any = smoe_alloc(r->of->columns + 1, sizeof *any);
+    SMOE_FREED bool *any = smoe_alloc(r->of->columns + 1, sizeof *any);
     FILE *out = smoe_alloc_stream(&text, &size);
     put_reason(out, r, group, any);
-    free(any);
     return smoe_alloc_stream_close(out, &text);
 }
 

@@ -96,14 +96,13 @@ static bool images_are_shared(const contrast *c) {
 static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
     int column = smoe_outcomes_column(c->m->metric[c->metric]), got = 1;
     size_t images = 0;
-    double *d = NULL;
+    SMOE_FREED double *d = NULL;
     if (column < 0 || c->seeds < 2 || !images_are_shared(c)) return 0;
     for (size_t i = 0; i < c->m->runs && got == 1; i++) {
         size_t seed = seed_of(c, i);
         if (seed != SIZE_MAX) got = add_run(c, i, seed, (size_t)column, &d, &images, err);
     }
     if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
-    free(d);
     return got < 0 ? -1 : 0;
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 double smoe_margin_of(const char *text, const char *metric) {
-    smoe_settings s = {0};
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     double margin = NAN;
     if (text) {
         smoe_settings_read(&s, text);
@@ -18,7 +18,6 @@ double smoe_margin_of(const char *text, const char *metric) {
         else if (!s.item[0].value && smoe_metric_is_share(metric))
             margin = strtod(s.item[0].key, NULL);
     }
-    smoe_settings_free(&s);
     return margin;
 }
 

@@ -72,13 +72,12 @@ int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t
 }
 
 int smoe_outcomes_right(uint8_t **right, size_t *images, const char *path, smoe_err *err) {
-    float *outcome = NULL;
+    SMOE_FREED float *outcome = NULL;
     *right = NULL;
     if (access(path, F_OK)) return 0;
     int status = read_column(&outcome, images, path, 0, err);
     uint8_t *bits = status ? NULL : smoe_alloc(*images + 1, 1);
     for (size_t k = 0; bits && outcome && k < *images; k++) bits[k] = outcome[k] > 0;
-    free(outcome);
     *right = bits;
     return status;
 }

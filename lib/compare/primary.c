@@ -82,7 +82,7 @@ static size_t weigh_difference(double *weight, const smoe_combinations *r, const
 /* The same of a trend: the mean of the slopes of all lines with three numbers or more. */
 static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, const asked *a) {
     double *x = smoe_alloc(2 * r->count + 1, sizeof *x), *line = x + r->count;
-    bool *member = smoe_alloc(r->count + 1, sizeof *member);
+    SMOE_FREED bool *member = smoe_alloc(r->count + 1, sizeof *member);
     size_t lines = 0;
     *n = 0;
     for (size_t i = 0; i < r->count; i++) weight[i] = 0;
@@ -101,7 +101,6 @@ static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, c
     }
     for (size_t i = 0; i < r->count && lines; i++) weight[i] /= (double)lines;
     free(x);
-    free(member);
 }
 
 /* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
@@ -247,7 +246,7 @@ static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err
     const smoe_primary *p = result->asked;
     size_t metric = smoe_measures_metric(m, p->measure);
     char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
-    double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
     int status = 0;
     for (size_t g = 0; g < m->groups; g++) value[g] = m->setting[m->first[g]];
     const smoe_combinations groups = {.prefix = "",
@@ -260,7 +259,6 @@ static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err
     if (result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
         status = smoe_contrast_measure(&result->paired, m, weight, metric, err);
     free(value);
-    free(weight);
     return status;
 }
 

@@ -143,9 +143,8 @@ static void end_row(smoe_frame *frame, const smoe_measures *m, size_t metric, si
 }
 
 static void set_title(smoe_frame *frame, const char *title, const char *of, bool planned) {
-    char *text = smoe_text_format("%s%s%s", title, of, planned ? " (exploratory)" : "");
+    SMOE_FREED char *text = smoe_text_format("%s%s%s", title, of, planned ? " (exploratory)" : "");
     frame->title = smoe_frame_keep(frame, text);
-    free(text);
 }
 
 void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const char *prefix,

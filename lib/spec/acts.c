@@ -108,11 +108,9 @@ static int condition_key(const char *condition, const char **rest) {
 static bool rule_holds(const rule *r, const smoe_spec *s) {
     const char *rest;
     if (!r->condition) return r->predicate(s);
-    char *value = smoe_value_yaml(s, &smoe_schema[condition_key(r->condition, &rest)]);
-    bool holds = *rest == '>' ? strtod(value, NULL) > strtod(rest + 1, NULL)
-                              : smoe_text_has_word(rest + 1, '|', value);
-    free(value);
-    return holds;
+    SMOE_FREED char *value = smoe_value_yaml(s, &smoe_schema[condition_key(r->condition, &rest)]);
+    return *rest == '>' ? strtod(value, NULL) > strtod(rest + 1, NULL)
+                        : smoe_text_has_word(rest + 1, '|', value);
 }
 
 /* "it needs train.loss softmax or sigmoid" */

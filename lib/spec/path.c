@@ -42,10 +42,9 @@ static size_t fixed_length(const char *path) {
 static char *path_look(const char *folder, size_t length, const char *path) {
     bool absolute = *path == '/';
     size_t fixed = fixed_length(path);
-    char *joined = smoe_text_format("%.*s%s%.*s", absolute ? 0 : (int)length, folder,
-                                    absolute ? "" : "/", (int)fixed, path);
+    SMOE_FREED char *joined = smoe_text_format("%.*s%s%.*s", absolute ? 0 : (int)length, folder,
+                                               absolute ? "" : "/", (int)fixed, path);
     char *there = realpath(joined, NULL);
-    free(joined);
     if (!there || !path[fixed]) return there;
     char *found = smoe_text_format("%s/%s", there, path + fixed);
     free(there);

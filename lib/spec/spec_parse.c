@@ -82,7 +82,7 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
 static FILE *open_spec(const char *file, smoe_err *err) {
     struct stat there;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char *whole =
+    SMOE_FREED char *whole =
         fd >= 0 && !fstat(fd, &there) && S_ISFIFO(there.st_mode) ? realpath(file, NULL) : NULL;
     FILE *in = NULL;
     if (whole)
@@ -90,7 +90,6 @@ static FILE *open_spec(const char *file, smoe_err *err) {
     else if (fd < 0 || fcntl(fd, F_SETFL, 0) || !(in = fdopen(fd, "r")))
         smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
     if (!in && fd >= 0) close(fd);
-    free(whole);
     return in;
 }
 
@@ -116,10 +115,9 @@ int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
     *to = (smoe_spec_text){0};
     to->text = slurp(file, &to->length, err);
     if (!to->text) return -1;
-    char *whole = standard ? NULL : realpath(file, NULL);
+    SMOE_FREED char *whole = standard ? NULL : realpath(file, NULL);
     to->label = smoe_alloc_text(standard ? "<stdin>" : file);
     to->folder = standard ? NULL : smoe_alloc_text(whole ? dirname(whole) : ".");
-    free(whole);
     return 0;
 }
 

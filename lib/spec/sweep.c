@@ -363,13 +363,12 @@ static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
             free(key);
             return text;
         }
-        char *number = read_word(src, section, &value, wanted);
+        SMOE_FREED char *number = read_word(src, section, &value, wanted);
         char *longer = key && number ? smoe_text_format("%s%s%s=%s", text ? text : "",
                                                         text ? "," : "", key, number)
                                      : NULL;
         yaml_event_delete(&value);
         free(key);
-        free(number);
         if (!longer) continue;
         free(text);
         text = longer;

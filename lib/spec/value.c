@@ -399,8 +399,7 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
     case SMOE_KIND_NAME: return json_string(*(char *const *)at);
     default: break;
     }
-    char *text = smoe_value_yaml(spec, entry);
+    SMOE_FREED char *text = smoe_value_yaml(spec, entry);
     value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
-    free(text);
     return value;
 }

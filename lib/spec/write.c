@@ -65,7 +65,7 @@ static const char *open_sections(const char *key, const char *before, FILE *out,
 
 static void write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool origins) {
     int indent;
-    char *value = smoe_value_yaml(spec, &smoe_schema[entry]);
+    SMOE_FREED char *value = smoe_value_yaml(spec, &smoe_schema[entry]);
     const char *before = entry ? smoe_schema[entry - 1].key : "";
     const char *leaf = open_sections(smoe_schema[entry].key, before, out, &indent);
     int width = fprintf(out, "%*s%s: %s", indent, "", leaf, value);
@@ -75,7 +75,6 @@ static void write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool ori
         write_derived(spec, smoe_schema[entry].key, out);
     }
     fputc('\n', out);
-    free(value);
 }
 
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
@@ -118,7 +117,7 @@ static size_t digits_of(const json_t *value) {
 }
 
 char *smoe_spec_json(const smoe_spec *spec) {
-    json_t *root = json_object();
+    json_auto_t *root = json_object();
     void *locale = smoe_locale_enter();
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_schema_entry *entry = &smoe_schema[i];
@@ -130,7 +129,5 @@ char *smoe_spec_json(const smoe_spec *spec) {
     smoe_locale_leave(locale);
     /* One precision serves all reals: the fewest digits from which each of them is read back
      * exactly. */
-    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
-    json_decref(root);
-    return text;
+    return json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
 }

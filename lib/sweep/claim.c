@@ -27,15 +27,13 @@ static char *text_of(const smoe_claim *claim) {
     char node[128] = "?", place[SMOE_PROCESS_PLACE];
     if (gethostname(node, sizeof node - 1)) node[0] = '?';
     smoe_process_place(place);
-    json_t *json = json_pack(
+    json_auto_t *json = json_pack(
         "{s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:I, s:i}", "node", smoe_json_text(node), "place",
         place, "pid", (json_int_t)getpid(), "began", (json_int_t)smoe_process_began(getpid()),
         "worker", (json_int_t)claim->worker, "worker_began",
         (json_int_t)smoe_process_began(claim->worker), "token", smoe_json_text(claim->token),
         "beat", (json_int_t)claim->beat, "lease_s", (int)claim->lease);
-    char *text = json_dumps(json, JSON_COMPACT);
-    json_decref(json);
-    return text;
+    return json_dumps(json, JSON_COMPACT);
 }
 
 /* 1: read; 0: there is none; -1: cannot be read. An empty text is one that is being written, which
@@ -56,11 +54,9 @@ static int create(const char *path, const char *text, smoe_err *err) {
 }
 
 static bool is_token(const char *text, const char *token) {
-    json_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = json_loads(text, 0, NULL);
     const char *own = json_string_value(json_object_get(json, "token"));
-    bool same = own && !strcmp(own, token);
-    json_decref(json);
-    return same;
+    return own && !strcmp(own, token);
 }
 
 typedef enum standing { LIVE, DEAD, UNKNOWN } standing;
@@ -87,11 +83,10 @@ static unsigned lease_of(const json_t *json) {
 
 /* Whether the claim with that text may be taken over. */
 static bool is_over(const char *text, smoe_claim_sight *seen) {
-    json_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = json_loads(text, 0, NULL);
     standing how = look(json);
     uint32_t sum = (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text));
     unsigned lease = lease_of(json);
-    json_decref(json);
     if (how != UNKNOWN || !seen) return how == DEAD;
     if (!seen->since || seen->sum != sum) *seen = (smoe_claim_sight){sum, smoe_now()};
     return smoe_now() - seen->since > lease;
@@ -176,10 +171,9 @@ static int rewrite(smoe_claim *claim, smoe_err *err) {
     int there = read_text(claim->path, now, err);
     if (there < 0) return -1;
     if (there && !is_token(now, claim->token)) return 0;
-    char *text = text_of(claim);
+    SMOE_FREED char *text = text_of(claim);
     int got = there ? 1 : create(claim->path, text, err);
     if (there && smoe_file_write(claim->path, text, strlen(text), err)) got = -1;
-    free(text);
     return got;
 }
 
@@ -212,14 +206,12 @@ char *smoe_claim_holder(const char *path) {
     char text[TEXT_MOST];
     struct stat st;
     if (read_text(path, text, NULL) <= 0) return NULL;
-    json_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = json_loads(text, 0, NULL);
     standing how = look(json);
     bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);
     const char *node = json_string_value(json_object_get(json, "node"));
     long pid = (long)json_integer_value(json_object_get(json, "pid"));
-    char *holder = how == DEAD || (how == UNKNOWN && old) ? NULL
-                   : node ? smoe_text_format("process %ld on %s", pid, node)
-                          : smoe_alloc_text("another process"); /* still without a name */
-    json_decref(json);
-    return holder;
+    if (how == DEAD || (how == UNKNOWN && old)) return NULL;
+    if (!node) return smoe_alloc_text("another process"); /* still without a name */
+    return smoe_text_format("process %ld on %s", pid, node);
 }

@@ -192,43 +192,35 @@ char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point)
 }
 
 int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    char *path = results_path(sweep, i);
-    int status = smoe_file_remove(path, err);
-    free(path);
-    return status;
+    SMOE_FREED char *path = results_path(sweep, i);
+    return smoe_file_remove(path, err);
 }
 
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    char *path = results_path(sweep, i), *text = NULL;
+    SMOE_FREED char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
     *list = NULL;
     bool some = !access(path, F_OK), sealed;
-    json_t *object = NULL;
+    json_auto_t *object = NULL;
     int status = some ? smoe_file_read(path, FILE_MOST, &text, &size, err) : 0;
     if (!status && some && !(object = smoe_sealed_parse(text, size, path, &sealed, err)))
         status = -1;
     /* Older versions wrote the list alone. */
     json_t *found = json_is_array(object) ? object : json_object_get(object, "evaluations");
     if (!status) *list = some ? json_incref(found) : json_array();
-    json_decref(object);
     if (!status && (!json_is_array(*list) || json_array_size(*list) > sweep->evaluate.points)) {
         json_decref(*list);
         *list = NULL;
         status = smoe_fail(err, SMOE_DATA,
                            "%s: has no results of evaluations; remove it to evaluate again", path);
     }
-    free(text);
-    free(path);
     return status;
 }
 
 static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_err *err) {
-    char *path = results_path(sweep, i);
-    json_t *object = json_pack("{s:O}", "evaluations", list);
-    int status = smoe_sealed_write(path, object, err);
-    json_decref(object);
-    free(path);
-    return status;
+    SMOE_FREED char *path = results_path(sweep, i);
+    json_auto_t *object = json_pack("{s:O}", "evaluations", list);
+    return smoe_sealed_write(path, object, err);
 }
 
 /* ---- evaluating ------------------------------------------------------------------------------ */
@@ -278,11 +270,10 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
 }
 
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    smoe_cost cost = {0};
-    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
-    if (!status) set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
-    smoe_cost_free(&cost);
-    return status;
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+    if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
+    set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
+    return 0;
 }
 
 /* Measures a point; the outcomes of its images go to `path`. */
@@ -421,7 +412,7 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
     int status = 0;
     table_columns(table, sweep);
     for (size_t i = 0; i < sweep->trials && !status; i++) {
-        json_t *list = NULL;
+        json_auto_t *list = NULL;
         status = smoe_evaluations_read(&list, sweep, i, err);
         if (!status && sweep->trial[i].state == SMOE_TRIAL_DONE &&
             json_array_size(list) < sweep->evaluate.points)
@@ -431,7 +422,6 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
                                sweep->trial[i].name, json_array_size(list), sweep->evaluate.points);
         for (size_t p = 0; p < sweep->evaluate.points && !status; p++)
             table_trial(&table->trial[table->trials++], sweep, i, p, list);
-        json_decref(list);
     }
     return status;
 }

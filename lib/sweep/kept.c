@@ -30,14 +30,10 @@ static const char *name_of(const char *path) {
 int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     char *found = NULL;
     for (int try = 0; try < TRIES && !found; try++) {
-        char *model = NULL, *text = NULL;
+        SMOE_FREED char *model = NULL, *text = NULL;
         if (smoe_run_locate(sweep->run, "latest", &model, &text, err)) return -1;
-        char *folder = folder_of(model), *whole = folder ? realpath(folder, NULL) : NULL;
+        SMOE_FREED char *folder = folder_of(model), *whole = folder ? realpath(folder, NULL) : NULL;
         if (whole) found = smoe_text_format("%s/%s", whole, name_of(model));
-        free(folder);
-        free(whole);
-        free(model);
-        free(text);
     }
     if (!found)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path",
@@ -54,7 +50,7 @@ static int copy(const char *from, const char *to, smoe_err *err) {
     smoe_file file;
     int fd = smoe_file_open(from, O_RDONLY, err);
     if (fd < 0) return -1;
-    char *block = smoe_alloc(BLOCK, 1);
+    SMOE_FREED char *block = smoe_alloc(BLOCK, 1);
     int status = smoe_file_create(&file, to, err);
     if (!status) {
         ssize_t n;
@@ -66,20 +62,15 @@ static int copy(const char *from, const char *to, smoe_err *err) {
         }
         if (!status) status = smoe_file_commit(&file, err);
     }
-    free(block);
     close(fd);
     return status;
 }
 
 static int keep_file(const char *folder, const char *to, const char *name, smoe_err *err) {
-    char *from = smoe_text_format("%s/%s", folder, name);
-    char *kept = smoe_text_format("%s/%s", to, name);
-    int status = 0;
+    SMOE_FREED char *from = smoe_text_format("%s/%s", folder, name);
+    SMOE_FREED char *kept = smoe_text_format("%s/%s", to, name);
     /* A file that has gone is reported when it is to be copied. */
-    if (!status && link(from, kept)) status = copy(from, kept, err);
-    free(from);
-    free(kept);
-    return status;
+    return link(from, kept) ? copy(from, kept, err) : 0;
 }
 
 /* The files of the model of a checkpoint have this in front. */
@@ -90,7 +81,7 @@ static int is_model(const struct dirent *entry) {
 /* Whether the copy is whole is seen when it is opened. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     struct dirent **list = NULL;
-    char *folder = folder_of(checkpoint), *kept = NULL;
+    SMOE_FREED char *folder = folder_of(checkpoint), *kept = NULL;
     smoe_safetensors *file = NULL;
     int count = scandir(folder, &list, is_model, alphasort);
     int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;
@@ -102,8 +93,6 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     if (!status) status = smoe_safetensors_peek(&file, kept, err);
     smoe_safetensors_free(file);
     free(list);
-    free(kept);
-    free(folder);
     return status;
 }
 
@@ -118,8 +107,8 @@ static int keep_latest(smoe_sweep *sweep, const char *to, smoe_err *err) {
 }
 
 int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
-    char *kept = smoe_text_format("%s/" SMOE_KEPT, claims);
-    char *building = smoe_file_temporary(kept, 0);
+    SMOE_FREED char *kept = smoe_text_format("%s/" SMOE_KEPT, claims);
+    SMOE_FREED char *building = smoe_file_temporary(kept, 0);
     int status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
     if (!status) status = keep_latest(sweep, building, err);
     if (!status) status = smoe_file_sync(building, err);
@@ -127,8 +116,6 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
     if (!status) status = smoe_file_sync(claims, err);
     if (status) smoe_file_remove(building, NULL);
-    free(kept);
-    free(building);
     return status;
 }
 

@@ -106,10 +106,9 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
     char *text = NULL;
     FILE *out = smoe_alloc_stream(&text, size);
     for (size_t i = 0; i <= sweep->trials; i++) {
-        json_t *line = i ? trial_json(sweep, &sweep->trial[i - 1]) : header_json(sweep);
+        json_auto_t *line = i ? trial_json(sweep, &sweep->trial[i - 1]) : header_json(sweep);
         json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17));
         fputc('\n', out);
-        json_decref(line);
     }
     smoe_alloc_stream_close(out, &text);
     smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK);
@@ -118,11 +117,9 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
 
 /* Whether two sweeps have the same evaluations. */
 static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    json_t *a = evaluate_json(was), *b = evaluate_json(is);
+    json_auto_t *a = evaluate_json(was), *b = evaluate_json(is);
     bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
                 (!is->checkpoint || !strcmp(was->checkpoint, is->checkpoint));
-    json_decref(a);
-    json_decref(b);
     return same ? 0
                 : smoe_fail(err, SMOE_USAGE,
                             "%s: is another sweep: its evaluations are different; -o DIR chooses "
@@ -187,13 +184,10 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
                              "%s: a path that is not printable UTF-8; the sweep "
                              "could not name it",
                              models[i]);
-    char *path = smoe_text_format("%s/cells.jsonl", dir);
+    SMOE_FREED char *path = smoe_text_format("%s/cells.jsonl", dir);
     size_t size = 0;
-    char *text = manifest_text(sweep, &size);
-    int status = smoe_file_write(path, text, size, err);
-    free(path);
-    free(text);
-    return status;
+    SMOE_FREED char *text = manifest_text(sweep, &size);
+    return smoe_file_write(path, text, size, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -343,15 +337,14 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
 }
 
 int smoe_manifest_read(smoe_sweep *sweep, const char *path, smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     size_t size = 0;
     if (smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) return -1;
     smoe_seal seal = smoe_digest_sealed(text, size, strcspn(text, "\n"), MARK);
     sweep->sealed = seal == SMOE_SEAL_RIGHT;
-    int status = read_manifest(sweep, path, text, err);
-    if (!status && seal == SMOE_SEAL_WRONG)
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: changed since it was written: its digest is another", path);
-    free(text);
-    return status;
+    if (read_manifest(sweep, path, text, err)) return -1;
+    if (seal == SMOE_SEAL_WRONG)
+        return smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another",
+                         path);
+    return 0;
 }

@@ -38,7 +38,7 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
  * training uses, and the split. Fresh; NULL where that is not known. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
     static const char *const training[] = {"augment", "cache_mb", "train_limit"};
-    json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_t *data = json_object_get(spec, "data");
     json_t *split = json_object_get(json_object_get(spec, "eval"), "split");
     for (size_t k = 0; k < sizeof training / sizeof *training; k++)
@@ -46,11 +46,8 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
             json_string_set(split, sweep->trial[i].value[c]);
-    json_t *images = json_pack("[O?, O?]", data, split);
-    char *text = json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(images);
-    json_decref(spec);
-    return text;
+    json_auto_t *images = json_pack("[O?, O?]", data, split);
+    return json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
 }
 
 /* Which trials contrasts leave out: those of seeds that were seen before, if others are done. */
@@ -192,7 +189,7 @@ static void add_trials(smoe_result *result, const smoe_results *r, const char *n
     smoe_frame *frame = smoe_result_table(result, NULL, name);
     bool trials = r->trained == sweep->columns; /* evaluations have no state of their own */
     for (size_t i = 0; i < sweep->trials; i++) {
-        char *error = error_of(&sweep->trial[i]);
+        SMOE_FREED char *error = error_of(&sweep->trial[i]);
         smoe_cell_text(frame, "cell", sweep->trial[i].name, .where = SMOE_IN_CSV);
         for (size_t c = 0; c < sweep->columns; c++)
             smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c], .where = SMOE_IN_CSV);
@@ -203,7 +200,6 @@ static void add_trials(smoe_result *result, const smoe_results *r, const char *n
                              .where = SMOE_IN_CSV);
         if (trials) smoe_cell_text(frame, "error", error, .where = SMOE_IN_CSV);
         smoe_frame_end(frame);
-        free(error);
     }
 }
 
@@ -306,13 +302,9 @@ static int put_markdown(FILE *out, const void *context, smoe_err *err) {
 }
 
 int smoe_results_write(const smoe_results *r, smoe_err *err) {
-    smoe_result result = {.title = r->sweep->name};
-    char *path = smoe_text_format("%s/summary.md", r->sweep->dir);
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {.title = r->sweep->name};
+    SMOE_FREED char *path = smoe_text_format("%s/summary.md", r->sweep->dir);
     smoe_results_add(&result, r, true);
-    int status = smoe_result_check(&result, err);
-    if (!status) status = smoe_result_csv(&result, r->sweep->dir, err);
-    if (!status) status = smoe_file_print(path, put_markdown, &result, err);
-    smoe_result_free(&result);
-    free(path);
-    return status;
+    if (smoe_result_check(&result, err) || smoe_result_csv(&result, r->sweep->dir, err)) return -1;
+    return smoe_file_print(path, put_markdown, &result, err);
 }

@@ -42,7 +42,7 @@ static bool add_cells(smoe_frame *frame, smoe_results_plan *p) {
 int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn, smoe_err *err) {
     const smoe_sweep *sweep = p->r->sweep;
     char label[2][SMOE_METRIC_KEY], *table = smoe_text_format("%s_cells", name);
-    char *path = smoe_text_format("%s/%s.csv", sweep->dir, table);
+    SMOE_FREED char *path = smoe_text_format("%s/%s.csv", sweep->dir, table);
     smoe_figure_entry entry = {.name = table,
                                .kind = SMOE_FIGURE_HEAT,
                                .x = "column",
@@ -52,7 +52,7 @@ int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn,
                                .y_name = sweep->column[p->y],
                                .x_title = smoe_results_words(sweep->column[p->x], label[0]),
                                .y_title = smoe_results_words(sweep->column[p->y], label[1])};
-    smoe_plot plot = {0};
+    SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
     smoe_frame frame;
     smoe_frame_init(&frame, table, p->figure.title, NULL, NULL);
     if (add_cells(&frame, p)) entry.panel[0] = "run";
@@ -63,9 +63,7 @@ int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn,
     smoe_results_say(p, entry.colour, plot.scale.label);
     if (!status)
         status = smoe_plot_draw(&plot, sweep->dir, &(smoe_plot_size){p->figure.width}, drawn, err);
-    smoe_plot_free(&plot);
     smoe_frame_free(&frame);
-    free(path);
     free(table);
     return status;
 }

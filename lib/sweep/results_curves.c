@@ -95,7 +95,7 @@ static void add_curve(smoe_results_plan *p, size_t group, const smoe_curves *rec
 
 int smoe_results_curves_draw(smoe_results_plan *p, const char *text, bool *drawn, smoe_err *err) {
     const smoe_sweep *sweep = p->r->sweep;
-    smoe_curves *records = smoe_alloc(sweep->trials, sizeof *records);
+    SMOE_FREED smoe_curves *records = smoe_alloc(sweep->trials, sizeof *records);
     char *copy = smoe_alloc_text(text), *rest = copy, **name = NULL, words[SMOE_METRIC_KEY];
     size_t names = 0;
     int status = 0;
@@ -105,9 +105,8 @@ int smoe_results_curves_draw(smoe_results_plan *p, const char *text, bool *drawn
     } while (rest);
     p->x = sweep->columns; /* none of them: all tell lines apart */
     for (size_t i = 0; i < sweep->trials && !status; i++) {
-        char *dir = smoe_trial_dir(sweep, i);
+        SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
         if (smoe_file_holds(dir, "metrics.jsonl")) status = smoe_curves_read(&records[i], dir, err);
-        free(dir);
     }
     if (!status) status = write_curves(p, records, name, names, err);
     for (size_t g = 0; g < p->r->measured->groups && !status; g++)
@@ -120,7 +119,6 @@ int smoe_results_curves_draw(smoe_results_plan *p, const char *text, bool *drawn
     p->figure.share = smoe_metric_is_share(name[0]);
     if (!status) status = smoe_chart_write(&p->figure, sweep->dir, "sweep", drawn, err);
     for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
-    free(records);
     free(name);
     free(copy);
     return status;

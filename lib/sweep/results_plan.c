@@ -116,12 +116,11 @@ void smoe_results_add_point(smoe_chart_line *line, smoe_chart_point point) {
 }
 
 void smoe_results_split(const smoe_sweep *sweep, size_t i, char split[SMOE_METRIC_KEY]) {
-    json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
     for (size_t c = 0; c < sweep->columns; c++)
         if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split")) own = sweep->trial[i].value[c];
     snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
-    json_decref(spec);
 }
 
 /* The split that all trials are evaluated on. */

@@ -11,11 +11,9 @@ static const char MARK[] = "\"xxh3\": \"";
 
 int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
     json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
-    char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    SMOE_FREED char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     smoe_digest_seal(text, strlen(text), strlen(text), MARK);
-    int status = smoe_file_write(path, text, strlen(text), err);
-    free(text);
-    return status;
+    return smoe_file_write(path, text, strlen(text), err);
 }
 
 json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,

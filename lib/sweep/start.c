@@ -86,9 +86,9 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
 /* Whether trial i can have the moments of its start. */
 static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_safetensors *file = NULL;
-    char *start = smoe_start_of(sweep, i, err), *model = NULL, *text = NULL;
+    SMOE_FREED char *start = smoe_start_of(sweep, i, err), *model = NULL, *text = NULL;
     int status = start ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
                                          NULL, 0, err)
                        : -1;
@@ -97,10 +97,6 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     if (!status) status = smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err);
     if (status) status = smoe_fail_prefix(err, "%s", trial->name);
     smoe_safetensors_free(file);
-    smoe_spec_free(&spec);
-    free(start);
-    free(model);
-    free(text);
     return status;
 }
 
@@ -121,19 +117,17 @@ static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_er
 }
 
 int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, smoe_err *err) {
-    smoe_sweep from = {0};
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep from = {0};
     sweep->start = *how;
     if (init && !(sweep->init = realpath(init, NULL)))
         return smoe_fail_errno(err, SMOE_DATA, "%s", init);
     bool sweeps = init && is_sweep(init);
-    int status = sweeps ? smoe_sweep_open(&from, init, err) : 0;
-    if (!status) status = check_chosen(sweep, &from, err);
-    for (size_t i = 0; i < sweep->trials && sweeps && !status; i++)
-        if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) status = -1;
-    smoe_sweep_free(&from);
-    for (size_t i = 0; i < sweep->trials && how->moments && !status; i++)
-        status = check_moments(sweep, i, err);
-    return status;
+    if ((sweeps && smoe_sweep_open(&from, init, err)) || check_chosen(sweep, &from, err)) return -1;
+    for (size_t i = 0; i < sweep->trials && sweeps; i++)
+        if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) return -1;
+    for (size_t i = 0; i < sweep->trials && how->moments; i++)
+        if (check_moments(sweep, i, err)) return -1;
+    return 0;
 }
 
 char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {

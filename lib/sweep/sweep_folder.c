@@ -29,14 +29,13 @@
 
 /* It is renamed first: no part of it stays under its name if the process is killed. */
 static int remove_in(const char *dir, const char *name, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", dir, name);
-    char *aside = smoe_text_format("%s/%s" SMOE_FILE_TEMPORARY "%ld-0", dir, name, (long)getpid());
+    SMOE_FREED char *path = smoe_text_format("%s/%s", dir, name);
+    SMOE_FREED char *aside =
+        smoe_text_format("%s/%s" SMOE_FILE_TEMPORARY "%ld-0", dir, name, (long)getpid());
     int status = 0;
     if (rename(path, aside) && errno != ENOENT)
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
     if (!status) status = smoe_file_remove(aside, err);
-    free(path);
-    free(aside);
     return status;
 }
 
@@ -48,24 +47,20 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
 static int own(const char *dir, smoe_err *err) {
     static const char kept[] = "/claims/" SMOE_KEPT;
     static const char *const folders[] = {"", "/claims", kept};
-    int status = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status; i++) {
-        char *folder = smoe_text_format("%s%s", dir, folders[i]);
-        status = smoe_run_no_links(folder, err);
-        free(folder);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        SMOE_FREED char *folder = smoe_text_format("%s%s", dir, folders[i]);
+        if (smoe_run_no_links(folder, err)) return -1;
     }
-    return status;
+    return 0;
 }
 
 /* And of its trials. */
 static int own_trials(const smoe_sweep *sweep, smoe_err *err) {
-    int status = 0;
-    for (size_t i = 0; i < sweep->trials && !sweep->run && !status; i++) {
-        char *dir = smoe_trial_dir(sweep, i);
-        status = smoe_run_own(dir, err);
-        free(dir);
+    for (size_t i = 0; i < sweep->trials && !sweep->run; i++) {
+        SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+        if (smoe_run_own(dir, err)) return -1;
     }
-    return status;
+    return 0;
 }
 
 /* ---- making the folder ----------------------------------------------------------------------- */
@@ -99,10 +94,9 @@ static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
 /* A folder that has only remains of a sweep that ended before its manifest was complete is treated
  * as if it did not exist. */
 static bool not_begun(const char *dir) {
-    char *claims = smoe_text_format("%s/claims", dir);
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     bool bare =
         holds_none(dir, is_foreign) && (access(claims, F_OK) || holds_none(claims, is_entry));
-    free(claims);
     return bare;
 }
 
@@ -117,11 +111,10 @@ static int fail_there(const char *dir, smoe_err *err) {
 static int claim_manifest(smoe_claim *claim, const char *claims, smoe_err *err) {
     const struct timespec nap = {.tv_nsec = 20000000};
     smoe_claim_seen seen = {0};
-    char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
+    SMOE_FREED char *path = smoe_text_format("%s/" MANIFEST_CLAIM, claims);
     int got = 0;
     while (!got && !(got = smoe_claim_take(claim, path, SMOE_CLAIM_LEASE, &seen, err)))
         nanosleep(&nap, NULL);
-    free(path);
     return got < 0 ? -1 : 0;
 }
 
@@ -147,10 +140,9 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         changed |= adopt(&old.figure.line, &sweep->figure.line);
         changed |= adopt(&old.figure.title, &sweep->figure.title);
     }
-    char *seen = old.plan.seen ? smoe_alloc_text(old.plan.seen) : NULL;
+    SMOE_FREED char *seen = old.plan.seen ? smoe_alloc_text(old.plan.seen) : NULL;
     if (!status) smoe_sweep_see(&old.plan, sweep->plan.seen);
     if (!status) changed |= old.plan.seen && (!seen || strcmp(seen, old.plan.seen) != 0);
-    free(seen);
     if (!status && changed) status = smoe_manifest_write(&old, dir, err);
     if (status) {
         smoe_sweep_free(&old);
@@ -173,8 +165,8 @@ static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_er
 }
 
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
-    char *claims = smoe_text_format("%s/claims", dir);
-    smoe_claim claim = {0};
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
     int status = -1;
     if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
@@ -185,10 +177,8 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         else /* another process may have been faster */
             status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
     }
-    smoe_claim_release(&claim);
     /* Without a manifest, an otherwise empty folder goes as well. */
     if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
-    free(claims);
     return status;
 }
 
@@ -196,7 +186,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
 
 int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     *sweep = (smoe_sweep){.dir = smoe_alloc_text(dir), .seed = SIZE_MAX};
-    char *path = smoe_text_format("%s/cells.jsonl", dir);
+    SMOE_FREED char *path = smoe_text_format("%s/cells.jsonl", dir);
     int status = -1;
     if (access(path, F_OK) && not_begun(dir)) {
         smoe_fail(err, SMOE_USAGE,
@@ -207,7 +197,6 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         status = smoe_manifest_read(sweep, path, err);
         if (!status) status = own_trials(sweep, err);
     }
-    free(path);
     if (status) smoe_sweep_free(sweep);
     return status;
 }
@@ -298,8 +287,8 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     smoe_sweep old;
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
-    char *claims = smoe_text_format("%s/claims", dir);
-    smoe_claim claim = {0};
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
     int status = smoe_file_make_folder(claims, err);
     if (!status) status = claim_manifest(&claim, claims, err);
     if (!status) { /* as it is now that nobody else changes it */
@@ -310,10 +299,8 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (!status) sweep->dir = smoe_alloc_text(dir);
     if (!status && (sweep->trials > old.trials || sweep->plan.seen))
         status = smoe_manifest_write(sweep, dir, err);
-    smoe_claim_release(&claim);
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     smoe_sweep_free(&old);
-    free(claims);
     return status;
 }
 
@@ -326,11 +313,10 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
         int got = smoe_trial_claim(sweep, i, &claim, SMOE_CLAIM_LEASE, NULL, err);
         if (got < 0) return -1;
         if (!got) {
-            char *holder = smoe_trial_holder(sweep, i);
+            SMOE_FREED char *holder = smoe_trial_holder(sweep, i);
             smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s (%s)", sweep->dir,
                       sweep->trial[i].name,
                       holder ? holder : "its machine may be gone; --resume takes it over");
-            free(holder);
             return -1;
         }
         smoe_claim_release(&claim);
@@ -360,7 +346,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
                                           "curves.csv",
                                           "sweep_cells.csv",
                                           "evaluations_cells.csv"};
-    smoe_sweep sweep = {0};
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
     if (removed) return smoe_file_sweep_gone(dir, err);
@@ -376,12 +362,9 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
         status = remove_in(dir, written[i], err);
     if (!status) status = smoe_file_sweep_gone(dir, err);
-    char *manifest = smoe_text_format("%s/cells.jsonl", dir);
-    char *hidden = smoe_text_format("%s/" REMOVED, dir);
+    SMOE_FREED char *manifest = smoe_text_format("%s/cells.jsonl", dir);
+    SMOE_FREED char *hidden = smoe_text_format("%s/" REMOVED, dir);
     if (!status && rename(manifest, hidden))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
-    free(manifest);
-    free(hidden);
-    smoe_sweep_free(&sweep);
     return status;
 }

@@ -53,49 +53,43 @@ static int add(pack *p, const char *name, const void *bytes, size_t size) {
 
 /* Adds a file of the sweep unchanged, if it exists. */
 static int add_file(pack *p, const char *name) {
-    char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
+    SMOE_FREED char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
     size_t size = 0;
     int status = 0;
     if (!access(from, F_OK)) {
         status = smoe_file_read(from, FILE_MOST, &text, &size, p->err);
         if (!status) status = add(p, name, text, size);
     }
-    free(text);
-    free(from);
     return status;
 }
 
 /* Adds which images a trial got right, if its outcomes exist. */
 static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
-    char *path = smoe_trial_outcomes(sweep, i);
-    uint8_t *right = NULL;
-    void *npy = NULL;
+    SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
+    SMOE_FREED uint8_t *right = NULL;
+    SMOE_FREED void *npy = NULL;
     size_t images = 0, size = 0;
     int status = smoe_outcomes_right(&right, &images, path, p->err);
     if (!status && right) {
         status = smoe_npy_make(&npy, &size, "|b1", right, 1, &images, p->err);
         if (!status) status = add(p, path + strlen(p->dir) + 1, npy, size);
     }
-    free(npy);
-    free(right);
-    free(path);
     return status;
 }
 
 static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
-    char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
-    int status = add_file(p, name);
-    free(name);
-    return status ? status : add_outcomes(p, sweep, i);
+    SMOE_FREED char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
+    if (add_file(p, name)) return -1;
+    return add_outcomes(p, sweep, i);
 }
 
 static int add_evaluations(pack *p, const smoe_sweep *sweep) {
     smoe_sweep table;
     int status = smoe_evaluations_table(&table, sweep, p->err);
     for (size_t i = 0; i < sweep->trials && !status; i++) {
-        char *name = smoe_text_format("claims/%s.evaluations.json", sweep->trial[i].name);
+        SMOE_FREED char *name =
+            smoe_text_format("claims/%s.evaluations.json", sweep->trial[i].name);
         status = add_file(p, name);
-        free(name);
     }
     for (size_t i = 0; i < table.trials && !status; i++) status = add_outcomes(p, &table, i);
     smoe_sweep_free(&table);
@@ -110,12 +104,11 @@ static int add_all(pack *p, const smoe_sweep *sweep) {
             ARCHIVE_OK ||
         archive_write_open(p->archive, p, NULL, put, NULL) != ARCHIVE_OK)
         return failed(p);
-    int status = add_file(p, "cells.jsonl");
-    for (size_t i = 0; i < sweep->trials && !status; i++)
-        if (sweep->trial[i].state == SMOE_TRIAL_DONE) status = add_trial(p, sweep, i);
-    if (!status && sweep->evaluate.points) status = add_evaluations(p, sweep);
-    if (!status && archive_write_close(p->archive) != ARCHIVE_OK) status = failed(p);
-    return status;
+    if (add_file(p, "cells.jsonl")) return -1;
+    for (size_t i = 0; i < sweep->trials; i++)
+        if (sweep->trial[i].state == SMOE_TRIAL_DONE && add_trial(p, sweep, i)) return -1;
+    if (sweep->evaluate.points && add_evaluations(p, sweep)) return -1;
+    return archive_write_close(p->archive) == ARCHIVE_OK ? 0 : failed(p);
 }
 
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {

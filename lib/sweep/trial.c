@@ -22,10 +22,8 @@ char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
 
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
     if (sweep->trial[i].outcomes) return smoe_alloc_text(sweep->trial[i].outcomes);
-    char *dir = smoe_trial_dir(sweep, i);
-    char *path = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
-    free(dir);
-    return path;
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+    return smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
 }
 
 static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
@@ -46,10 +44,8 @@ int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsig
 }
 
 char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
-    char *path = claim_path(sweep, i, "claim");
-    char *holder = smoe_claim_holder(path);
-    free(path);
-    return holder;
+    SMOE_FREED char *path = claim_path(sweep, i, "claim");
+    return smoe_claim_holder(path);
 }
 
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
@@ -85,10 +81,9 @@ out:
 }
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
-    char *path = claim_path(sweep, i, "json");
+    SMOE_FREED char *path = claim_path(sweep, i, "json");
     int status = smoe_sealed_write(path, outcome, err);
     json_decref(outcome);
-    free(path);
     return status;
 }
 
@@ -126,12 +121,10 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     smoe_trial now = {0};
     int status =
         smoe_spec_parse(&spec, was->spec, strlen(was->spec), was->name, NULL, NULL, 0, NULL);
-    char *text = status ? NULL : smoe_spec_json(&spec);
-    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+    SMOE_FREED char *text = status ? NULL : smoe_spec_json(&spec);
+    json_auto_t *json = text ? json_loads(text, 0, NULL) : NULL;
     bool same = json && !smoe_trial_set_spec(&now, json) && now.hash == is->hash;
     free(now.spec);
-    json_decref(json);
-    free(text);
     smoe_spec_free(&spec);
     return same;
 }

@@ -91,7 +91,7 @@ static int read_record(void *user, const smoe_record *from, smoe_err *err) {
 
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
     reader r = {.result = json_object(), .best = -1};
-    char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
     int status = smoe_records_each(path, 0, read_record, &r, err);
     if (!status && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
@@ -104,13 +104,12 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
         json_decref(r.result);
         r.result = NULL;
     }
-    free(path);
     free(r.rates);
     return r.result;
 }
 
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    smoe_cost cost = {0};
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
         set(result, SMOE_METRIC_PARAMS, smoe_json_of_number(cost.params));
@@ -118,7 +117,6 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
         set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
         set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
     }
-    smoe_cost_free(&cost);
     return status;
 }
 
@@ -127,13 +125,12 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
 /* When a process dies, its claim may be free shortly before the lock of its run. So the lock is
  * waited for, ten seconds at most. */
 static void wait_for_run(const char *dir) {
-    char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     const struct timespec nap = {.tv_nsec = 20000000};
     for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL);
     if (fd >= 0) close(fd);
-    free(path);
 }
 
 static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const char *dir,
