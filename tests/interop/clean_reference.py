@@ -91,7 +91,14 @@ for _ in range(60):
 
 
 def literal(text):
-    return '"' + "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else "\\%03o" % b for b in text.encode()) + '"'
+    """A string of C, in parts on lines of at most 100 columns."""
+    parts = [""]
+    for b in text.encode():
+        one = chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else "\\%03o" % b
+        if len(parts[-1] + one) > 88:
+            parts.append("")
+        parts[-1] += one
+    return "\n      ".join(f'"{part}"' for part in parts)
 
 
 lower, canonical = get_clean_fn("lower"), get_clean_fn("canonicalize")
