@@ -1,11 +1,13 @@
 /* smoe convert and smoe init: a model file in a given storage type, from another file or from a
- * spec's initial values (store/model_file.h), or with fewer experts (train/prune.h). */
+ * spec's initial values (store/model_file.h), with fewer experts (train/prune.h), or as a graph of
+ * ONNX (vit/graph.h). */
 #include "cmd.h"
 #include "load.h"
 #include "base/alloc.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "train/prune.h"
+#include "vit/graph.h"
 #include "vit/model.h"
 
 #include <stdlib.h>
@@ -48,15 +50,48 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
 }
 
 /* A file is what its name says. */
-static int check_ending(const char *path, smoe_err *err) {
+static int check_ending(const char *path, const smoe_options *options, smoe_err *err) {
     static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy", ".onnx"};
     const char *dot = strrchr(path, '.');
+    if (options->onnx && dot && !strcmp(dot, ".onnx")) return 0;
+    if (options->onnx)
+        return smoe_fail(err, SMOE_USAGE, "%s: --onnx writes a file whose name ends in .onnx",
+                         path);
     for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
         if (!strcmp(dot, others[i]))
-            return smoe_fail(err, SMOE_USAGE,
-                             "%s: safetensors files are written, not %s; name it %.*s.safetensors",
-                             path, dot, (int)(dot - path), path);
+            return smoe_fail(
+                err, SMOE_USAGE,
+                "%s: safetensors files are written, %snot %s; name it %.*s.safetensors", path,
+                strcmp(dot, ".onnx") ? "" : "and with --onnx .onnx, ", dot, (int)(dot - path),
+                path);
     return 0;
+}
+
+/* ---- ONNX ------------------------------------------------------------------------------------ */
+
+static int write_onnx(const smoe_options *options, smoe_err *err) {
+    const char *path = options->arg[1];
+    smoe_loaded l = {0};
+    smoe_result result = {0};
+    size_t bytes = 0;
+    char size[32];
+    int status = smoe_load_spec(&l, options->arg[0], options, err);
+    if (!status)
+        status = smoe_graph_write(options->dry_run ? NULL : path, &l.spec, l.file, &bytes, err);
+    if (!status) {
+        smoe_fact_text(&result, "file", path);
+        smoe_fact_number(&result, "bytes", (double)bytes);
+        if (options->dry_run)
+            smoe_result_line(&result, NULL, "would write %s", path);
+        else
+            smoe_result_line(&result, NULL, "%s: from pixels [images, %zu, %zu, %zu] to logits, %s",
+                             path, l.spec.data.channels, l.spec.data.image_size,
+                             l.spec.data.image_size,
+                             smoe_text_si(size, sizeof size, (double)bytes, "B"));
+        status = smoe_cmd_emit(&result, options, err);
+    }
+    smoe_loaded_free(&l);
+    return status;
 }
 
 /* ---- fewer experts --------------------------------------------------------------------------- */
@@ -181,7 +216,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     int status = -1;
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
     storage.keep = !options->type;
-    if (check_ending(options->arg[1], err)) goto out;
+    if (check_ending(options->arg[1], options, err)) goto out;
     storage.hugging_face = !strcmp(options->names, "hf");
     if (smoe_cmd_target(options->arg[1], options, err)) goto out;
     if (options->experts) return prune(options, err);
@@ -190,6 +225,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
                   options->assign[0]);
         goto out;
     }
+    if (options->onnx) return write_onnx(options, err);
     if (smoe_cmd_choice(&choice, options, err)) goto out;
     if (smoe_run_model(options->arg[0], options->which, &choice, &path, &text, &file, err))
         goto out;

@@ -48,7 +48,9 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                        "%s has no spec. Its tensors imply the one above: write it to a file, "
                        "complete it, and write:",
                        l->path);
-        smoe_fail_more(err, SMOE_USAGE, "smoe %s %s --spec SPEC.yaml", options->command->name, arg);
+        const char *onnx = options->onnx ? options->arg[1] : NULL;
+        smoe_fail_more(err, SMOE_USAGE, "smoe %s %s %s%s--spec SPEC.yaml", options->command->name,
+                       arg, onnx ? onnx : "", onnx ? " --onnx " : "");
     } else {
         smoe_fail(err, SMOE_USAGE, "%s has no spec; describe the model with --spec SPEC.yaml",
                   l->path);

@@ -15,15 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* sincos2d: for patch (row, column) the four quarters of the width are sin and cos of column*w and
- * of row*w, w = 10000^(-i/(d/4 - 1)); zero for the class token. */
-static void fill_sincos2d(smoe_embed *l) {
-    size_t quarter = l->d / 4;
-    for (size_t p = 0; p < l->side * l->side; p++) {
-        real *out = l->fixed + (p + l->has_token) * l->d;
+void smoe_embed_sincos2d(real *out, size_t side, size_t d) {
+    size_t quarter = d / 4;
+    for (size_t p = 0; p < side * side; p++, out += d) {
         for (size_t i = 0; i < quarter; i++) {
             double w = pow(10000, quarter > 1 ? -(double)i / (double)(quarter - 1) : 0);
-            double across = (double)(p % l->side) * w, down = (double)(p / l->side) * w;
+            double across = (double)(p % side) * w, down = (double)(p / side) * w;
             out[i] = (real)sin(across);
             out[quarter + i] = (real)cos(across);
             out[2 * quarter + i] = (real)sin(down);
@@ -62,7 +59,8 @@ void smoe_embed_init(smoe_embed *l, const smoe_build *build) {
     l->bias = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel,
                               "%spatch_embed.proj.bias", build->prefix);
     if (!l->learned) l->fixed = smoe_alloc(position[1] * l->d, sizeof *l->fixed);
-    if (spec->model.position == SMOE_POSITION_SINCOS2D) fill_sincos2d(l);
+    if (spec->model.position == SMOE_POSITION_SINCOS2D) /* zero for the class token */
+        smoe_embed_sincos2d(l->fixed + l->has_token * l->d, l->side, l->d);
 }
 
 static size_t patch_elements(const smoe_embed *l) {

@@ -152,6 +152,9 @@ void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs);
 void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
+/* Positions [side*side,d] of sincos2d: for patch (row, column) the four quarters of the width are
+ * sin and cos of column*w and of row*w, w = 10000^(-i/(d/4 - 1)). */
+void smoe_embed_sincos2d(real *out, size_t side, size_t d);
 
 /* ---- text_embed: token ids to tokens --------------------------------------------------------- */
 typedef struct smoe_text_embed {
