@@ -106,6 +106,9 @@ char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
  * which may be NULL. */
 char **smoe_texts_copy(const char *const *text, size_t count);
 void smoe_texts_free(char **text, size_t count);
+/* Sorts texts, each once; returns their number. And the place of one of them; SIZE_MAX: none. */
+size_t smoe_texts_sort(const char **text, size_t count);
+size_t smoe_texts_find(const char *const *text, size_t count, const char *word);
 
 /* "1.25 GB", "37.5 M", "54.2 B" (10^9 without a unit): n with three digits and a prefix. Returns
  * buf. */

@@ -184,6 +184,23 @@ void smoe_texts_free(char **text, size_t count) {
     free(text);
 }
 
+static int compare_texts(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+size_t smoe_texts_sort(const char **text, size_t count) {
+    size_t kept = 0;
+    if (count) qsort(text, count, sizeof *text, compare_texts);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || strcmp(text[kept - 1], text[i]) != 0) text[kept++] = text[i];
+    return kept;
+}
+
+size_t smoe_texts_find(const char *const *text, size_t count, const char *word) {
+    const char *const *at = count ? bsearch(&word, text, count, sizeof *text, compare_texts) : NULL;
+    return at ? (size_t)(at - text) : SIZE_MAX;
+}
+
 char **smoe_texts_copy(const char *const *text, size_t count) {
     char **copy = smoe_alloc(count + 1, sizeof *copy);
     for (size_t i = 0; i < count; i++) copy[i] = smoe_alloc_text(text[i]);

@@ -45,45 +45,6 @@ int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, 
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static int no_memory(smoe_err *err, const char *path) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-}
-
-static int no_memory_for(smoe_err *err, const char *path, size_t size) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
-}
-
-int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
-                          size_t *size, smoe_err *err) {
-    char *path = name ? smoe_text_format("%s/%s", folder, name) : smoe_alloc_text(folder),
-         *text = NULL;
-    int status = smoe_file_read(path, most, &text, size, err);
-    if (!status) *bytes = (uint8_t *)text;
-    free(path);
-    return status;
-}
-
-int smoe_member_file_start(const char *folder, const char *name, size_t most, uint8_t **bytes,
-                           size_t *size, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", folder, name);
-    uint8_t *start = malloc(most);
-    FILE *in = fopen(path, "rbe");
-    int status = -1;
-    if (!start)
-        no_memory_for(err, folder, most);
-    else if (!in || ((*size = fread(start, 1, most, in)) < most && ferror(in)))
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-    else
-        status = 0;
-    if (in) fclose(in);
-    if (status)
-        free(start);
-    else
-        *bytes = start;
-    free(path);
-    return status;
-}
-
 /* Inflates one gzip member into the growing *to. Returns 1 at its end, -1 on failure. */
 static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room, size_t most,
                           size_t total, smoe_err *err) {
@@ -126,30 +87,30 @@ static bool only_zeros(const z_stream *z) {
 int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     if (*size < 2 || (*bytes)[0] != 0x1f || (*bytes)[1] != 0x8b) return 0;
     size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
-    uint8_t *to = malloc(room + 1);
     z_stream z = {.next_in = *bytes, .avail_in = (uInt)*size};
-    int status = -1;
-    if (*size > UINT32_MAX) {
-        smoe_fail(err, SMOE_DATA, "%zu bytes of gzip are more than is accepted", *size);
-        goto out;
-    }
-    if (!to || inflateInit2(&z, 15 + 16) != Z_OK) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory inflating");
-        goto out;
-    }
+    int status;
+    if (*size > UINT32_MAX)
+        return smoe_fail(err, SMOE_DATA, "%zu bytes of gzip are more than is accepted", *size);
+    uint8_t *to = smoe_alloc(room + 1, 1);
+    if (inflateInit2(&z, 15 + 16) != Z_OK) smoe_alloc_end();
     do { /* a .gz may be several members one after another */
         status = inflate_member(&z, &to, &used, &room, most, *size, err);
     } while (status == 1 && !only_zeros(&z) && inflateReset(&z) == Z_OK);
     inflateEnd(&z);
-out:
-    if (status < 0) {
-        free(to);
-        return -1;
-    }
-    free(*bytes);
+    free(status < 0 ? to : *bytes);
+    if (status < 0) return -1;
     *bytes = to;
     *size = used;
     return 0;
+}
+
+int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
+                          size_t *size, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", folder, name), *text = NULL;
+    int status = smoe_file_read(path, most, &text, size, err);
+    if (!status) *bytes = (uint8_t *)text;
+    free(path);
+    return status;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -294,7 +255,7 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
     *o = (opened){.archive = archive_read_new()};
     pthread_once(&made_utf8, make_utf8);
     if (utf8) o->before = uselocale(utf8);
-    if (!o->archive) return no_memory(err, path);
+    if (!o->archive) smoe_alloc_end();
     archive_read_support_format_tar(o->archive);
     bool pointer, gzip = is_gzip(path, &pointer, o);
     if (pointer) return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, path);
@@ -303,52 +264,40 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
         if (archive_read_open_filename(o->archive, path, o->block_size) == ARCHIVE_OK) return 0;
         return archive_failed(o, path, NULL, err);
     }
-    o->block = malloc(o->block_size);
+    o->block = smoe_alloc(o->block_size, 1);
     errno = 0;
-    o->gzip = o->block ? gzopen(path, "rbe") : NULL;
-    if (!o->gzip && errno) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    if (!o->gzip) return no_memory_for(err, path, o->block_size);
+    o->gzip = gzopen(path, "rbe");
+    if (!o->gzip && !errno) smoe_alloc_end();
+    if (!o->gzip) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
     if (archive_read_open(o->archive, o, NULL, inflate_block, NULL) == ARCHIVE_OK) return 0;
     return archive_failed(o, path, NULL, err);
 }
 
-/*
- * The normalised name of the member, or NULL with err: "./a/./b/" becomes "a/b". The caller frees
- * it.
- */
-static char *plain_name(struct archive_entry *entry, const smoe_member *member, smoe_err *err) {
-    const char *raw = archive_entry_pathname(entry);
-    if (!raw) raw = archive_entry_pathname_utf8(entry);
-    if (!raw) {
-        smoe_fail(err, SMOE_DATA,
-                  "%s: member %llu: its name is marked as UTF-8, but is not valid UTF-8",
-                  member->path, (unsigned long long)member->ordinal);
-        return NULL;
-    }
-    char *name = strdup(raw), *to = name;
-    if (!name) {
-        no_memory(err, member->path);
-        return NULL;
-    }
-    for (const char *p = name;;) { /* each component with its slash */
+char *smoe_member_plain(const char *name) {
+    char *plain = smoe_alloc_text(name), *to = plain;
+    for (const char *p = name; *p;) { /* each component with its slash */
         size_t n = strcspn(p, "/"), slash = p[n] == '/';
         if (n != 1 || p[0] != '.') {
             memmove(to, p, n + slash);
             to += n + slash;
         }
-        if (!slash) break;
-        p += n + 1;
+        p += n + slash;
     }
-    *to = 0;
-    if (to > name + 1 && to[-1] == '/') to[-1] = 0;
-    return name;
+    *to = '\0';
+    if (to > plain + 1 && to[-1] == '/') to[-1] = '\0';
+    return plain;
 }
 
 static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *member,
                        smoe_visit *visit, void *user, smoe_err *err) {
-    char *name = plain_name(entry, member, err);
+    const char *raw = archive_entry_pathname(entry);
+    if (!raw) raw = archive_entry_pathname_utf8(entry);
+    if (!raw)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: member %llu: its name is marked as UTF-8, but is not valid UTF-8",
+                         member->path, (unsigned long long)member->ordinal);
+    char *name = smoe_member_plain(raw);
     int status = -1;
-    if (!name) return -1;
     trick t = name_trick(name);
     bool root = !name[0];
     unsigned type = archive_entry_filetype(entry);
@@ -408,39 +357,32 @@ out:
     return status;
 }
 
+/* Its room doubles, so that no more is held than twice what was read. */
 static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                       smoe_err *err) {
     const opened *o = member->handle;
     if (most > o->most) most = o->most;
     size_t claim = member->size ? (size_t)member->size : FIRST_GUESS;
     size_t room = claim < FIRST_GUESS ? claim : FIRST_GUESS;
-    uint8_t *p = malloc(room + 1);
-    if (!p) return no_memory_for(err, member->path, room);
+    *bytes = smoe_alloc(room + 1, 1);
     for (*size = 0;;) {
-        la_ssize_t n = archive_read_data(o->archive, p + *size, room + 1 - *size);
+        la_ssize_t n = archive_read_data(o->archive, *bytes + *size, room + 1 - *size);
         if (n == ARCHIVE_RETRY) continue;
-        if (n < 0) {
-            free(p);
-            return archive_failed(o, member->path, member->name, err);
-        }
-        if (!n) break;
-        *size += (size_t)n;
-        if (*size <= room) continue;
-        if (room >= most) { /* more than its header says, or than allowed */
-            free(p);
-            return smoe_fail(err, SMOE_DATA, "%s: %s: more than the %zu bytes accepted",
-                             member->path, member->name, most);
-        }
+        if (!n) return 0;
+        if (n > 0 && (*size += (size_t)n) <= room) continue;
+        uint8_t *larger = n > 0 && room < most ? realloc(*bytes, 2 * room + 1) : NULL;
+        if (!larger) break;
+        *bytes = larger;
         room = room * 2 < most ? room * 2 : most;
-        uint8_t *larger = realloc(p, room + 1);
-        if (!larger) {
-            free(p);
-            return no_memory_for(err, member->path, room);
-        }
-        p = larger;
     }
-    *bytes = p;
-    return 0;
+    free(*bytes);
+    *bytes = NULL;
+    if (*size <= room) return archive_failed(o, member->path, member->name, err);
+    if (room < most)
+        return smoe_fail(err, SMOE_RUNTIME, "%s: %s: out of memory for %zu bytes", member->path,
+                         member->name, 2 * room);
+    return smoe_fail(err, SMOE_DATA, "%s: %s: more than the %zu bytes accepted", member->path,
+                     member->name, most); /* or than its header says */
 }
 
 int smoe_member_skim(const smoe_member *member, smoe_err *err) {

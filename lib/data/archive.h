@@ -47,7 +47,8 @@ typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
  */
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether a walk passes over such a name. */
+/* A name as a walk has it, "a/b" for "./a/./b/"; fresh. And whether a walk passes over it. */
+char *smoe_member_plain(const char *name);
 bool smoe_member_hidden(const char *name);
 
 /* The bytes of the member being visited, at most `most`; the caller frees *bytes (never NULL on
@@ -58,11 +59,7 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 /* Reads the member being visited to its end, and keeps nothing. */
 int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The first bytes of a file FOLDER/NAME, `most` or as many as there are. */
-int smoe_member_file_start(const char *folder, const char *name, size_t most, uint8_t **bytes,
-                           size_t *size, smoe_err *err) SMOE_MUST_CHECK;
-
-/* All bytes, `most` at most, of a file FOLDER/NAME (name NULL: the file FOLDER itself). */
+/* All bytes, `most` at most, of a file FOLDER/NAME. */
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,5 +1,6 @@
 /* Binary files and images of one size, see binary.h. */
 #include "data/binary.h"
+#include "base/alloc.h"
 #include "base/limits.h"
 
 #include <stdarg.h>
@@ -12,10 +13,6 @@ enum { MOST_BYTES = 1 << 30 };
 
 /* ---- finding and reading --------------------------------------------------------------------- */
 
-static int no_memory(const char *path, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-}
-
 typedef struct search {
     smoe_binaries *files;
     const smoe_dataset *set;
@@ -23,40 +20,25 @@ typedef struct search {
     const void *user;
 } search;
 
-/* In fresh memory; NULL if there is none. */
-static char *base_of(const char *name) {
-    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-    size_t n = strlen(base);
-    return strndup(base, n > 3 && !strcmp(base + n - 3, ".gz") ? n - 3 : n);
-}
-
 static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
     search *s = user;
-    const char *slash = strchr(member->name, '/');
-    if (slash && strchr(slash + 1, '/')) return 1;
+    smoe_binaries *f = s->files;
+    const char *slash = strchr(member->name, '/'), *base = slash ? slash + 1 : member->name;
+    if (strchr(base, '/')) return 1;
     if (member->folder) return slash || member->loop;
-    smoe_binary new = {.base = base_of(member->name)};
-    if (!new.base) return no_memory(member->path, err);
-    if (!s->wanted(s->user, new.base)) {
-        free(new.base);
+    smoe_binary found = {
+        .base = smoe_alloc_part(base, strlen(base) - (smoe_text_ends(base, ".gz") ? 3 : 0))};
+    if (!s->wanted(s->user, found.base)) {
+        free(found.base);
         return 0;
     }
-    if (member->problem) {
-        free(new.base);
-        if (err) *err = *member->problem;
-        return -1;
-    }
-    smoe_binaries *f = s->files;
-    smoe_binary *larger = realloc(f->file, (f->count + 1) * sizeof *larger);
-    if (larger) f->file = larger;
-    new.name = larger ? strdup(member->name) : NULL;
-    if (!new.name) {
-        free(new.base);
-        return no_memory(member->path, err);
-    }
+    found.name = smoe_alloc_text(member->name);
+    f->file = smoe_alloc_next(f->file, f->count, sizeof *f->file);
     smoe_binary *file = &f->file[f->count++];
-    *file = new;
-    if (smoe_member_read(member, MOST_BYTES, &file->bytes, &file->size, err)) return -1;
+    *file = found;
+    if (member->problem && err) *err = *member->problem;
+    if (member->problem || smoe_member_read(member, MOST_BYTES, &file->bytes, &file->size, err))
+        return -1;
     size_t most = smoe_most_inflated(file->size);
     if (most > MOST_BYTES) most = MOST_BYTES;
     if (!smoe_gunzip(&file->bytes, &file->size, most, err)) return 0;
@@ -116,43 +98,31 @@ int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const 
 
 /* ---- images of one size ---------------------------------------------------------------------- */
 
-static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t channels,
-                         smoe_err *err) {
-    size_t image = width * height * channels;
+int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
+                          size_t height, size_t channels, smoe_err *err) {
+    size_t image = width * height * channels, to = 0;
+    bool *keep = smoe_alloc(n, sizeof *keep);
+    smoe_binary_grid *grid = set->store = smoe_alloc(1, sizeof *grid);
+    smoe_dataset_select(keep, label, n, set->named, set->data.limit);
+    grid->place = smoe_alloc(n, sizeof *grid->place);
+    set->label = smoe_alloc(n, sizeof *set->label);
+    for (size_t i = 0; i < n; i++) {
+        if (!keep[i]) continue;
+        set->label[to] = label[i];
+        grid->place[to++] = i;
+    }
+    free(keep);
+    set->images = to;
+    grid->width = width;
+    grid->height = height;
+    grid->channels = channels;
     if (set->images > set->cache_bytes / image)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: %zu images of %zu bytes are more than data.cache_mb (%zu)", set->path,
                          set->images, image, set->cache_bytes >> 20);
-    smoe_binary_grid *grid = set->store = calloc(1, sizeof *grid);
-    set->label = malloc(set->images * sizeof *set->label);
-    if (grid) {
-        grid->width = width;
-        grid->height = height;
-        grid->channels = channels;
-        grid->pixel = malloc(set->images * image);
-        grid->place = malloc(set->images * sizeof *grid->place);
-    }
-    if (!grid || !set->label || !grid->pixel || !grid->place)
-        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path,
-                         set->images);
-    return 0;
-}
-
-int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
-                          size_t height, size_t channels, size_t limit, smoe_err *err) {
-    bool *keep = calloc(n, sizeof *keep);
-    if (!keep) return no_memory(set->path, err);
-    int status = smoe_dataset_select(keep, label, n, set->named, limit, err);
-    set->images = 0;
-    for (size_t i = 0; i < n; i++) set->images += keep[i];
-    if (!status) status = grid_allocate(set, width, height, channels, err);
-    for (size_t i = 0, to = 0; !status && i < n; i++) {
-        if (!keep[i]) continue;
-        set->label[to] = label[i];
-        ((smoe_binary_grid *)set->store)->place[to++] = i;
-    }
-    free(keep);
-    return status;
+    grid->pixel = malloc(set->images * image + 1);
+    if (grid->pixel) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path, set->images);
 }
 
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,

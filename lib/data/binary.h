@@ -43,17 +43,21 @@ typedef struct smoe_binary_grid {
     uint64_t *place; /* [images] position in the files, for names */
 } smoe_binary_grid;
 
-/* Makes set->store a grid for the set->images images that `keep` takes of n, whose labels are
- * label[n]; fills set->label and place. The caller copies the pixels. Fails with SMOE_USAGE where
- * the images do not fit in data.cache_mb. */
+/* Makes set->store a grid for those of n images, with these labels, that data.limit takes; fills
+ * set->images, set->label and place. The caller copies the pixels. Fails with SMOE_USAGE where the
+ * images do not fit in data.cache_mb. */
 int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width,
-                          size_t height, size_t channels, size_t limit,
-                          smoe_err *err) SMOE_MUST_CHECK;
+                          size_t height, size_t channels, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The verbs of a source whose store is a grid. */
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                            smoe_image *work, smoe_err *err);
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 void smoe_binary_grid_close(smoe_dataset *set);
+#define SMOE_BINARY_GRID_SOURCE(opens)                                                     \
+    {                                                                                      \
+        .open = opens, .image = smoe_binary_grid_image, .label = smoe_dataset_table_label, \
+        .image_name = smoe_binary_grid_image_name, .close = smoe_binary_grid_close         \
+    }
 
 #endif

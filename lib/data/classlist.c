@@ -8,16 +8,9 @@
 
 enum { MOST = 10000000 }; /* classes */
 
-static int add(smoe_classlist *l, uint32_t class, smoe_err *err) {
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 1024;
-        uint32_t *more = realloc(l->item, room * sizeof *more);
-        if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
-        l->item = more;
-        l->room = room;
-    }
+static void add(smoe_classlist *l, uint32_t class) {
+    l->item = smoe_alloc_next(l->item, l->count, sizeof *l->item);
     l->item[l->count++] = class;
-    return 0;
 }
 
 static int mixed(const smoe_classlist *l, const char *what, smoe_err *err) {
@@ -32,7 +25,8 @@ static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *er
     if (number >= MOST)
         return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST);
     l->numbered = true;
-    return add(l, (uint32_t)number, err);
+    add(l, (uint32_t)number);
+    return 0;
 }
 
 /* The place of a name in the sorted order, or where it would be. */
@@ -69,7 +63,9 @@ static int enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err
 int smoe_classlist_name(smoe_classlist *l, const char *name, smoe_err *err) {
     uint32_t number;
     if (l->numbered) return mixed(l, name, err);
-    return enter(l, name, &number, err) || add(l, number, err) ? -1 : 0;
+    if (enter(l, name, &number, err)) return -1;
+    add(l, number);
+    return 0;
 }
 
 static char *trimmed(char *text) {

@@ -11,7 +11,7 @@
 
 typedef struct smoe_classlist {
     uint32_t *item; /* [count] of one sample after another */
-    size_t count, room;
+    size_t count;
     char **name;     /* [names] in the order in which they came; owned */
     uint32_t *order; /* [names] the same, sorted */
     size_t names;

@@ -1,28 +1,20 @@
 /*
- * Which images of a set that was opened are used, and as which classes: data.exclude, and the
- * classes of a model that is evaluated; see dataset.h. What is not used is passed over: image i of
- * the set is image kept[i] of its source.
+ * Which images of a set that was opened are used, and as which classes: data.on_error,
+ * data.exclude, and the classes of a model that is evaluated; see dataset.h. What is not used is
+ * passed over: image i of the set is image kept[i] of its source.
  */
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/dataset_source.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the list of images");
-}
-
 /* ---- images ---------------------------------------------------------------------------------- */
 
-int smoe_dataset_keep(smoe_dataset *set, const bool *keep, smoe_err *err) {
-    size_t count = 0, *part_at = set->parts ? calloc(set->parts + 1, sizeof *part_at) : NULL;
-    uint32_t *kept = malloc((set->images + 1) * sizeof *kept);
-    if (!kept || (set->parts && !part_at)) {
-        free(part_at);
-        free(kept);
-        return no_memory(err);
-    }
+void smoe_dataset_keep(smoe_dataset *set, const bool *keep) {
+    size_t count = 0, *part_at = set->parts ? smoe_alloc(set->parts + 1, sizeof *part_at) : NULL;
+    uint32_t *kept = smoe_alloc(set->images, sizeof *kept);
     for (size_t i = 0, p = 0; i < set->images; i++) {
         for (; p < set->parts && i == set->part_at[p]; p++) part_at[p] = count;
         if (keep[i]) kept[count++] = (uint32_t)smoe_dataset_place(set, i);
@@ -33,63 +25,100 @@ int smoe_dataset_keep(smoe_dataset *set, const bool *keep, smoe_err *err) {
     set->part_at = part_at;
     set->kept = kept;
     set->images = count;
+}
+
+/* ---- data.on_error skip ---------------------------------------------------------------------- */
+
+typedef struct sifting {
+    const smoe_dataset *set;
+    smoe_err **why; /* [images] what is wrong with each, else NULL */
+} sifting;
+
+static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image *work,
+                         smoe_err *err) {
+    const smoe_dataset *set = ((const sifting *)context)->set;
+    smoe_err **why = ((const sifting *)context)->why;
+    (void)err;
+    smoe_err mine = {0};
+    if (!set->type->image(set, i, NULL, image, work, &mine)) return 0;
+    why[i] = smoe_alloc(1, sizeof mine);
+    *why[i] = mine;
     return 0;
+}
+
+int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
+    const size_t n = set->images;
+    bool *keep = smoe_alloc(n, sizeof *keep);
+    sifting all = {set, smoe_alloc(n, sizeof *all.why)};
+    int status = smoe_image_each(n, try_to_decode, &all, err);
+    for (size_t i = 0; i < n; i++) {
+        keep[i] = !all.why[i];
+        if (keep[i]) continue;
+        if (all.why[i]->code == SMOE_DATA)
+            smoe_dataset_leave_out(set, all.why[i]);
+        else if (!status)
+            status = smoe_fail(err, all.why[i]->code, "%s", all.why[i]->text);
+        free(all.why[i]);
+    }
+    if (!status && set->left_out) smoe_dataset_keep(set, keep);
+    free(keep);
+    free(all.why);
+    if (status || (set->tolerant && set->images)) return status;
+    if (set->left_out * SMOE_LEFT_MOST <= set->left_out + set->images) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
+                     set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
 }
 
 /* ---- data.exclude ---------------------------------------------------------------------------- */
 
-static int compare_texts(const void *x, const void *y) {
-    return strcmp(*(const char *const *)x, *(const char *const *)y);
-}
-
 /* The lines of a text that are not empty and no remarks, sorted; it is cut at their ends. */
-static int read_names(char *text, const char ***name, size_t *count, smoe_err *err) {
-    size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == '\n';
-    if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* the mark of UTF-8 */
-    *name = malloc(room * sizeof **name);
-    *count = 0;
-    if (!*name) return no_memory(err);
+static size_t read_names(char *text, const char ***name) {
+    size_t count = 0;
     char *rest = NULL;
-    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest))
-        if (*line != '#') (*name)[(*count)++] = line;
-    qsort(*name, *count, sizeof **name, compare_texts);
-    return 0;
+    if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* the mark of UTF-8 */
+    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
+        if (*line == '#') continue;
+        *name = smoe_alloc_next(*name, count, sizeof **name);
+        (*name)[count++] = line;
+    }
+    return count;
 }
 
 static int leave_out(smoe_dataset *set, const char *path, const char **name, size_t count,
                      smoe_err *err) {
-    bool *keep = malloc(set->images + 1);
-    size_t found = 0;
+    size_t found = 0, names = smoe_texts_sort(name, count);
     char own[SMOE_IMAGE_NAME];
-    if (!keep) return no_memory(err);
+    bool *keep = smoe_alloc(set->images, sizeof *keep);
     for (size_t i = 0; i < set->images; i++) {
-        const char *key = smoe_dataset_image_name(set, i, own, sizeof own);
-        keep[i] = !bsearch(&key, name, count, sizeof *name, compare_texts);
+        const char *image = smoe_dataset_image_name(set, i, own, sizeof own);
+        keep[i] = smoe_texts_find(name, names, image) == SIZE_MAX;
         found += !keep[i];
     }
-    int status = found ? smoe_dataset_keep(set, keep, err) : 0;
+    if (found) smoe_dataset_keep(set, keep);
     free(keep);
-    if (!status && !set->images)
-        status = smoe_fail(err, SMOE_DATA, "%s: names all images of %s", path, set->split);
-    if (status) return -1;
-    return smoe_dataset_remark_on(
-        set, err, "data.exclude: %zu images of %s are left out, of the %zu that %s names", found,
-        set->split, count, path);
+    if (!set->images)
+        return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", path, set->split);
+    smoe_dataset_remark_on(set,
+                           "data.exclude: %zu images of %s are left out, of the %zu that %s names",
+                           found, set->split, count, path);
+    return 0;
 }
 
 int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     enum { MOST_BYTES = 1 << 30 };
     char *path = NULL, *text = NULL;
     const char **name = NULL;
-    size_t size, count;
+    size_t size;
     if (!spec->data.exclude) return 0;
     int status = smoe_spec_data_exclude(spec, &path, err);
     if (!status) status = smoe_file_read(path, MOST_BYTES, &text, &size, err);
     if (!status && strlen(text) != size)
         status = smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
-    if (!status) status = read_names(text, &name, &count, err);
-    if (!status) status = leave_out(set, path, name, count, err);
+    if (!status) {
+        size_t count = read_names(text, &name);
+        status = leave_out(set, path, name, count, err);
+    }
     free(name);
     free(text);
     free(path);
@@ -108,18 +137,12 @@ static bool has_names(char *const *name, size_t count) {
     return false;
 }
 
-static int compare_places(const void *x, const void *y) {
-    return strcmp(**(char *const *const *)x, **(char *const *const *)y);
-}
-
 /* A table of labels where the source computes them. */
-static int make_table(smoe_dataset *set, smoe_err *err) {
-    if (set->label) return 0;
-    uint32_t *label = malloc((set->images + 1) * sizeof *label);
-    if (!label) return no_memory(err);
+static void make_table(smoe_dataset *set) {
+    if (set->label) return;
+    uint32_t *label = smoe_alloc(set->images, sizeof *label);
     for (size_t i = 0; i < set->images; i++) label[i] = (uint32_t)set->type->label(set, i, NULL);
     set->label = label;
-    return 0;
 }
 
 /* Renumbers the labels of an image of the source; false where it has none of the classes. */
@@ -160,27 +183,25 @@ static void rename_classes(smoe_dataset *set, char *const *name, size_t count) {
 
 /* Applies the numbers of the classes of the data among those of the model; UINT32_MAX: no class of
  * it. */
-static int apply(smoe_dataset *set, const uint32_t *number, size_t unknown, smoe_err *err) {
+static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
     char text[600];
-    bool *keep = malloc(set->images + 1), *known = NULL;
     size_t last = 0, to = 0, left = 0;
-    int status = keep ? make_table(set, err) : no_memory(err);
+    make_table(set);
     for (size_t i = 0; i < set->images; i++) last = smoe_dataset_place(set, i) + 1;
-    if (!status && !(known = calloc(last + 1, sizeof *known))) status = no_memory(err);
-    for (size_t place = 0; !status && place < last; place++)
-        known[place] = renumber(set, place, number, &to);
-    if (!status && set->more) set->more_at[last] = to;
-    for (size_t i = 0; !status && i < set->images; i++) {
+    bool *keep = smoe_alloc(set->images, sizeof *keep), *known = smoe_alloc(last, sizeof *known);
+    for (size_t place = 0; place < last; place++) known[place] = renumber(set, place, number, &to);
+    if (set->more) set->more_at[last] = to;
+    for (size_t i = 0; i < set->images; i++) {
         keep[i] = known[smoe_dataset_place(set, i)];
         left += !keep[i];
     }
-    if (!status && left) status = smoe_dataset_keep(set, keep, err);
+    if (left) smoe_dataset_keep(set, keep);
     free(keep);
     free(known);
-    if (status || !unknown) return status;
-    return smoe_dataset_remark_on(
-        set, err, "the model does not know %s: %zu images are left out, and %zu are used",
-        unknown_text(set, number, text, sizeof text), left, set->images);
+    if (unknown)
+        smoe_dataset_remark_on(
+            set, "the model does not know %s: %zu images are left out, and %zu are used",
+            unknown_text(set, number, text, sizeof text), left, set->images);
 }
 
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count) {
@@ -189,7 +210,15 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
     return !same && has_names(name, count) && has_names(set->class_name, set->named);
 }
 
+/* The place of a name among those of the model, looked for from `from` on. */
+static uint32_t number_of(const char *class, char *const *name, size_t count, size_t from) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name[(from + i) % count], class)) return (uint32_t)((from + i) % count);
+    return UINT32_MAX;
+}
+
 int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_err *err) {
+    const char *where = set->path ? set->path : set->name;
     size_t same = 0, unknown = 0;
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
@@ -198,32 +227,22 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
         return 0;
     }
     if (there != here && count == set->classes)
-        return smoe_dataset_remark_on(set, err,
-                                      "classes are matched by their numbers, for %s has no names",
-                                      here ? "the model" : "the data");
+        smoe_dataset_remark_on(set, "classes are matched by their numbers, for %s has no names",
+                               here ? "the model" : "the data");
     if (there != here) return 0;
-    char *const **sorted = malloc((count + 1) * sizeof *sorted); /* places in `name`, by name */
-    uint32_t *number = malloc((set->named + 1) * sizeof *number);
-    int status = sorted && number ? 0 : no_memory(err);
-    for (size_t k = 0; !status && k < count; k++) sorted[k] = &name[k];
-    if (!status) qsort(sorted, count, sizeof *sorted, compare_places);
-    for (size_t k = 0; !status && k < set->named; k++) {
-        char *const *key = &set->class_name[k];
-        char *const **at = bsearch(&key, sorted, count, sizeof *sorted, compare_places);
-        number[k] = at ? (uint32_t)(*at - name) : UINT32_MAX;
-        unknown += !at;
+    uint32_t *number = smoe_alloc(set->named, sizeof *number);
+    for (size_t k = 0; k < set->named; k++) { /* mostly both are sorted */
+        number[k] = number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
+        unknown += number[k] == UINT32_MAX;
     }
-    if (!status && unknown == set->named)
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: none of its classes (%.80s, ...) is one of the model (%.80s, ...)",
-                           set->path ? set->path : set->name, set->class_name[0], name[0]);
-    if (!status) status = apply(set, number, unknown, err);
-    free(sorted);
+    if (unknown < set->named) apply(set, number, unknown);
     free(number);
-    if (status) return -1;
+    if (unknown == set->named)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: none of its classes (%.80s, ...) is one of the model (%.80s, ...)",
+                         where, set->class_name[0], name[0]);
     if (!set->images)
-        return smoe_fail(err, SMOE_DATA, "%s: no images of a class of the model",
-                         set->path ? set->path : set->name);
+        return smoe_fail(err, SMOE_DATA, "%s: no images of a class of the model", where);
     rename_classes(set, name, count);
     return 0;
 }

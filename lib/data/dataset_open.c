@@ -1,5 +1,6 @@
 /* Opening data sets: the table of sources; see dataset.h. What each source reads is in its own
  * source_*.c. */
+#include "base/alloc.h"
 #include "data/dataset_source.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
@@ -33,10 +34,11 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
         return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu classes", wanted,
                          where, set->named);
     set->classes = wanted ? wanted : set->named;
-    if (set->classes > 1 || captions) return 0;
-    return smoe_dataset_remark_on(
-        set, err, "%s has one class only: every model is right, so loss and precision tell nothing",
-        where);
+    if (set->classes < 2 && !captions)
+        smoe_dataset_remark_on(
+            set, "%s has one class only: every model is right, so loss and precision tell nothing",
+            where);
+    return 0;
 }
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
@@ -48,8 +50,7 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
-    smoe_dataset *set = calloc(1, sizeof *set);
-    if (!set) return smoe_fail(err, SMOE_RUNTIME, "out of memory opening the data");
+    smoe_dataset *set = smoe_alloc(1, sizeof *set);
     set->type = types[source];
     set->name = smoe_sources[source].name;
     set->size = spec->data.image_size;

@@ -1,17 +1,17 @@
 /* The order of the images of a split, in training and in evaluations. */
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "data/dataset_source.h"
 
 #include <stdlib.h>
 
-int smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order, smoe_err *err) {
+void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order) {
     size_t n = set->images, buffer = set->data.shuffle_buffer;
     if (!set->parts || !buffer || buffer >= n) {
         smoe_rng_permutation(rng, order, n);
-        return 0;
+        return;
     }
-    uint32_t *part = malloc(set->parts * sizeof *part);
-    if (!part) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    uint32_t *part = smoe_alloc(set->parts, sizeof *part);
     smoe_rng_permutation(rng, part, set->parts);
     size_t filled = 0;
     for (size_t p = 0; p < set->parts; p++)
@@ -24,7 +24,6 @@ int smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order
         order[j] = order[i];
         order[i] = drawn;
     }
-    return 0;
 }
 
 void smoe_dataset_order(uint32_t *order, size_t n, const smoe_spec *spec) {

@@ -44,19 +44,16 @@ const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_
     return buf;
 }
 
-int smoe_dataset_remark_on(smoe_dataset *set, smoe_err *err, const char *fmt, ...) {
+void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) {
     enum { MOST = 20 };
     char text[1024];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (set->remarks == MOST) return 0;
-    if (!set->remark) set->remark = calloc(MOST, sizeof *set->remark);
-    char *own = set->remark ? strdup(text) : NULL;
-    if (!own) return smoe_fail(err, SMOE_RUNTIME, "out of memory for remarks on the data");
-    set->remark[set->remarks++] = own;
-    return 0;
+    if (set->remarks == MOST) return;
+    set->remark = smoe_alloc_next(set->remark, set->remarks, sizeof *set->remark);
+    set->remark[set->remarks++] = smoe_alloc_text(text);
 }
 
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
@@ -66,22 +63,10 @@ size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi
     return set->label[i];
 }
 
-int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) {
-    if (!set->left) set->left = calloc(SMOE_LEFT, sizeof *set->left);
-    char **text = set->left && set->left_out < SMOE_LEFT ? &set->left[set->left_out] : NULL;
-    if (text) *text = strdup(why->text);
-    if (!set->left || (text && !*text))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for what is left out");
+void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why) {
+    if (!set->left) set->left = smoe_alloc(SMOE_LEFT, sizeof *set->left);
+    if (set->left_out < SMOE_LEFT) set->left[set->left_out] = smoe_alloc_text(why->text);
     set->left_out++;
-    return 0;
-}
-
-int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
-    if (set->tolerant && set->images) return 0;
-    if (set->left_out * SMOE_LEFT_MOST <= set->left_out + set->images) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
-                     set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
 }
 
 void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested) {
@@ -148,10 +133,9 @@ static void share_limit(size_t *quota, const size_t *count, size_t classes, size
     }
 }
 
-int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
-                        smoe_err *err) {
-    size_t *count = calloc(2 * (classes ? classes : 1), sizeof *count), *quota = count + classes;
-    if (!count) return smoe_fail(err, SMOE_RUNTIME, "out of memory for data.limit");
+void smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes,
+                         size_t limit) {
+    size_t *count = smoe_alloc(2 * classes, sizeof *count), *quota = count + classes;
     for (size_t i = 0; i < n; i++) count[label[i]]++;
     share_limit(quota, count, classes, limit ? limit : n);
     for (size_t i = 0; i < n; i++) {
@@ -159,5 +143,4 @@ int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t clas
         quota[label[i]] -= keep[i];
     }
     free(count);
-    return 0;
 }

@@ -79,7 +79,7 @@ static inline uint64_t smoe_dataset_place(const smoe_dataset *set, uint64_t i) {
 }
 
 /* Of the images of a set only those with keep[i] are used from now on. */
-int smoe_dataset_keep(smoe_dataset *set, const bool *keep, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_keep(smoe_dataset *set, const bool *keep);
 
 /* data.exclude. */
 int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
@@ -89,8 +89,7 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 
 /* order[place] = image: a pass of training. The whole pass is shuffled, or with data.shuffle_buffer
  * the parts are, and the images are drawn from a buffer that their sequence fills. */
-int smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order,
-                         smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order);
 
 /* ---- for sources ----------------------------------------------------------------------------- */
 
@@ -104,7 +103,11 @@ int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *
 
 /* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
  * with it. */
-int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why);
+
+/* So: decodes every image, and leaves out those that cannot be. SMOE_DATA where more was left out
+ * than one of 100. */
+int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_dataset_count_other(smoe_others *others, const char *name);
 
@@ -112,11 +115,7 @@ void smoe_dataset_count_other(smoe_others *others, const char *name);
 const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_t size);
 
 /* Adds a remark, of which the first 20 are kept. */
-int smoe_dataset_remark_on(smoe_dataset *set, smoe_err *err, const char *fmt, ...)
-    SMOE_PRINTF(3, 4) SMOE_MUST_CHECK;
-
-/* SMOE_DATA where more was left out than one of 100. */
-int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
 /* The number of images of a generated split: for training its limit, or endless images with
  * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at
@@ -147,7 +146,6 @@ void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_
  * first ones one more where the limit does not divide; a class with fewer images leaves its share
  * to the others. Within a class the first in file order are taken. keep[i] says whether image i is.
  */
-int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
-                        smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit);
 
 #endif

@@ -3,21 +3,109 @@
  * see folder_settle.c for what is chosen of them.
  *
  *   SPLIT/CLASS/.../IMAGE   with at most one folder above the splits, whose folders may have the
- *                           names of `spelling` in folder_listing.c
+ *                           names of `spelling`
  *   CLASS/.../IMAGE         with data.holdout: the folders that all images share are left out
  *   anything                with data.labels, whose rows find images by their path
  *
  * A class is the path of folders below the split, without a last folder `images`. A tar inside is a
  * folder without its ending.
  */
+#include "base/alloc.h"
 #include "data/decode.h"
-#include "data/folder_names.h"
+#include "data/folder.h"
 #include "data/tar.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+typedef smoe_folder_image image;
+typedef smoe_folder_images images;
+typedef smoe_folder_listing listing;
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static void image_free(image *a) {
+    free(a->name);
+    free(a->bytes);
+}
+
+void smoe_folder_images_free(images *list) {
+    for (size_t i = 0; i < list->count; i++) image_free(&list->item[i]);
+    free(list->item);
+    *list = (images){0};
+}
+
+void smoe_folder_add(images *list, image added) {
+    list->item = smoe_alloc_next(list->item, list->count, sizeof *list->item);
+    list->item[list->count++] = added;
+}
+
+void smoe_folder_keep(images *list, const bool *keep) {
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (keep[i])
+            list->item[count++] = list->item[i];
+        else
+            image_free(&list->item[i]);
+    }
+    list->count = count;
+}
+
+uint32_t smoe_folder_tar(smoe_folder *folder, const char *path) {
+    folder->tar = smoe_alloc_next(folder->tar, folder->tars, sizeof *folder->tar);
+    folder->tar[folder->tars] = smoe_alloc_text(path);
+    return (uint32_t)++folder->tars;
+}
+
+int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err) {
+    return smoe_place_prefix(((const smoe_folder *)set->store)->kind, set->path, name, err);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
+
+const char *const smoe_folder_split[] = {"train", "test", "val"};
+
+/* The length of a name without the ending of a tar, which is a folder here. */
+static size_t stem_of(const char *name, size_t length) {
+    return length > 4 && !memcmp(name + length - 4, ".tar", 4) ? length - 4 : length;
+}
+
+size_t smoe_folder_split_of(const char *name, size_t length, const char **spelled) {
+    /* What their folders may be called. */
+    enum { SPELLINGS = 5 };
+    static const char *const spelling[SPLITS][SPELLINGS] = {
+        {"train", "training", "ILSVRC2012_img_train"},
+        {"test", "testing", "ILSVRC2012_img_test"},
+        {"val", "validation", "valid", "dev", "ILSVRC2012_img_val"}};
+    for (size_t k = 0; k < SPLITS; k++)
+        for (size_t i = 0; i < SPELLINGS && spelling[k][i]; i++)
+            if (strlen(spelling[k][i]) == length && !memcmp(name, spelling[k][i], length)) {
+                *spelled = spelling[k][i];
+                return k;
+            }
+    return SPLITS;
+}
+
+void smoe_folder_cut_class(image *a, size_t below) {
+    const char *slash = strrchr(a->name, '/');
+    size_t end = slash ? (size_t)(slash - a->name) : 0;
+    if (end <= below) end = below;
+    end = below + stem_of(a->name + below, end - below);
+    if (end - below > 7 && !memcmp(a->name + end - 7, "/images", 7)) end -= 7;
+    a->class_at = (uint32_t)below;
+    a->class_end = (uint32_t)end;
+}
+
+void smoe_folder_add_class(listing *l, const image *a, size_t split, bool folder) {
+    const char *name = a->name + a->class_at;
+    size_t n = a->class_end - a->class_at;
+    const smoe_folder_class *last = l->classes ? &l->class[l->classes - 1] : NULL;
+    if (last && last->split == split && last->folder == folder && strlen(last->name) == n &&
+        !strncmp(last->name, name, n))
+        return;
+    l->class = smoe_alloc_next(l->class, l->classes, sizeof *l->class);
+    l->class[l->classes++] = (smoe_folder_class){smoe_alloc_part(name, n), split, folder};
+}
 
 /* A name cut at its slashes: [above/]split/below/file. */
 typedef struct parts {
@@ -30,7 +118,7 @@ typedef struct parts {
 } parts;
 
 static bool is_tar(const char *name) {
-    return smoe_listing_stem(name, strlen(name)) < strlen(name);
+    return stem_of(name, strlen(name)) < strlen(name);
 }
 
 static parts cut(const char *name) {
@@ -41,7 +129,7 @@ static parts cut(const char *name) {
         p.depth++;
         p.file = at;
         if (number < 2 && p.split == SPLITS) {
-            p.split = smoe_listing_split_of(name + at, smoe_listing_stem(name + at, n), &p.spelled);
+            p.split = smoe_folder_split_of(name + at, stem_of(name + at, n), &p.spelled);
             if (p.split < SPLITS) {
                 p.above = at ? at - 1 : 0;
                 p.below = name[at + n] ? at + n + 1 : at + n;
@@ -58,8 +146,8 @@ static parts cut(const char *name) {
 /* All splits lie in the same place: two data sets in one archive are not mixed. */
 static int check_above(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     if (!l->above) {
-        l->above = strndup(member->name, p->above);
-        return l->above ? 0 : smoe_listing_no_memory(err);
+        l->above = smoe_alloc_part(member->name, p->above);
+        return 0;
     }
     if (strlen(l->above) == p->above && !strncmp(l->above, member->name, p->above)) return 0;
     smoe_fail(err, SMOE_DATA, "a second set of splits, beside %s/", l->above[0] ? l->above : ".");
@@ -72,7 +160,7 @@ static int check_spelling(listing *l, const smoe_member *member, const parts *p,
     if (!*spelled) *spelled = p->spelled;
     if (*spelled == p->spelled) return 0;
     smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/",
-              smoe_listing_split[p->split], *spelled);
+              smoe_folder_split[p->split], *spelled);
     return smoe_folder_prefix(l->set, member->name, err);
 }
 
@@ -88,35 +176,33 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
         if (err) *err = why;
         return -1;
     }
-    if (p->split == l->wanted) return smoe_dataset_leave_out(l->set, &why, err) ? -1 : 1;
-    if (!l->foreign.code && !l->skip) l->foreign = why;
+    if (p->split == l->wanted)
+        smoe_dataset_leave_out(l->set, &why);
+    else if (!l->foreign.code && !l->skip)
+        l->foreign = why;
     return 1;
 }
 
 /* Archives are read in one pass where memory allows, so that images need not be searched again. */
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     size_t place = p->split;
-    image new = {.name = strdup(member->name),
-                 .tar = l->tar,
-                 .at = l->at,
-                 .ordinal = member->ordinal,
-                 .size = (size_t)member->size};
-    if (!new.name) return smoe_listing_no_memory(err);
-    smoe_listing_cut_class(&new, p->below);
-    int status = 0;
-    if (place<SPLITS &&new.class_end> new.class_at)
-        status = smoe_listing_add_class(l, new.name + new.class_at, new.class_end - new.class_at,
-                                        place, false, err);
+    image found = {.name = smoe_alloc_text(member->name),
+                   .tar = l->tar,
+                   .at = l->at,
+                   .ordinal = member->ordinal,
+                   .size = (size_t)member->size};
+    smoe_folder_cut_class(&found, p->below);
+    if (place != LOOSE && found.class_end > found.class_at)
+        smoe_folder_add_class(l, &found, place, false);
     bool stand_in = place != l->wanted && l->found[l->wanted].count;
-    bool keep = member->handle && !l->tar && place < SPLITS && !l->holdout && !stand_in;
-    if (!status && keep && l->kept + member->size <= l->set->cache_bytes) {
-        status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &new.bytes, &new.size, err);
-        if (!status) l->kept += new.size;
+    bool keep = member->handle && !l->tar && place < SPLITS && !(l->holdout > 0) && !stand_in;
+    int status = 0;
+    if (keep && l->kept + member->size <= l->set->cache_bytes) {
+        status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &found.bytes, &found.size, err);
+        if (!status) l->kept += found.size;
     }
-    if (!status && !smoe_listing_add(&l->found[place], new, err)) return 0;
-    free(new.name);
-    free(new.bytes);
-    return -1;
+    smoe_folder_add(&l->found[place], found);
+    return status;
 }
 
 /* Remembers a name that is not that of a split. */
@@ -152,7 +238,7 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
 static int list_problem(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     bool other = p->split == LOOSE && !member->folder && !smoe_decode_is_image(member->name);
     if (!l->collect[p->split] || other) return 0;
-    if (l->skip) return smoe_dataset_leave_out(l->set, member->problem, err);
+    if (l->skip) return smoe_dataset_leave_out(l->set, member->problem), 0;
     if (err) *err = *member->problem;
     return smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out what cannot be used");
 }
@@ -161,27 +247,22 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     listing *l = user;
     parts p = cut(member->name);
     if (member->problem) return list_problem(l, member, &p, err);
-    if (member->loop)
-        return smoe_dataset_remark_on(l->set, err,
-                                      "%s/%s leads to a folder above it, and is not followed",
-                                      member->path, member->name);
+    if (member->loop) {
+        smoe_dataset_remark_on(l->set, "%s/%s leads to a folder above it, and is not followed",
+                               member->path, member->name);
+        return 0;
+    }
     if (p.split == SPLITS) return list_loose(l, member, &p, err);
     if (check_above(l, member, &p, err) || check_spelling(l, member, &p, err)) return -1;
     l->seen[p.split] = true;
     if (!member->folder && is_tar(member->name)) return list_tar(l, member, err);
-    if (member->folder && p.depth == 1 &&
-        smoe_listing_add_class(l, member->name + p.below, strlen(member->name) - p.below, p.split,
-                               true, err))
-        return -1;
-    if (member->folder) return 0;
-    bool picture = smoe_decode_is_image(member->name);
-    if (!l->collect[p.split]) {
-        image a = {.name = (char *)member->name};
-        smoe_listing_cut_class(&a, p.below);
-        if (p.depth < 2) return 0;
-        return smoe_listing_add_class(l, a.name + a.class_at, a.class_end - a.class_at, p.split,
-                                      !picture, err);
-    }
+    bool picture = !member->folder && smoe_decode_is_image(member->name);
+    image a = {.name = (char *)member->name};
+    smoe_folder_cut_class(&a, p.below);
+    if (member->folder) a.class_end = (uint32_t)strlen(a.name);
+    if (member->folder ? p.depth == 1 : !l->collect[p.split] && p.depth > 1)
+        smoe_folder_add_class(l, &a, p.split, !picture);
+    if (member->folder || !l->collect[p.split]) return 0;
     if (!picture)
         return foreign(
             l, member, &p,
@@ -268,21 +349,23 @@ static void choose(listing *l) {
     for (size_t k = 0; l->folder->labels && k < PLACES; k++) l->collect[k] = true;
 }
 
-int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+int smoe_folder_list(listing *l, smoe_dataset *set, const smoe_spec *spec, const char *split,
+                     smoe_err *err) {
     const char *spelled;
-    listing l = {.set = set,
-                 .folder = set->store,
-                 .wanted = smoe_listing_split_of(split, strlen(split), &spelled),
-                 .instead = SPLITS,
-                 .holdout = spec->data.holdout,
-                 .skip = spec->data.on_error == SMOE_ON_ERROR_SKIP};
-    choose(&l);
-    int status = smoe_walk(set->path, list_member, &l, err);
-    if (!status && l.tars) status = list_tars_of_archive(&l, err);
-    if (!status) status = smoe_listing_settle(&l, spec, err);
-    for (size_t k = 0; k < PLACES; k++) smoe_folder_images_free(&l.found[k]);
-    for (size_t i = 0; i < l.classes; i++) free(l.class[i].name);
-    free(l.class);
-    free(l.above);
-    return status;
+    *l = (listing){.set = set,
+                   .folder = set->store,
+                   .wanted = smoe_folder_split_of(split, strlen(split), &spelled),
+                   .instead = SPLITS,
+                   .holdout = spec->data.holdout,
+                   .skip = spec->data.on_error == SMOE_ON_ERROR_SKIP};
+    choose(l);
+    if (smoe_walk(set->path, list_member, l, err)) return -1;
+    return l->tars ? list_tars_of_archive(l, err) : 0;
+}
+
+void smoe_folder_listing_free(listing *l) {
+    for (size_t k = 0; k < PLACES; k++) smoe_folder_images_free(&l->found[k]);
+    for (size_t i = 0; i < l->classes; i++) free(l->class[i].name);
+    free(l->class);
+    free(l->above);
 }

@@ -6,6 +6,7 @@
  * image shows it.
  */
 #include "data/labels.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdarg.h>
@@ -16,37 +17,16 @@
 
 enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 1 << 16 };
 
-typedef struct labelled {
-    const char *name, *split;
-    size_t first, count; /* classes, in `word` */
-    size_t line;
-} labelled;
-
-struct smoe_labels {
-    char *path, *text; /* of the file; all names point into it */
-    labelled *row;
-    size_t rows, room;
-    uint32_t *order;   /* [rows] by name */
-    const char **word; /* [words] classes of rows, one after another */
-    size_t words, word_room;
-    const char **all; /* [classes] */
-    size_t classes;
-};
-
 typedef struct reading {
     smoe_labels *to;
     char *at;
     size_t line; /* of the row that is read */
     size_t next; /* and of the next one */
     char **cell; /* of the row */
-    size_t cells, room;
+    size_t cells;
     char **head;                     /* of the first row */
     size_t heads, path, split, list; /* numbers of columns; SIZE_MAX: there is none */
 } reading;
-
-static int no_memory(smoe_err *err, const char *path) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for the labels", path);
-}
 
 static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(3, 4);
 static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) {
@@ -84,13 +64,7 @@ static int read_row(reading *r, bool *end, smoe_err *err) {
     *end = !*r->at;
     for (bool more = !*end; more;) {
         if (r->cells == MOST_COLUMNS) return wrong(r, err, "more than %d columns", MOST_COLUMNS);
-        if (r->cells == r->room) {
-            size_t room = r->room ? 2 * r->room : 16;
-            char **larger = realloc(r->cell, room * sizeof *larger);
-            if (!larger) return no_memory(err, r->to->path);
-            r->cell = larger;
-            r->room = room;
-        }
+        r->cell = smoe_alloc_next(r->cell, r->cells, sizeof *r->cell);
         char *cell = r->at;
         if (*r->at != '"')
             r->at += strcspn(r->at, ",\r\n");
@@ -108,19 +82,13 @@ static int read_row(reading *r, bool *end, smoe_err *err) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int add_word(reading *r, labelled *new, const char *name, smoe_err *err) {
+static int add_word(reading *r, smoe_labels_row *new, const char *name, smoe_err *err) {
     smoe_labels *l = r->to;
     if (!smoe_text_printable(name))
         return wrong(r, err, "the name of a class is not printable UTF-8");
     for (size_t i = 0; i < new->count; i++)
         if (!strcmp(l->word[new->first + i], name)) return 0;
-    if (l->words == l->word_room) {
-        size_t room = l->word_room ? 2 * l->word_room : 1024;
-        const char **larger = realloc(l->word, room * sizeof *larger);
-        if (!larger) return no_memory(err, l->path);
-        l->word = larger;
-        l->word_room = room;
-    }
+    l->word = smoe_alloc_next(l->word, l->words, sizeof *l->word);
     l->word[l->words++] = name;
     new->count++;
     return 0;
@@ -133,7 +101,7 @@ static char *trimmed(char *text) {
 }
 
 /* "cat;dog", or a column per class. */
-static int read_classes(reading *r, labelled *new, smoe_err *err) {
+static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
     char *rest = NULL;
     for (size_t k = r->path + 1; k < r->cells; k++) {
         char *cell = trimmed(r->cell[k]), *end;
@@ -158,19 +126,13 @@ static int add_row(reading *r, smoe_err *err) {
         return wrong(r, err, "%zu columns, but the heading has %zu", r->cells, r->heads);
     char *path = trimmed(r->cell[r->path]);
     for (char *c = path; (c = strchr(c, '\\'));) *c = '/';
-    labelled new = {.name = path, .first = l->words, .line = r->line};
+    smoe_labels_row new = {.name = path, .first = l->words, .line = r->line};
     while (!strncmp(new.name, "./", 2)) new.name += 2;
     if (!*new.name) return wrong(r, err, "no path of an image");
     if (r->split < SIZE_MAX) new.split = trimmed(r->cell[r->split]);
     if (read_classes(r, &new, err)) return -1;
     if (l->rows == UINT32_MAX - 1) return wrong(r, err, "too many rows");
-    if (l->rows == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        labelled *larger = realloc(l->row, room * sizeof *larger);
-        if (!larger) return no_memory(err, l->path);
-        l->row = larger;
-        l->room = room;
-    }
+    l->row = smoe_alloc_next(l->row, l->rows, sizeof *l->row);
     l->row[l->rows++] = new;
     return 0;
 }
@@ -198,7 +160,6 @@ static int read_heading(reading *r, smoe_err *err) {
     r->head = r->cell;
     r->heads = r->cells;
     r->cell = NULL;
-    r->room = 0;
     return 0;
 }
 
@@ -215,25 +176,20 @@ static int read_rows(reading *r, smoe_err *err) {
 
 /* ---- by name --------------------------------------------------------------------------------- */
 
-static int compare_words(const void *x, const void *y) {
-    return strcmp(*(const char *const *)x, *(const char *const *)y);
-}
-
 static int compare_rows(const void *x, const void *y, void *user) {
-    const labelled *list = user;
-    const labelled *a = &list[*(const uint32_t *)x], *b = &list[*(const uint32_t *)y];
+    const smoe_labels_row *list = user;
+    const smoe_labels_row *a = &list[*(const uint32_t *)x], *b = &list[*(const uint32_t *)y];
     int order = strcmp(a->name, b->name);
     return order ? order : (a->line > b->line) - (a->line < b->line);
 }
 
 static int sort(smoe_labels *l, smoe_err *err) {
-    l->order = malloc(l->rows * sizeof *l->order);
-    l->all = malloc(l->words * sizeof *l->all);
-    if (!l->order || !l->all) return no_memory(err, l->path);
+    l->order = smoe_alloc(l->rows, sizeof *l->order);
+    l->all = smoe_alloc(l->words, sizeof *l->all);
     for (size_t i = 0; i < l->rows; i++) l->order[i] = (uint32_t)i;
     qsort_r(l->order, l->rows, sizeof *l->order, compare_rows, l->row);
     for (size_t i = 1; i < l->rows; i++) {
-        const labelled *a = &l->row[l->order[i - 1]], *b = &l->row[l->order[i]];
+        const smoe_labels_row *a = &l->row[l->order[i - 1]], *b = &l->row[l->order[i]];
         if (!strcmp(a->name, b->name))
             return smoe_fail(err, SMOE_DATA,
                              "%s:%zu: %.200s has a row already, in line %zu; give all its classes "
@@ -241,17 +197,14 @@ static int sort(smoe_labels *l, smoe_err *err) {
                              l->path, b->line, b->name, a->line);
     }
     memcpy(l->all, l->word, l->words * sizeof *l->all);
-    qsort(l->all, l->words, sizeof *l->all, compare_words);
-    for (size_t i = 0; i < l->words; i++)
-        if (!l->classes || strcmp(l->all[l->classes - 1], l->all[i]))
-            l->all[l->classes++] = l->all[i];
+    l->classes = smoe_texts_sort(l->all, l->words);
     return 0;
 }
 
 int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
-    smoe_labels *l = *out = calloc(1, sizeof *l);
+    smoe_labels *l = *out = smoe_alloc(1, sizeof *l);
     size_t size;
-    if (!l || !(l->path = strdup(path))) return no_memory(err, path);
+    l->path = smoe_alloc_text(path);
     if (smoe_file_read(path, MOST_BYTES, &l->text, &size, err)) return -1;
     if (strlen(l->text) != size)
         return smoe_fail(err, SMOE_DATA, "%s: a zero byte: no table of text", path);
@@ -263,6 +216,16 @@ int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
     return status ? -1 : sort(l, err);
 }
 
+int smoe_labels_open(smoe_labels **labels, const smoe_spec *spec, smoe_err *err) {
+    char *path = NULL;
+    *labels = NULL;
+    if (!spec->data.labels) return 0;
+    int status = smoe_spec_data_labels(spec, &path, err);
+    if (!status) status = smoe_labels_read(labels, path, err);
+    free(path);
+    return status;
+}
+
 void smoe_labels_free(smoe_labels *l) {
     if (!l) return;
     free(l->path);
@@ -272,10 +235,6 @@ void smoe_labels_free(smoe_labels *l) {
     free(l->word);
     free(l->all);
     free(l);
-}
-
-const char *smoe_labels_path(const smoe_labels *l) {
-    return l->path;
 }
 
 static uint32_t find_whole(const smoe_labels *l, const char *name) {
@@ -296,35 +255,9 @@ static uint32_t find_whole(const smoe_labels *l, const char *name) {
 
 uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
     uint32_t row = find_whole(l, name);
-    char *stem = row ? NULL : strdup(name), *dot = stem ? strrchr(stem, '.') : NULL;
+    char *stem = row ? NULL : smoe_alloc_text(name), *dot = stem ? strrchr(stem, '.') : NULL;
     if (dot) *dot = '\0';
     if (dot) row = find_whole(l, stem);
     free(stem);
     return row;
-}
-
-size_t smoe_labels_rows(const smoe_labels *l) {
-    return l->rows;
-}
-
-const char *smoe_labels_name(const smoe_labels *l, uint32_t row) {
-    return l->row[row - 1].name;
-}
-
-size_t smoe_labels_line(const smoe_labels *l, uint32_t row) {
-    return l->row[row - 1].line;
-}
-
-const char *smoe_labels_split(const smoe_labels *l, uint32_t row) {
-    return l->row[row - 1].split;
-}
-
-const char *const *smoe_labels_classes(const smoe_labels *l, uint32_t row, size_t *count) {
-    *count = l->row[row - 1].count;
-    return l->word + l->row[row - 1].first;
-}
-
-const char *const *smoe_labels_all(const smoe_labels *l, size_t *count) {
-    *count = l->classes;
-    return l->all;
 }

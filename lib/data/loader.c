@@ -15,6 +15,7 @@
  *                 on too, its first number says which of the two the batch gets
  * Leaves to others: the data set, decoding, what an augmentation does.
  */
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "data/augment.h"
 #include "data/dataset_source.h"
@@ -41,6 +42,7 @@ typedef struct place {
 } place;
 
 struct smoe_loader {
+    smoe_arena memory;
     const smoe_dataset *set;
     smoe_data_spec data; /* augment; path is not used */
     smoe_loader_options options;
@@ -65,7 +67,6 @@ typedef struct worker {
     smoe_image image, work;
     uint32_t *order; /* [n], of epoch `epoch` */
     uint64_t epoch;
-    bool ordered;
     real *first; /* mixing: the first image and target of the batch, [pixels + N] */
 } worker;
 
@@ -75,35 +76,31 @@ static size_t image_elements(const smoe_dataset *set) {
     return set->channels * set->size * set->size;
 }
 
-static int order_epoch(const smoe_loader *l, worker *w, uint64_t epoch, smoe_err *err) {
-    if (w->ordered && w->epoch == epoch) return 0;
-    if (!w->order) w->order = malloc(l->set->images * sizeof *w->order);
-    if (!w->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+static void order_epoch(const smoe_loader *l, worker *w, uint64_t epoch) {
+    if (w->order && w->epoch == epoch) return;
+    if (!w->order) w->order = smoe_alloc(l->set->images, sizeof *w->order);
     smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_SHUFFLE, 0, epoch, 0);
-    if (smoe_dataset_shuffle(l->set, &rng, w->order, err)) return -1;
+    smoe_dataset_shuffle(l->set, &rng, w->order);
     w->epoch = epoch;
-    w->ordered = true;
-    return 0;
 }
 
 /* The images of batch t: fills index[] and returns their number, 0 past the end; *epoch is their
  * epoch. */
-static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
-                         size_t *images, uint64_t *epoch, smoe_err *err) {
-    size_t B = l->options.batch_size, n = l->set->images, first = l->first;
-    *images = l->share;
+static size_t choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
+                            uint64_t *epoch) {
+    size_t B = l->options.batch_size, n = l->set->images, first = l->first, images = l->share;
     *epoch = t / l->per_epoch;
     if (!l->options.train) {
-        *images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
-        for (size_t b = 0; b < *images; b++) index[b] = l->order[t * B + b];
+        images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
+        for (size_t b = 0; b < images; b++) index[b] = l->order[t * B + b];
     } else if (l->set->endless) {
         for (size_t b = 0; b < l->share; b++) index[b] = t * B + first + b;
     } else {
-        if (order_epoch(l, w, *epoch, err)) return -1;
+        order_epoch(l, w, *epoch);
         const uint32_t *order = w->order + (size_t)(t % l->per_epoch) * B + first;
         for (size_t b = 0; b < l->share; b++) index[b] = order[b];
     }
-    return 0;
+    return images;
 }
 
 static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t i, real *pixels,
@@ -144,12 +141,11 @@ static void cut_rows(const smoe_dataset *set, real *x, size_t rows, const smoe_c
 }
 
 /* Mixup or CutMix, of which one at least is on. */
-static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe_err *err) {
+static void mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
     size_t width = image_elements(l->set), N = l->set->classes;
     size_t B = l->options.piece ? l->options.piece : l->share;
     double mixup = l->data.augment.mixup, cutmix = l->data.augment.cutmix;
-    if (!w->first) w->first = malloc((width + N) * sizeof *w->first);
-    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixing images");
+    if (!w->first) w->first = smoe_alloc(width + N, sizeof *w->first);
     smoe_rng mix = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
     smoe_rng cut = smoe_rng_at(l->options.seed, SMOE_RNG_CUTMIX, 0, t, 0);
     real lambda;
@@ -165,7 +161,6 @@ static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe
             mix_rows(p->pixels + b * width, B, width, lambda, w->first);
     }
     for (size_t b = 0; b < l->share; b += B) mix_rows(p->target + b * N, B, N, lambda, w->first);
-    return 0;
 }
 
 static int make_text(const smoe_loader *l, place *p, uint64_t epoch, size_t b) {
@@ -183,9 +178,9 @@ static int make_text(const smoe_loader *l, place *p, uint64_t epoch, size_t b) {
 
 /* Fills a place with batch t. Returns its status. */
 static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
-    size_t images, width = image_elements(l->set), N = l->set->classes;
+    size_t width = image_elements(l->set), N = l->set->classes;
     uint64_t epoch;
-    if (choose_images(l, w, t, p->index, &images, &epoch, &p->err)) return -1;
+    size_t images = choose_images(l, w, t, p->index, &epoch);
     if (!images) return 0;
     p->batch = (smoe_batch){.images = images,
                             .pixels = p->pixels,
@@ -202,7 +197,7 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
         p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
     }
     bool mixed = l->data.augment.mixup > 0 || l->data.augment.cutmix > 0;
-    if (l->options.train && mixed && mix_batch(l, w, t, p, &p->err)) return -1;
+    if (l->options.train && mixed) mix_batch(l, w, t, p);
     return 1;
 }
 
@@ -275,40 +270,33 @@ static int check_options(const smoe_dataset *set, const smoe_loader_options *o, 
     return 0;
 }
 
-static int allocate_places(smoe_loader *l, smoe_err *err) {
+/* Takes the memory of the places, or counts it. */
+static void take_places(smoe_loader *l) {
     size_t B = l->share, width = image_elements(l->set), N = l->set->classes;
+    size_t texts = l->options.tokenizer ? B : 0;
     for (int k = 0; k < PLACES; k++) {
         place *p = &l->place[k];
-        p->pixels = malloc(B * width * sizeof *p->pixels);
-        p->target = malloc(B * N * sizeof *p->target);
-        p->label = malloc(B * sizeof *p->label);
-        p->index = malloc(B * sizeof *p->index);
-        if (l->options.tokenizer) {
-            p->tokens = malloc(B * l->context * sizeof *p->tokens);
-            p->lengths = malloc(B * sizeof *p->lengths);
-            p->captions = malloc(B * sizeof *p->captions);
-        }
-        bool texts = !l->options.tokenizer || (p->tokens && p->lengths && p->captions);
-        if (!p->pixels || !p->target || !p->label || !p->index || !texts)
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for batches of %zu images", B);
+        p->pixels = smoe_arena_take(&l->memory, B * width, sizeof *p->pixels);
+        p->target = smoe_arena_take(&l->memory, B * N, sizeof *p->target);
+        p->label = smoe_arena_take(&l->memory, B, sizeof *p->label);
+        p->index = smoe_arena_take(&l->memory, B, sizeof *p->index);
+        p->tokens = smoe_arena_take(&l->memory, texts * l->context, sizeof *p->tokens);
+        p->lengths = smoe_arena_take(&l->memory, texts, sizeof *p->lengths);
+        p->captions = smoe_arena_take(&l->memory, texts, sizeof *p->captions);
     }
-    return 0;
 }
 
-static int order_evaluation(smoe_loader *l, const smoe_spec *spec, smoe_err *err) {
-    if (l->options.train) return 0;
-    l->order = malloc((l->set->images + 1) * sizeof *l->order);
-    if (!l->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+static void order_evaluation(smoe_loader *l, const smoe_spec *spec) {
+    if (l->options.train) return;
+    l->order = smoe_alloc(l->set->images, sizeof *l->order);
     smoe_dataset_order(l->order, l->set->images, spec);
-    return 0;
 }
 
 int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec *spec,
                      const smoe_loader_options *options, smoe_err *err) {
     *out = NULL;
     if (check_options(set, options, err)) return -1;
-    smoe_loader *l = calloc(1, sizeof *l);
-    if (!l) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the loader");
+    smoe_loader *l = smoe_alloc(1, sizeof *l);
     size_t B = options->batch_size, parts = options->parts ? options->parts : 1;
     l->set = set;
     l->data = spec->data;
@@ -322,17 +310,19 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->emptied, NULL);
-    if (allocate_places(l, err) || order_evaluation(l, spec, err)) goto failed;
-    for (; l->threads < THREADS; l->threads++)
-        if (pthread_create(&l->thread[l->threads], NULL, work, l)) {
-            smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
-            goto failed;
-        }
-    *out = l;
-    return 0;
-failed:
+    order_evaluation(l, spec);
+    take_places(l);
+    if (smoe_arena_bind(&l->memory, err)) {
+        smoe_fail_prefix(err, "batches of %zu images", l->share);
+        smoe_loader_free(l);
+        return -1;
+    }
+    take_places(l);
+    while (l->threads < THREADS && !pthread_create(&l->thread[l->threads], NULL, work, l))
+        l->threads++;
+    if (l->threads == THREADS) return *out = l, 0;
     smoe_loader_free(l);
-    return -1;
+    return smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
 }
 
 void smoe_loader_free(smoe_loader *l) {
@@ -342,16 +332,7 @@ void smoe_loader_free(smoe_loader *l) {
     pthread_cond_broadcast(&l->emptied);
     pthread_mutex_unlock(&l->lock);
     for (size_t k = 0; k < l->threads; k++) pthread_join(l->thread[k], NULL);
-    for (int k = 0; k < PLACES; k++) {
-        free(l->place[k].pixels);
-        free(l->place[k].target);
-        free(l->place[k].tokens);
-        free(l->place[k].lengths);
-        free(l->place[k].captions);
-        free(l->place[k].label);
-        free(l->place[k].index);
-    }
-    free(l->order);
+    smoe_arena_free(&l->memory);
     pthread_cond_destroy(&l->emptied);
     pthread_cond_destroy(&l->filled);
     pthread_mutex_destroy(&l->lock);

@@ -12,6 +12,7 @@
  * so that damage is found before training starts. With data.on_error skip every image is decoded
  * once, and left out if it cannot be.
  */
+#include "base/alloc.h"
 #include "data/decode.h"
 #include "data/folder.h"
 #include "data/tar.h"
@@ -24,10 +25,6 @@
 typedef smoe_folder folder;
 typedef smoe_folder_image item;
 typedef smoe_folder_images items;
-
-static int no_memory(smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the list of images");
-}
 
 static int compare_ordinals(const void *x, const void *y) {
     uint64_t a = (*(item *const *)x)->ordinal, b = (*(item *const *)y)->ordinal;
@@ -46,25 +43,10 @@ static int compare_names(const void *x, const void *y) {
     return strcmp((*(item *const *)x)->name, (*(item *const *)y)->name);
 }
 
-/* Names of the walk have no components ".", and an archive may have both. */
-static char *plain_name(const char *name) {
-    char *plain = strdup(name), *to = plain;
-    for (const char *p = name; plain && *p;) {
-        size_t n = strcspn(p, "/"), slash = p[n] == '/';
-        if (n != 1 || *p != '.') {
-            memmove(to, p, n + slash);
-            to += n + slash;
-        }
-        p += n + slash;
-    }
-    if (plain) *to = '\0';
-    return plain;
-}
-
 static int place_member(void *user, const smoe_tar_member *member, smoe_err *err) {
     placing *p = user;
-    item key = {.name = plain_name(member->name)}, *wanted = &key;
-    if (!key.name) return no_memory(err);
+    (void)err;
+    item key = {.name = smoe_member_plain(member->name)}, *wanted = &key;
     item **at = bsearch(&wanted, p->image, p->count, sizeof(item *), compare_names);
     free(key.name);
     if (!at || (*at)->tar) return 0;
@@ -77,8 +59,7 @@ static int place_member(void *user, const smoe_tar_member *member, smoe_err *err
 
 /* Finds where each image begins, so that it can be read there. */
 static int place_images(const smoe_dataset *set, items *images, smoe_err *err) {
-    placing p = {.image = malloc((images->count + 1) * sizeof(item *))};
-    if (!p.image) return no_memory(err);
+    placing p = {.image = smoe_alloc(images->count, sizeof(item *))};
     for (size_t i = 0; i < images->count; i++) {
         item *a = &images->item[i];
         free(a->bytes);
@@ -116,10 +97,8 @@ static int fetch_member(void *user, const smoe_member *member, smoe_err *err) {
 }
 
 static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
-    fetching f = {0};
+    fetching f = {.missing = smoe_alloc(images->count, sizeof(item *))};
     size_t total = 0;
-    f.missing = malloc((images->count + 1) * sizeof(item *));
-    if (!f.missing) return no_memory(err);
     for (size_t i = 0; i < images->count; i++) {
         if (images->item[i].tar) continue;
         total += images->item[i].size;
@@ -171,13 +150,14 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
  * not read all of it. */
 static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
     enum { START = 1 << 16 };
-    uint8_t *start;
-    size_t size;
+    uint8_t *start = NULL;
     if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
-    if (smoe_member_file_start(set->path, a->name, START, &start, &size, NULL)) return false;
-    int status = smoe_decode_header(header, start, size, NULL);
+    char *path = smoe_text_format("%s/%s", set->path, a->name);
+    bool good = !smoe_tar_read(&start, path, 0, START, NULL) &&
+                !smoe_decode_header(header, start, START, NULL);
     free(start);
-    return !status;
+    free(path);
+    return good;
 }
 
 static int check_header(const smoe_dataset *set, size_t i, smoe_image_header *header,
@@ -213,31 +193,22 @@ static size_t image_bytes(const smoe_dataset *set) {
 typedef struct work_on_images {
     const smoe_dataset *set;
     smoe_image_header *header; /* [images] to fill */
-    smoe_err **why;            /* [images] what is wrong with each, else NULL */
-    bool *keep;                /* [images] those without anything wrong */
 } work_on_images;
 
-static int read_header(void *context, size_t i, smoe_image *image, smoe_image *work,
+static int read_header(void *context, size_t k, smoe_image *image, smoe_image *work,
                        smoe_err *err) {
     work_on_images *w = context;
     (void)image, (void)work;
-    return check_header(w->set, i, &w->header[i], err);
+    return check_header(w->set, smoe_dataset_place(w->set, k), &w->header[k], err);
 }
 
-static int decode_and_keep(void *context, size_t i, smoe_image *image, smoe_image *work,
+static int decode_and_keep(void *context, size_t k, smoe_image *image, smoe_image *work,
                            smoe_err *err) {
     const smoe_dataset *set = ((work_on_images *)context)->set;
     const folder *f = set->store;
+    size_t i = smoe_dataset_place(set, k);
     if (decode_image(set, i, NULL, image, work, err)) return -1;
     if (f->pixels) memcpy(f->pixels + i * image_bytes(set), image->pixel, image_bytes(set));
-    return 0;
-}
-
-static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image *work,
-                         smoe_err *err) {
-    work_on_images *w = context;
-    w->keep[i] = !decode_image(w->set, i, NULL, image, work, err);
-    if (!w->keep[i] && (w->why[i] = malloc(sizeof *err))) *w->why[i] = *err;
     return 0;
 }
 
@@ -248,37 +219,11 @@ static void forget_bytes(items *images) {
     }
 }
 
-/* data.on_error skip: decodes every image, and leaves out what cannot be. */
-static int sift(smoe_dataset *set, folder *f, smoe_err *err) {
-    const size_t n = set->images;
-    bool *keep = calloc(n, sizeof *keep);
-    smoe_err **why = calloc(n, sizeof *why);
-    int status = keep && why ? 0 : no_memory(err);
-    work_on_images all = {.set = set, .why = why, .keep = keep};
-    if (!status) status = smoe_image_each(n, try_to_decode, &all, err);
-    for (size_t i = 0; !status && i < n; i++) {
-        if (keep[i]) continue;
-        if (!why[i])
-            status = no_memory(err);
-        else if (why[i]->code == SMOE_DATA)
-            status = smoe_dataset_leave_out(set, why[i], err);
-        else
-            status = smoe_fail(err, why[i]->code, "%s", why[i]->text);
-    }
-    for (size_t i = 0; why && i < n; i++) free(why[i]);
-    if (!status) smoe_folder_keep(&f->images, keep);
-    free(keep);
-    free(why);
-    if (status || smoe_folder_settle(set, err)) return -1;
-    return smoe_dataset_check_left_out(set, err);
-}
-
 /* Decides how the images are stored, and stores them. */
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     const size_t n = set->images, each = image_bytes(set);
     assert(n && each); /* the list and data.image_size were checked */
-    smoe_image_header *header = calloc(n, sizeof *header);
-    if (!header) return no_memory(err);
+    smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
     int status = smoe_image_each(n, read_header, &all, err);
     bool fits_as_is = true;
@@ -290,7 +235,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     }
     bool small = !set->tolerant && n <= set->cache_bytes / each;
     bool pixels = small && (!set->native || fits_as_is);
-    if (!status && pixels && !(f->pixels = calloc(n, each))) status = no_memory(err);
+    if (!status && pixels && !(f->pixels = calloc(f->images.count, each)))
+        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path, n);
     bool decodes = pixels || originals <= (double)set->cache_bytes;
     if (!status && decodes && !set->tolerant)
         status = smoe_image_each(n, decode_and_keep, &all, err);
@@ -301,27 +247,22 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static int read_labels(folder *f, const smoe_spec *spec, smoe_err *err) {
-    char *path = NULL;
-    if (!spec->data.labels) return 0;
-    int status = smoe_spec_data_labels(spec, &path, err);
-    if (!status) status = smoe_labels_read(&f->labels, path, err);
-    free(path);
-    return status;
-}
-
 static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    folder *f = set->store = calloc(1, sizeof *f);
-    if (!f) return no_memory(err);
+    folder *f = set->store = smoe_alloc(1, sizeof *f);
     if (smoe_spec_data_path(spec, &set->path, err) || smoe_place_kind_of(&f->kind, set->path, err))
         return -1;
     if (f->kind == SMOE_PLACE_FILE)
         return smoe_fail(err, SMOE_DATA,
                          "%s: neither a directory nor an archive (.tar, .tar.gz, .tgz, .zip)",
                          set->path);
-    if (read_labels(f, spec, err) || smoe_folder_list(set, spec, split, err)) return -1;
+    if (smoe_labels_open(&f->labels, spec, err)) return -1;
+    smoe_folder_listing listing;
+    int status = smoe_folder_list(&listing, set, spec, split, err);
+    if (!status) status = smoe_folder_settle(&listing, spec, err);
+    smoe_folder_listing_free(&listing);
+    if (status) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, &f->images, err)) return -1;
-    if (spec->data.on_error == SMOE_ON_ERROR_SKIP && sift(set, f, err)) return -1;
+    if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
     if (!keep_images(set, f, err)) return 0;
     if (err && err->code == SMOE_DATA && spec->data.on_error == SMOE_ON_ERROR_STOP)
         smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out images that cannot be used");

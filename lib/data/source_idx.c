@@ -6,6 +6,7 @@
  * dot allowed before "idx", plain or .gz, in a directory or an archive. Classes are the
  * numbers 0 .. the largest label of either split, so that both splits agree.
  */
+#include "base/alloc.h"
 #include "data/binary.h"
 
 #include <stdlib.h>
@@ -113,14 +114,13 @@ static size_t count_classes(const smoe_binary *labels) {
     return most;
 }
 
-static int take_images(smoe_dataset *set, const found *f, size_t limit, smoe_err *err) {
+static int take_images(smoe_dataset *set, const found *f, smoe_err *err) {
     size_t n = big_endian(f->images->bytes + 4);
     size_t rows = big_endian(f->images->bytes + 8), columns = big_endian(f->images->bytes + 12);
     size_t each = rows * columns;
-    uint32_t *label = malloc(n * sizeof *label);
-    if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
+    uint32_t *label = smoe_alloc(n, sizeof *label);
     for (size_t i = 0; i < n; i++) label[i] = f->labels->bytes[LABEL_HEADER + i];
-    int status = smoe_binary_grid_make(set, label, n, columns, rows, 1, limit, err);
+    int status = smoe_binary_grid_make(set, label, n, columns, rows, 1, err);
     free(label);
     if (status) return -1;
     const smoe_binary_grid *grid = set->store;
@@ -141,16 +141,10 @@ static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
         goto out;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);
     smoe_dataset_name_classes(set, NULL, classes > other ? classes : other);
-    status = take_images(set, &f, set->data.limit, err);
+    status = take_images(set, &f, err);
 out:
     smoe_binaries_free(&files);
     return status;
 }
 
-const smoe_source_type smoe_source_idx = {
-    .open = idx_open,
-    .image = smoe_binary_grid_image,
-    .label = smoe_dataset_table_label,
-    .image_name = smoe_binary_grid_image_name,
-    .close = smoe_binary_grid_close,
-};
+const smoe_source_type smoe_source_idx = SMOE_BINARY_GRID_SOURCE(idx_open);

@@ -49,7 +49,7 @@ typedef struct store {
     char **shard; /* paths, owned */
     size_t shards;
     sample *sample;
-    size_t samples, room;
+    size_t samples;
     smoe_classlist list;
     smoe_labels *labels;     /* data.labels, or NULL */
     const char *label_field; /* of json that has the classes, "" all of it; NULL: cls has them */
@@ -166,8 +166,8 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 static int refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
-    if (!s->set) return 0; /* another split reports it */
-    return smoe_dataset_leave_out(s->set, err, err);
+    if (s->set) smoe_dataset_leave_out(s->set, err); /* else another split reports it */
+    return 0;
 }
 
 /* A text of a caption, borrowed. */
@@ -272,9 +272,10 @@ static int complaint(const store *s, smoe_err *err) {
 static void look_up(store *s) {
     size_t n = 0;
     uint32_t row = s->image_name ? smoe_labels_find(s->labels, s->image_name) : 0;
-    const char *const *name = row ? smoe_labels_classes(s->labels, row, &n) : NULL;
+    const char *const *name = row ? smoe_labels_classes(s->labels, row) : NULL;
+    if (row) n = s->labels->row[row - 1].count;
     s->has_label = true;
-    if (!n) smoe_fail(&s->no_class, SMOE_DATA, "no row");
+    if (!row) smoe_fail(&s->no_class, SMOE_DATA, "no row");
     for (size_t k = 0; k < n && !s->no_class.code; k++)
         if (smoe_classlist_name(&s->list, name[k], &s->no_class)) return;
 }
@@ -295,16 +296,7 @@ static int end_sample(store *s, smoe_err *err) {
     }
     smoe_classlist_once(&s->list, s->open.class_at);
     s->open.classes = (uint32_t)(s->list.count - s->open.class_at);
-    if (s->samples == s->room) {
-        size_t room = s->room ? 2 * s->room : 1024;
-        sample *more = realloc(s->sample, room * sizeof *more);
-        if (more) s->sample = more;
-        if (!more) {
-            free(s->open.key);
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu samples", room);
-        }
-        s->room = room;
-    }
+    s->sample = smoe_alloc_next(s->sample, s->samples, sizeof *s->sample);
     if (!s->samples) s->labelled = s->has_label;
     s->sample[s->samples++] = s->open;
     return 0;
@@ -347,9 +339,9 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
     suffix[n] = '\0';
     if (!s->any || strlen(s->open.key) != length || strncmp(s->open.key, m->name, length)) {
         if (end_sample(s, err)) return -1;
-        s->open = (sample){
-            .shard = s->open.shard, .class_at = s->list.count, .key = strndup(m->name, length)};
-        if (!s->open.key) return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
+        s->open = (sample){.shard = s->open.shard,
+                           .class_at = s->list.count,
+                           .key = smoe_alloc_part(m->name, length)};
         s->any = true;
         s->has_label = false;
         s->twice = NULL;
@@ -360,8 +352,7 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
         s->open.image = m->at;
         s->open.image_size = m->size;
         free(s->image_name);
-        if (!(s->image_name = strdup(m->name)))
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
+        s->image_name = smoe_alloc_text(m->name);
     }
     if (!strcmp(suffix, s->field ? "json" : "txt")) {
         if (s->open.text) s->twice = s->field ? "caption (json)" : "caption (txt)";
@@ -384,69 +375,24 @@ static int read_shards(store *s, smoe_err *err) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static int decode(const smoe_dataset *set, const sample *x, smoe_rng *crop, smoe_image *out,
-                  smoe_image *work, smoe_err *err) {
-    const store *s = set->store;
-    uint8_t *bytes;
-    if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, (size_t)x->image_size, err)) return -1;
-    int status = smoe_decode_fit(out, &set->data, bytes, (size_t)x->image_size, crop, work, err);
-    free(bytes);
-    return status;
-}
-
-/* data.on_error: skip. Decodes every image, and keeps the samples whose image can be. */
-static int sift(smoe_dataset *set, store *s, smoe_err *err) {
-    smoe_image image = {0}, work = {0};
-    size_t kept = 0, all = s->samples;
-    int status = 0;
-    for (size_t i = 0; !status && i < all; i++) {
-        smoe_err mine = {0};
-        if (!decode(set, &s->sample[i], NULL, &image, &work, &mine)) {
-            sample swap = s->sample[kept];
-            s->sample[kept++] = s->sample[i];
-            s->sample[i] = swap; /* its key is freed with the others */
-            continue;
-        }
-        status = refuse(s, &s->sample[i], &mine);
-        if (status && err) *err = mine;
-    }
-    smoe_image_free(&image);
-    smoe_image_free(&work);
-    if (!status) set->images = kept;
-    return status;
-}
-
 /* data.limit: the same number of each class, as of other sources. */
-static int limit(smoe_dataset *set, store *s, size_t classes, smoe_err *err) {
-    if (!set->data.limit || set->data.limit >= set->images) return 0;
-    bool *keep = calloc(set->images, sizeof *keep);
-    uint32_t *label = calloc(set->images, sizeof *label);
-    int status = keep && label ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for samples");
-    for (size_t i = 0; !status && i < set->images; i++)
-        label[i] = s->sample[i].classes ? s->list.item[s->sample[i].class_at] : 0;
-    if (!status)
-        status = smoe_dataset_select(keep, label, set->images, classes, set->data.limit, err);
-    size_t kept = 0;
-    for (size_t i = 0; !status && i < set->images; i++) {
-        if (!keep[i]) continue;
-        sample swap = s->sample[kept];
-        s->sample[kept++] = s->sample[i];
-        s->sample[i] = swap;
-    }
-    if (!status) set->images = kept;
+static void apply_limit(smoe_dataset *set) {
+    if (!set->data.limit || set->data.limit >= set->images) return;
+    bool *keep = smoe_alloc(set->images, sizeof *keep);
+    uint32_t *label = smoe_alloc(set->images, sizeof *label);
+    for (size_t i = 0; i < set->images; i++) label[i] = set->label[smoe_dataset_place(set, i)];
+    smoe_dataset_select(keep, label, set->images, set->named, set->data.limit);
+    smoe_dataset_keep(set, keep);
     free(keep);
     free(label);
-    return status;
 }
 
 /* Where the samples of each shard begin. */
-static int mark_parts(smoe_dataset *set, const store *s, smoe_err *err) {
-    set->part_at = malloc((s->shards + 1) * sizeof *set->part_at);
-    if (!set->part_at) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
+static void mark_parts(smoe_dataset *set, const store *s) {
+    set->part_at = smoe_alloc(s->shards + 1, sizeof *set->part_at);
     for (size_t i = 0; i < set->images; i++)
         if (!i || s->sample[i].shard != s->sample[i - 1].shard) set->part_at[set->parts++] = i;
     set->part_at[set->parts] = set->images;
-    return 0;
 }
 
 /* Where classes have names, those of train count, so that they have the same numbers in every
@@ -461,88 +407,80 @@ static int adopt_names(store *s, const char *split, smoe_err *err) {
     return status;
 }
 
-/* Gives the set the classes of its samples. */
-static int give_labels(smoe_dataset *set, const store *s, smoe_err *err) {
+/* Gives the set the classes of all samples. */
+static void give_labels(smoe_dataset *set, const store *s) {
     size_t all = 0;
     bool several = false;
-    for (size_t i = 0; i < set->images; i++) {
-        all += s->sample[i].classes;
-        several |= s->sample[i].classes > 1;
-    }
-    set->label = calloc(set->images + 1, sizeof *set->label);
-    if (several) set->more_at = calloc(set->images + 1, sizeof *set->more_at);
-    if (several) set->more = calloc(all + 1, sizeof *set->more);
-    if (!set->label || (several && (!set->more_at || !set->more)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the classes of samples");
-    for (size_t i = 0; i < set->images; i++) {
+    for (size_t i = 0; i < s->samples; i++) several |= s->sample[i].classes > 1;
+    set->label = smoe_alloc(s->samples, sizeof *set->label);
+    if (several) set->more_at = smoe_alloc(s->samples + 1, sizeof *set->more_at);
+    for (size_t i = 0; i < s->samples; i++) {
         const sample *x = &s->sample[i];
         const uint32_t *class = s->list.item + x->class_at;
         if (x->classes) set->label[i] = *class;
-        if (!several) continue;
-        set->more_at[i + 1] = set->more_at[i] + x->classes;
-        for (size_t k = 0; k < x->classes; k++) set->more[set->more_at[i] + k] = class[k];
+        for (size_t k = 0; several && k < x->classes; k++) {
+            set->more = smoe_alloc_next(set->more, all, sizeof *set->more);
+            set->more[all++] = class[k];
+        }
+        if (several) set->more_at[i + 1] = all;
     }
-    return 0;
 }
 
 static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
-    char *path = NULL;
-    size_t n;
-    if (!spec->data.labels) return 0;
-    int status = smoe_spec_data_labels(spec, &path, err);
-    if (!status) status = smoe_labels_read(&s->labels, path, err);
-    free(path);
-    const char *const *name = status ? NULL : smoe_labels_all(s->labels, &n);
-    for (size_t k = 0; !status && k < n; k++) status = smoe_classlist_name(&s->list, name[k], err);
+    int status = smoe_labels_open(&s->labels, spec, err);
+    for (size_t k = 0; s->labels && k < s->labels->classes && !status; k++)
+        status = smoe_classlist_name(&s->list, s->labels->all[k], err);
     s->list.count = 0; /* only the names */
     return status;
 }
 
 static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
                            smoe_err *err) {
-    store *s = set->store = calloc(1, sizeof *s);
-    if (!s) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
+    store *s = set->store = smoe_alloc(1, sizeof *s);
     s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
     s->captions = smoe_task_pairs(spec->train.loss);
     s->label_field = smoe_spec_label_field(spec);
-    const char *field = smoe_spec_caption_field(spec);
-    if (field && !(s->field = strdup(field)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
+    s->field = smoe_alloc_text(smoe_spec_caption_field(spec));
     if (smoe_spec_data_path(spec, &set->path, err) || read_table(s, spec, err) ||
         list_shards(s, set, split, err) || read_shards(s, err))
         return -1;
     set->images = s->samples;
-    if (s->skip && sift(set, s, err)) return -1;
-    if (smoe_dataset_check_left_out(set, err)) return -1;
+    mark_parts(set, s);
+    if (s->skip && smoe_dataset_sift(set, err)) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
     smoe_classlist_settle(&s->list, set);
-    if (limit(set, s, set->named, err) || mark_parts(set, s, err)) return -1;
-    int status = give_labels(set, s, err);
+    give_labels(set, s);
+    apply_limit(set);
     smoe_classlist_free(&s->list);
-    return status;
+    return 0;
+}
+
+/* Of what is read of sample i: its header, or with one of these images all of it. */
+static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
+                      smoe_rng *crop, smoe_image *out, smoe_image *work, smoe_err *err) {
+    const store *s = set->store;
+    const sample *x = &s->sample[i];
+    size_t size = (size_t)x->image_size;
+    uint8_t *bytes = NULL;
+    int status = smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err);
+    if (!status)
+        status = out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
+                     : smoe_decode_header(header, bytes, size, err);
+    free(bytes);
+    return status ? smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key) : 0;
 }
 
 static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
                              smoe_err *err) {
-    const store *s = set->store;
-    const sample *x = &s->sample[i];
-    size_t size = (size_t)x->image_size;
-    uint8_t *bytes;
-    if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err)) return -1;
-    int status = smoe_decode_header(header, bytes, size, err);
-    free(bytes);
-    return status;
+    return read_image(set, i, header, NULL, NULL, NULL, err);
 }
 
 static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                             smoe_image *work, smoe_err *err) {
-    const store *s = set->store;
-    const sample *x = &s->sample[i];
-    if (!decode(set, x, crop, out, work, err)) return 0;
-    return smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
+    return read_image(set, i, NULL, crop, out, work, err);
 }
 
 static int webdataset_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choice *choice,
