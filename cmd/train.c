@@ -14,12 +14,14 @@
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "data/dataset.h"
+#include "draw/chart.h"
 #include "inspect/inspect_events.h"
 #include "spec/sources.h"
 #include "train/fewshot.h"
 #include "store/implied.h"
 #include "store/env.h"
 #include "store/run.h"
+#include "train/find_rate.h"
 #include "train/trainer.h"
 #include "base/json.h"
 #include "tensors/params_io.h"
@@ -73,7 +75,8 @@ static void choose_dir(train_job *job, const smoe_options *options) {
     if (!job->dir && options->out) job->dir = smoe_alloc_text(options->out);
     if (!job->dir)
         job->dir =
-            smoe_text_format("runs/%s-%llu", job->spec->name, (unsigned long long)job->spec->seed);
+            smoe_text_format("runs/%s-%llu%s", job->spec->name, (unsigned long long)job->spec->seed,
+                             options->find_lr ? "-find-lr" : "");
 }
 
 static void job_free(train_job *job) {
@@ -371,9 +374,10 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
         smoe_fact_number(&result, "best:step", (double)r->best_step);
     }
     if (done) {
-        smoe_result_line(&result, NULL,
-                         "%s: all %llu steps are done; set train.steps=N to train longer", job->dir,
-                         (unsigned long long)r->step);
+        bool all = r->step >= job->spec->train.steps;
+        smoe_result_line(&result, NULL, "%s: %s%llu steps are done; set %s to train longer",
+                         job->dir, all ? "all " : "", (unsigned long long)r->step,
+                         all ? "train.steps=N" : "train.patience=0");
         return smoe_cmd_emit(&result, options, err);
     }
     const char *split = job->spec->eval.split;
@@ -396,6 +400,71 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     return 0;
 }
 
+/* ---- --find-lr ------------------------------------------------------------------------------- */
+
+typedef struct finder {
+    smoe_find_rate find;
+    smoe_progress *progress;
+    smoe_observer observer;
+} finder;
+
+static void finder_begin(void *user, const smoe_train_begin *begin) {
+    smoe_progress *p = ((finder *)user)->progress;
+    p->observer.begin(p, begin);
+}
+
+static void finder_step(void *user, const smoe_train_status *status) {
+    finder *f = user;
+    f->progress->observer.step(f->progress, status);
+    smoe_find_rate_step(&f->find, status->loss);
+}
+
+/* The loss over the rates, and a line at the one that is suggested. */
+static int draw_rates(const smoe_find_rate *find, double suggested, const char *dir, bool *drawn,
+                      smoe_err *err) {
+    smoe_chart_point loss[SMOE_FIND_STEPS], at[2];
+    smoe_chart_line line[2] = {{"running mean of the loss", loss, find->steps},
+                               {"suggested rate", at, 2}};
+    for (size_t i = 0; i < find->steps; i++)
+        loss[i] = (smoe_chart_point){.x = find->rate[i], .y = find->loss[i]};
+    at[0] = (smoe_chart_point){.x = suggested, .y = find->least};
+    at[1] = (smoe_chart_point){.x = suggested, .y = find->loss[0]};
+    const smoe_chart chart = {.title = "Loss of a run whose learning rate grows",
+                              .x_label = "learning rate",
+                              .y_label = "training loss",
+                              .log_x = 10,
+                              .line = line,
+                              .lines = 2};
+    return smoe_chart_write(&chart, dir, "find-lr", drawn, err);
+}
+
+static int report_rates(const train_job *job, const smoe_find_rate *find,
+                        const smoe_options *options, smoe_err *err) {
+    static const char *const files[] = {"metrics.csv", "find-lr.svg", "find-lr.gp"};
+    double suggested = smoe_find_rate_result(find);
+    bool drawn;
+    smoe_result result = {0};
+    if (isnan(suggested))
+        return smoe_fail(err, SMOE_NONFINITE,
+                         "%s: the loss grew within %zu steps, before there "
+                         "was a rate to suggest",
+                         job->dir, find->steps);
+    if (draw_rates(find, suggested, job->dir, &drawn, err)) return -1;
+    smoe_fact_text(&result, "dir", job->dir);
+    smoe_fact_number(&result, "steps", (double)find->steps);
+    smoe_fact_number(&result, "lr", suggested);
+    smoe_fact_number(&result, "highest", find->rate[find->steps - 1]);
+    smoe_result_line(&result, NULL,
+                     "train.optimizer.lr=%g is suggested: %zu steps with rates from %.0e to %.2g; "
+                     "the spec has %g",
+                     suggested, find->steps, find->rate[0], find->rate[find->steps - 1],
+                     find->given);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
+    if (!drawn) smoe_cmd_undrawn(options, job->dir, "find-lr.gp");
+    smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
+    return 0;
+}
+
 /* --upcycle-noise: a number from 0 on. */
 static int noise_of(const smoe_options *options, double *noise, smoe_err *err) {
     const char *text = options->upcycle_noise;
@@ -410,6 +479,8 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     double noise;
     smoe_file_choice choice;
     if (noise_of(options, &noise, err) || smoe_cmd_choice(&choice, options, err)) return -1;
+    if (options->find_lr && options->comm->size > 1)
+        return smoe_fail(err, SMOE_USAGE, "--find-lr is for one process");
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_progress_open(&progress, options, stderr, stop);
@@ -427,11 +498,18 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .observer = &progress.observer,
                               .draw = smoe_inspect_events};
     smoe_train_result result = {0};
+    finder f = {.progress = &progress, .observer = {&f, finder_begin, finder_step}};
+    if (options->find_lr) {
+        smoe_find_rate_begin(&f.find, job->spec);
+        how.observer = &f.observer;
+    }
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
+    if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
+        return report_rates(job, &f.find, options, err);
     if (!status) return report(job, &result, options, err);
-    if (err->code == SMOE_STOPPED)
+    if (err->code == SMOE_STOPPED && !options->find_lr)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
     else if (taken)
         smoe_fail_more(err, SMOE_USAGE, "-o DIR chooses another directory");

@@ -598,6 +598,16 @@ static void resolve_steps(smoe_reading *reading) {
     if (reading->steps || steps->kind > flops->kind) train->flops = 0;
 }
 
+/* By the test images, the choice of the step would be part of what they are to measure. */
+static void check_patience(smoe_reading *reading) {
+    const smoe_spec *spec = reading->spec;
+    if (!spec->train.patience || reading->trained) return;
+    if (!(spec->data.holdout > 0) || strcmp(spec->eval.split, "val"))
+        clash(reading, KEYS("train.patience", "data.holdout", "eval.split"),
+              "a run ends early only by images that are held out of training: set data.holdout "
+              "(0.1: one of ten) and eval.split=val");
+}
+
 static void resolve_schedule(smoe_reading *reading) {
     static const char warmup_key[] = "train.schedule.warmup";
     static const char cooldown_key[] = "train.schedule.cooldown";
@@ -645,6 +655,7 @@ void smoe_reading_resolve(smoe_reading *reading) {
     resolve_random(reading);
     resolve_steps(reading);
     resolve_schedule(reading);
+    check_patience(reading);
     check_pieces(reading);
     check_experts_over(reading);
     resolve_moe(reading);

@@ -297,7 +297,7 @@ typedef struct smoe_train_spec {
         smoe_span warmup, cooldown;
         size_t timescale, start;
     } schedule;
-    size_t log_every, eval_every, checkpoint_every, keep, keep_every;
+    size_t log_every, eval_every, patience, checkpoint_every, keep, keep_every;
     bool tensorboard; /* records are written as event files too */
     double checkpoint_minutes;
     size_t shard_bytes;

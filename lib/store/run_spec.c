@@ -16,6 +16,7 @@ static bool free_to_differ(const char *key) {
                                        "train.experts_over",
                                        "train.log_every",
                                        "train.eval_every",
+                                       "train.patience",
                                        "train.checkpoint_every",
                                        "train.checkpoint_minutes",
                                        "train.shard_bytes",

@@ -133,7 +133,8 @@ static void wait_for_run(const char *dir) {
     if (fd >= 0) close(fd);
 }
 
-static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const char *dir,
+/* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
+static int train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
                  const smoe_trial_options *options, size_t *classes, smoe_err *err) {
     struct stat st;
     char *init = NULL;
@@ -158,6 +159,7 @@ static int train(const smoe_sweep *sweep, size_t i, const smoe_spec *spec, const
     wait_for_run(dir);
     int status = smoe_train(spec, &how, &result, err);
     free(init);
+    if (!status) spec->train.steps = result.step;
     *classes = result.classes;
     return status;
 }

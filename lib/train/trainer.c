@@ -217,10 +217,26 @@ static int restore_wall(trainer *t, smoe_err *err) {
     return status;
 }
 
+static bool is_due(size_t every, uint64_t step) {
+    return every && step % every == 0;
+}
+
+/* Whether train.patience evaluations have passed since the best one. It follows from what a
+ * checkpoint has, so a run that is resumed ends at the same step. */
+static bool out_of_patience(const trainer *t) {
+    const smoe_train_spec *train = &t->spec->train;
+    return train->patience && is_due(train->eval_every, t->state.step) &&
+           t->state.step - t->state.best_step >= train->patience * train->eval_every;
+}
+
+static bool run_over(const trainer *t) {
+    return t->state.step >= t->spec->train.steps || out_of_patience(t);
+}
+
 /* Records after the checkpoint are dropped. */
 static int restore_records(trainer *t, smoe_err *err) {
     if (smoe_run_truncate(t->run, &t->state, err) || restore_wall(t, err)) return -1;
-    return t->state.step < t->spec->train.steps ? smoe_run_outcomes(t->run, NULL, 0, err) : 0;
+    return run_over(t) ? 0 : smoe_run_outcomes(t->run, NULL, 0, err);
 }
 
 static int trainer_restore(trainer *t, smoe_err *err) {
@@ -358,10 +374,6 @@ static int trainer_start(trainer *t, smoe_err *err) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static bool is_due(size_t every, uint64_t step) {
-    return every && step % every == 0;
-}
-
 static bool is_logged(const trainer *t, uint64_t step) {
     return is_due(t->spec->train.log_every, step) || step == t->spec->train.steps;
 }
@@ -407,12 +419,12 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
 }
 
 /* The test split in batches of B; its counts of routing go into the record. The last evaluation
- * leaves the outcomes of the images as well. */
+ * leaves the outcomes of the images as well; with patience each may be the last. */
 static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     smoe_routing routing = {0};
     smoe_eval *eval = &t->result->test;
     size_t images = smoe_dataset_images(t->test);
-    bool last = t->state.step == t->spec->train.steps;
+    bool last = t->state.step == t->spec->train.steps || t->spec->train.patience;
     float *outcomes = last ? smoe_alloc(2 * images, sizeof *outcomes) : NULL;
     smoe_routing_open(&routing, t->model);
     int status =
@@ -474,6 +486,13 @@ static int trainer_evaluate(trainer *t, smoe_err *err) {
     const smoe_observer *o = t->options->observer;
     if (t->chief && o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
     if (text) trainer_say(t, text);
+    if (out_of_patience(t)) {
+        snprintf(t->watch.text, sizeof t->watch.text,
+                 "step %" PRIu64 ": the run ends, as train.patience %zu says; the best evaluation "
+                 "is that of step %" PRIu64 ", ckpt/best",
+                 t->state.step, t->spec->train.patience, t->state.best_step);
+        trainer_say(t, t->watch.text);
+    }
     return put_record(t, r, err);
 }
 
@@ -533,7 +552,7 @@ static int trainer_loop(trainer *t, smoe_err *err) {
     double mark = smoe_now();
     size_t since = 0;
     t->start = t->saved = mark;
-    while (t->state.step < train->steps) {
+    while (!run_over(t)) {
         double begin = smoe_now();
         if (trainer_step(t, err)) return -1;
         t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
@@ -552,6 +571,7 @@ static int trainer_loop(trainer *t, smoe_err *err) {
             double paused = smoe_now();
             if (smoe_comm_agree(t->comm, status, NULL, err) || trainer_evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
+            last = run_over(t);
         }
         /* Checked last, so that a request that came during an evaluation need not wait for a
          * step. */

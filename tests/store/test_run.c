@@ -292,8 +292,9 @@ static const char *const plains[] = {
     "data: {source: shapes, image_size: 12}\n"
     "model: {moe: {router: images-choice, experts: 2, balance: superclass}}\n"
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
-    "data: {source: webdataset, path: nowhere.tar, image_size: 12, classes: 9}\n"
+    "data: {source: webdataset, path: nowhere.tar, image_size: 12, classes: 9, holdout: 1}\n"
     "model: {moe: {router: soft-temperatures}}\n"
+    "eval: {split: val}\n"
     "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
 enum { PLAINS = sizeof plains / sizeof *plains };
 static const char *plain; /* one of them */
@@ -342,7 +343,7 @@ static bool listed(const char *key, const char *list) {
 static void resume_with(void *user, const char *key, const char *type, const char *preset,
                         const char *help) {
     (void)preset, (void)help;
-    static const char may[] = "name data.cache_mb train.steps train.log_every train.eval_every "
+    static const char may[] = "name data.cache_mb train.steps train.log_every train.eval_every train.patience "
                               "train.experts_over train.checkpoint_every train.checkpoint_minutes "
                               "train.keep train.shard_bytes "
                               "train.keep_every train.tensorboard";

@@ -145,7 +145,7 @@ static void same_run(const char *a, const char *b, const smoe_spec *spec) {
     same_file(a, b, "ckpt/latest/model.safetensors");
     same_file(a, b, "ckpt/latest/state.safetensors");
     if (spec->train.eval_every) same_file(a, b, "ckpt/best/model.safetensors");
-    same_metrics(a, b, spec->train.steps / spec->train.log_every);
+    same_metrics(a, b, spec->train.patience ? 1 : spec->train.steps / spec->train.log_every);
 }
 
 /* Stopped after each of these steps; the last one ends the run; another number of threads every
@@ -192,6 +192,40 @@ static void resuming_is_never_having_stopped(void **state) {
         }
         training_end(&j);
     }
+}
+
+/* At rate 0 no evaluation is better than the first one: with patience 2 it is the last but two. So
+ * it is after a resume, which has nothing to do once the run is over. */
+static void patience_ends_a_run(void **state) {
+    (void)state;
+    static const uint64_t stops[] = {1, 3, 5};
+    char whole[SCRATCH_PATH];
+    job j;
+    training_begin(&j, JOBS_SMALL "data.limit=20 train.steps=12 train.log_every=1 "
+                                  "train.eval_every=2 train.checkpoint_every=4 eval.split=val");
+    j.spec.data.holdout = 0.1;
+    j.spec.train.optimizer.lr = 0;
+    j.spec.train.patience = 2;
+    training_finish_in(&j, whole, "whole");
+    assert_int_equal(j.result.step, 6);
+    assert_int_equal(j.result.best_step, 2);
+    assert_non_null(strstr(j.result.remark, "step 6: the run ends, as train.patience 2 says; the "
+                                            "best evaluation is that of step 2"));
+    free(training_read(whole, "outcomes.npy", NULL));
+    for (size_t k = 0; k < sizeof stops / sizeof *stops; k++) {
+        scratch_path(&j.folder, j.dir, (const char *[]){"a", "b", "c"}[k]);
+        assert_int_equal(training_run(&j, SMOE_RUN_NEW, stops[k]), SMOE_STOPPED);
+        training_finish(&j, SMOE_RUN_RESUME);
+        assert_int_equal(j.result.step, 6);
+        same_run(whole, j.dir, &j.spec);
+        training_finish(&j, SMOE_RUN_RESUME);
+        assert_int_equal(j.steps, 0);
+        assert_int_equal(j.result.step, 6);
+    }
+    j.spec.train.patience = 0;
+    training_finish(&j, SMOE_RUN_RESUME);
+    assert_int_equal(j.result.step, 12);
+    training_end(&j);
 }
 
 /* Another seed is another run: the comparison above can fail. What the seed affects is in
@@ -521,6 +555,7 @@ int main(void) {
         cmocka_unit_test(seeds_and_threads),
         cmocka_unit_test(resuming_what_is_done),
         cmocka_unit_test(records_say_their_split),
+        cmocka_unit_test(patience_ends_a_run),
         cmocka_unit_test(time_goes_on_over_resumes),
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_directory_can_be_created),
