@@ -87,7 +87,7 @@ settings() {
     table=$1
     shift
     awk -v rows="$rows" -v more="$*" "$csv"'
-    NR == 1 { extra = split(more, column, " ") }
+    NR == 1 { n_more = split(more, wanted, " "); for (i = 1; i <= n_more; i++) if (wanted[i] in at) column[++extra] = wanted[i] }
     NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
         for (i = at["status"] ? 2 : 1; i < (at["status"] ? at["status"] : at["loss"]); i++) if (i != at["seed"]) {
@@ -96,7 +96,7 @@ settings() {
         if (!(key in n)) order[++keys] = key
         p = f[at["precision_at_1"]]
         n[key]++; sum[key] += p; square[key] += p * p; loss[key] += f[at["test_loss"] ? at["test_loss"] : at["loss"]]
-        for (i = 1; i <= extra; i++) further[key, i] += f[at[column[i]]]
+        for (i = 1; i <= extra; i++) if (f[at[column[i]]] != "") further[key, i] += f[at[column[i]]]
     }
     END {
         printf "| setting | seeds | precision@1 | standard deviation | test loss |"
@@ -108,7 +108,7 @@ settings() {
             key = order[k]; mean = sum[key] / n[key]
             sd = n[key] > 1 ? sqrt((square[key] - n[key] * mean * mean) / (n[key] - 1)) : 0
             printf "| %s | %d | %.4f | %.4f | %.4f |", row_name(key), n[key], mean, sd, loss[key] / n[key]
-            for (i = 1; i <= extra; i++) printf " %.4g |", further[key, i] / n[key]
+            for (i = 1; i <= extra; i++) printf at["test_loss"] || (key, i) in further ? " %.4g |" : " |", further[key, i] / n[key]
             print ""
         }
     }' "$table"
@@ -360,8 +360,11 @@ if [ -f "$dir/evaluations.csv" ]; then
     echo
     echo "Evaluated at other settings:"
     echo
-    settings "$dir/evaluations.csv"
-    differences "$dir/evaluations_differences.csv"
+    shots=$(printf '%s\n' "$@" | sed -n '/^fewshot_/p')
+    # shellcheck disable=SC2086
+    settings "$dir/evaluations.csv" $shots
+    # shellcheck disable=SC2086
+    if [ -n "$shots" ]; then against "$dir/evaluations_differences.csv" $shots; else differences "$dir/evaluations_differences.csv"; fi
     against "$dir/evaluations_against.csv"
 fi
 
