@@ -63,13 +63,12 @@ typedef struct source {
 } source;
 
 static void source_free(void *held) {
-    source *s = held;
+    SMOE_FREED source *s = held;
     smoe_safetensors_free(s->file);
     smoe_spec_free(&s->spec);
     json_decref(s->names);
     free(s->path);
     free(s->pixels);
-    free(s);
 }
 
 static source *source_of(const smoe_model *model) {
@@ -152,7 +151,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     const source *s = source_of(model);
     size_t n = image_elements(s);
     smoe_image image = {0}, work = {0};
-    real *values = smoe_alloc(n, sizeof *values);
+    SMOE_FREED real *values = smoe_alloc(n, sizeof *values);
     int status = smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err);
     if (!status) {
         smoe_image_pixels(values, &image, &s->spec.data);
@@ -160,7 +159,6 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     }
     smoe_image_free(&image);
     smoe_image_free(&work);
-    free(values);
     return status;
 }
 
@@ -174,13 +172,12 @@ static void say_how_to_convert(const char *path, smoe_err *err) {
 }
 
 int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, smoe_err *err) {
-    char *bytes;
+    SMOE_FREED char *bytes = NULL;
     size_t size;
     if (smoe_file_read(path, SMOE_MOST_IMAGE_BYTES, &bytes, &size, err)) return -1;
     int status = smoe_pixels_decode(pixels, model, bytes, size, err);
     if (status) smoe_fail_prefix(err, "%s", path);
     if (status && smoe_decode_foreign((const uint8_t *)bytes, size)) say_how_to_convert(path, err);
-    free(bytes);
     return status;
 }
 

@@ -64,7 +64,7 @@ int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
                    const smoe_sweep_settings *settings, smoe_sweep_counts *counts, smoe_err *err) {
     static const smoe_sweep_settings plain = {0};
     smoe_err own; /* messages are built up in it */
-    smoe_sweep sweep = {0};
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (!err) err = &own;
     if (!settings) settings = &plain;
     int status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
@@ -76,6 +76,5 @@ int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
         counts->done += sweep.trial[i].state == SMOE_TRIAL_DONE;
         counts->failed += sweep.trial[i].state == SMOE_TRIAL_FAILED;
     }
-    smoe_sweep_free(&sweep);
     return status;
 }

@@ -496,11 +496,9 @@ static int walk_folder(walk *w, const char *inside, int depth, const above *up, 
 static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == path ? 1 : (size_t)(slash ? slash - path : 0);
-    char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
+    SMOE_FREED char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
     walk w = {{.path = folder}, visit, user};
-    int status = visit_name(&w, slash ? slash + 1 : path, DEPTH, NULL, err);
-    free(folder);
-    return status;
+    return visit_name(&w, slash ? slash + 1 : path, DEPTH, NULL, err);
 }
 
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {

@@ -141,9 +141,8 @@ void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf,
 }
 
 void smoe_binary_grid_close(smoe_dataset *set) {
-    smoe_binary_grid *grid = set->store;
+    SMOE_FREED smoe_binary_grid *grid = set->store;
     if (!grid) return;
     free(grid->pixel);
     free(grid->place);
-    free(grid);
 }

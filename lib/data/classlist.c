@@ -141,16 +141,14 @@ void smoe_classlist_settle(smoe_classlist *l, smoe_dataset *set) {
         smoe_dataset_name_classes(set, NULL, classes);
         return;
     }
-    const char **name = smoe_alloc(l->names, sizeof *name);
-    uint32_t *rank = smoe_alloc(l->names, sizeof *rank);
+    SMOE_FREED const char **name = smoe_alloc(l->names, sizeof *name);
+    SMOE_FREED uint32_t *rank = smoe_alloc(l->names, sizeof *rank);
     for (size_t k = 0; k < l->names; k++) {
         name[k] = l->name[l->order[k]];
         rank[l->order[k]] = (uint32_t)k;
     }
     for (size_t i = 0; i < l->count; i++) l->item[i] = rank[l->item[i]];
     smoe_dataset_name_classes(set, name, l->names);
-    free(name);
-    free(rank);
 }
 
 void smoe_classlist_free(smoe_classlist *l) {

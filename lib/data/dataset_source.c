@@ -88,11 +88,9 @@ void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf,
 int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
                          smoe_image *out, smoe_image *work, smoe_err *err) {
     if (!crop) return paint(set, i, out, work, err);
-    smoe_image whole = {0};
-    int status = paint(set, i, &whole, work, err);
-    if (!status) status = smoe_image_fit(out, set->size, &whole, crop, err);
-    smoe_image_free(&whole);
-    return status;
+    SMOE_FREED_BY(smoe_image_free) smoe_image whole = {0};
+    if (paint(set, i, &whole, work, err)) return -1;
+    return smoe_image_fit(out, set->size, &whole, crop, err);
 }
 
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {

@@ -207,11 +207,9 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
         return smoe_decode_webp_image(image, header->width, header->height, bytes, size, err)
                    ? -1
                    : smoe_image_convert(image, channels, err);
-    uint8_t *own;
+    SMOE_FREED uint8_t *own = NULL;
     bytes = sound_jpeg(bytes, &size, &own, err);
-    int status = bytes ? decode_jpeg(image, header, channels, shrink, bytes, size, err) : -1;
-    free(own);
-    return status;
+    return bytes ? decode_jpeg(image, header, channels, shrink, bytes, size, err) : -1;
 }
 
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,

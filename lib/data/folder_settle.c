@@ -107,7 +107,7 @@ static int place_image(listing *l, images placed[PLACES], const char **seen, ima
 static int apply_table(listing *l, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     images placed[PLACES] = {0};
-    const char **seen = smoe_alloc(t->rows + 1, sizeof *seen); /* by row */
+    SMOE_FREED const char **seen = smoe_alloc(t->rows + 1, sizeof *seen); /* by row */
     bool fits = false;
     for (size_t k = 0; k < PLACES; k++)
         for (size_t i = 0; i < l->found[k].count; i++)
@@ -121,7 +121,6 @@ static int apply_table(listing *l, smoe_err *err) {
         smoe_folder_images_free(&l->found[k]);
         l->found[k] = placed[k];
     }
-    free(seen);
     return status;
 }
 
@@ -322,7 +321,7 @@ static void classes_of_table(const listing *l, const char **name, size_t *count)
 /* Names the classes of the set, sorted. */
 static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
-    const char **name = smoe_alloc((t ? t->classes : 0) + l->classes, sizeof *name);
+    SMOE_FREED const char **name = smoe_alloc((t ? t->classes : 0) + l->classes, sizeof *name);
     size_t count = 0;
     int status = 0;
     if (t)
@@ -333,7 +332,6 @@ static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *e
     for (size_t i = 0; i < count && !status; i++) status = check_class_name(l->set, name[i], err);
     if (!status) smoe_dataset_name_classes(l->set, name, count);
     if (!status && !t) remark_on_mixtures(l->set);
-    free(name);
     return status;
 }
 
@@ -376,7 +374,7 @@ static int settle_images(listing *l, size_t used, smoe_err *err) {
     const smoe_dataset *set = l->set;
     const smoe_labels *t = l->folder->labels;
     images *list = &l->found[used];
-    bool *there = smoe_alloc(set->named, sizeof *there);
+    SMOE_FREED bool *there = smoe_alloc(set->named, sizeof *there);
     int status = 0;
     qsort(list->item, list->count, sizeof *list->item, t ? compare_names : compare_images);
     for (size_t i = 0; i < list->count && !status; i++) {
@@ -391,7 +389,6 @@ static int settle_images(listing *l, size_t used, smoe_err *err) {
     }
     for (size_t k = 0; k < set->named && !t && !status; k++)
         if (!there[k]) status = missing_class(l, used, set->class_name[k], err);
-    free(there);
     return status;
 }
 
@@ -402,12 +399,11 @@ static void hold_out(const listing *l, bool *held, const size_t *member, size_t 
                      const char *name) {
     size_t count = (size_t)lround((double)n * l->holdout);
     smoe_rng rng = smoe_rng_at(l->set->data.seed, SMOE_RNG_HOLDOUT, smoe_rng_name(name), 0, 0);
-    uint32_t *order = smoe_alloc(n, sizeof *order);
+    SMOE_FREED uint32_t *order = smoe_alloc(n, sizeof *order);
     if (!count) count = 1;
     if (count >= n) count = n - 1;
     smoe_rng_permutation(&rng, order, n);
     for (size_t i = 0; i < count; i++) held[member[order[i]]] = true;
-    free(order);
 }
 
 /* Divides the images of train, of which it keeps a part: train, or what is held out. */
@@ -432,13 +428,11 @@ static int split_train(listing *l, smoe_err *err) {
 }
 
 static void apply_limit(const smoe_dataset *set, images *list) {
-    bool *keep = smoe_alloc(list->count, sizeof *keep);
-    uint32_t *label = smoe_alloc(list->count, sizeof *label);
+    SMOE_FREED bool *keep = smoe_alloc(list->count, sizeof *keep);
+    SMOE_FREED uint32_t *label = smoe_alloc(list->count, sizeof *label);
     for (size_t i = 0; i < list->count; i++) label[i] = list->item[i].label;
     smoe_dataset_select(keep, label, list->count, set->named, set->data.limit);
     smoe_folder_keep(list, keep);
-    free(keep);
-    free(label);
 }
 
 /* Gives the set the number and the labels of its images. */

@@ -217,13 +217,11 @@ int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
 }
 
 int smoe_labels_open(smoe_labels **labels, const smoe_spec *spec, smoe_err *err) {
-    char *path = NULL;
+    SMOE_FREED char *path = NULL;
     *labels = NULL;
     if (!spec->data.labels) return 0;
-    int status = smoe_spec_data_labels(spec, &path, err);
-    if (!status) status = smoe_labels_read(labels, path, err);
-    free(path);
-    return status;
+    if (smoe_spec_data_labels(spec, &path, err)) return -1;
+    return smoe_labels_read(labels, path, err);
 }
 
 void smoe_labels_free(smoe_labels *l) {

@@ -337,26 +337,22 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
 static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, const char *split,
                    smoe_err *err) {
     request r = {a, strcmp(split, "train") ? a->test : a->train};
-    smoe_binaries files = {0};
+    SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     size_t records = 0;
-    int status = -1;
     smoe_dataset_name_classes(set, a->name, a->classes);
     if (smoe_spec_data_path(spec, &set->path, err) ||
         smoe_binaries_read(&files, set, wanted, &r, err))
-        goto out;
+        return -1;
     if (!files.count) {
         smoe_fail(err, SMOE_DATA,
                   "%s: no %s (or .gz, or without .bin) there, for the split %s of %s", set->path,
                   r.pattern, split, set->name);
-        goto out;
+        return -1;
     }
-    if (unpickle_all(&files, set, a, err)) goto out;
+    if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
-        if (check_file(&files, set, &files.file[i], a, &records, err)) goto out;
-    status = take_records(set, &files, a, records, err);
-out:
-    smoe_binaries_free(&files);
-    return status;
+        if (check_file(&files, set, &files.file[i], a, &records, err)) return -1;
+    return take_records(set, &files, a, records, err);
 }
 
 static int cifar10_open(smoe_dataset *set, const smoe_spec *spec, const char *split,

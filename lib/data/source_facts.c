@@ -50,7 +50,7 @@ static smoe_rng table_stream(const smoe_dataset *set, uint64_t table) {
 static int draw_codes(const smoe_dataset *set, facts *f, smoe_err *err) {
     size_t n = set->data.facts.entities, size = 2;
     while (size < 2 * n) size *= 2;
-    uint64_t *seen = calloc(size, sizeof *seen);
+    SMOE_FREED uint64_t *seen = calloc(size, sizeof *seen);
     if (!seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu entities", n);
     smoe_rng rng = table_stream(set, CODES);
     for (size_t e = 0; e < n;) {
@@ -61,7 +61,6 @@ static int draw_codes(const smoe_dataset *set, facts *f, smoe_err *err) {
         seen[at] = code + 1;
         f->code[e++] = code;
     }
-    free(seen);
     return 0;
 }
 
@@ -223,14 +222,13 @@ static size_t facts_label(const smoe_dataset *set, uint64_t i, real *multi) {
 }
 
 static void facts_close(smoe_dataset *set) {
-    facts *f = set->store;
+    SMOE_FREED facts *f = set->store;
     if (!f) return;
     free(f->code);
     free(f->label);
     free(f->up_to);
     free(f->pattern);
     free(f->marker);
-    free(f);
 }
 
 static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {

@@ -150,38 +150,33 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
  * not read all of it. */
 static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
     enum { START = 1 << 16 };
-    uint8_t *start = NULL;
+    SMOE_FREED uint8_t *start = NULL;
     if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
-    char *path = smoe_text_format("%s/%s", set->path, a->name);
-    bool good = !smoe_tar_read(&start, path, 0, START, NULL) &&
-                !smoe_decode_header(header, start, START, NULL);
-    free(start);
-    free(path);
-    return good;
+    SMOE_FREED char *path = smoe_text_format("%s/%s", set->path, a->name);
+    return !smoe_tar_read(&start, path, 0, START, NULL) &&
+           !smoe_decode_header(header, start, START, NULL);
 }
 
 static int check_header(const smoe_dataset *set, size_t i, smoe_image_header *header,
                         smoe_err *err) {
     const item *a = &((const folder *)set->store)->images.item[i];
-    uint8_t *own;
+    SMOE_FREED uint8_t *own = NULL;
     size_t size;
     if (header_at_start(set, a, header)) return 0;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
     int status = smoe_decode_header(header, bytes, size, err);
-    free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
 
 static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_image *image,
                         smoe_image *work, smoe_err *err) {
     const item *a = &((const folder *)set->store)->images.item[i];
-    uint8_t *own;
+    SMOE_FREED uint8_t *own = NULL;
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
     if (!bytes) return -1;
     int status = smoe_decode_fit(image, &set->data, bytes, size, crop, work, err);
-    free(own);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
 
@@ -223,7 +218,7 @@ static void forget_bytes(items *images) {
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     const size_t n = set->images, each = image_bytes(set);
     assert(n && each); /* the list and data.image_size were checked */
-    smoe_image_header *header = smoe_alloc(n, sizeof *header);
+    SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
     int status = smoe_image_each(n, read_header, &all, err);
     bool fits_as_is = true;
@@ -241,7 +236,6 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     if (!status && decodes && !set->tolerant)
         status = smoe_image_each(n, decode_and_keep, &all, err);
     if (pixels) forget_bytes(&f->images);
-    free(header);
     return status;
 }
 
@@ -287,14 +281,13 @@ static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, si
 }
 
 static void folder_close(smoe_dataset *set) {
-    folder *f = set->store;
+    SMOE_FREED folder *f = set->store;
     if (!f) return;
     smoe_folder_images_free(&f->images);
     smoe_labels_free(f->labels);
     for (size_t i = 0; i < f->tars; i++) free(f->tar[i]);
     free(f->tar);
     free(f->pixels);
-    free(f);
 }
 
 const smoe_source_type smoe_source_folder = {

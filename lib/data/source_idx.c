@@ -132,19 +132,15 @@ static int take_images(smoe_dataset *set, const found *f, smoe_err *err) {
 
 static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
     bool train = !strcmp(split, "train");
-    smoe_binaries files = {0};
+    SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     found f;
-    int status = -1;
     if (smoe_spec_data_path(spec, &set->path, err) ||
         smoe_binaries_read(&files, set, wanted, &train, err) ||
         sort_roles(&f, &files, set, train, err))
-        goto out;
+        return -1;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);
     smoe_dataset_name_classes(set, NULL, classes > other ? classes : other);
-    status = take_images(set, &f, err);
-out:
-    smoe_binaries_free(&files);
-    return status;
+    return take_images(set, &f, err);
 }
 
 const smoe_source_type smoe_source_idx = SMOE_BINARY_GRID_SOURCE(idx_open);

@@ -217,11 +217,11 @@ static int no_text(const store *s, const json_t *object, const json_error_t *bad
  * takes any bytes. */
 static int read_caption(const store *s, const sample *x, smoe_caption_choice *choice, char *buf,
                         size_t size, smoe_err *err) {
-    uint8_t *bytes;
+    SMOE_FREED uint8_t *bytes = NULL;
     size_t n = x->text_size < JSON_BYTES ? (size_t)x->text_size : JSON_BYTES;
     json_error_t bad;
     if (smoe_tar_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
-    json_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
+    json_auto_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
     words found = {0};
     for (bool drawn = !choice->draw;; drawn = true) {
         found = s->field ? field_of(object, s->field, choice->which, &choice->count)
@@ -235,8 +235,6 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
         memcpy(buf, found.text, found.length);
         buf[found.length] = '\0';
     }
-    json_decref(object);
-    free(bytes);
     return status;
 }
 
@@ -304,7 +302,7 @@ static int end_sample(store *s, smoe_err *err) {
 
 /* What is wrong with a class is reported for its sample. */
 static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
-    uint8_t *bytes;
+    SMOE_FREED uint8_t *bytes = NULL;
     smoe_err *why = &s->no_class;
     if (s->has_label) s->twice = s->label_field ? "class (json)" : "class (cls)";
     s->has_label = true;
@@ -323,7 +321,6 @@ static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
                       *s->label_field ? s->label_field : "class");
         json_decref(object);
     }
-    free(bytes);
     return 0;
 }
 
@@ -378,13 +375,11 @@ static int read_shards(store *s, smoe_err *err) {
 /* data.limit: the same number of each class, as of other sources. */
 static void apply_limit(smoe_dataset *set) {
     if (!set->data.limit || set->data.limit >= set->images) return;
-    bool *keep = smoe_alloc(set->images, sizeof *keep);
-    uint32_t *label = smoe_alloc(set->images, sizeof *label);
+    SMOE_FREED bool *keep = smoe_alloc(set->images, sizeof *keep);
+    SMOE_FREED uint32_t *label = smoe_alloc(set->images, sizeof *label);
     for (size_t i = 0; i < set->images; i++) label[i] = set->label[smoe_dataset_place(set, i)];
     smoe_dataset_select(keep, label, set->images, set->named, set->data.limit);
     smoe_dataset_keep(set, keep);
-    free(keep);
-    free(label);
 }
 
 /* Where the samples of each shard begin. */
@@ -464,12 +459,11 @@ static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *he
     const store *s = set->store;
     const sample *x = &s->sample[i];
     size_t size = (size_t)x->image_size;
-    uint8_t *bytes = NULL;
+    SMOE_FREED uint8_t *bytes = NULL;
     int status = smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err);
     if (!status)
         status = out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
                      : smoe_decode_header(header, bytes, size, err);
-    free(bytes);
     return status ? smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key) : 0;
 }
 

@@ -101,7 +101,7 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
                      const smoe_sample *sample, size_t place, double whole) {
     const float *dispatch = sample->layer[l].dispatch;
     size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
-    double *less = smoe_alloc(r->T, sizeof *less);
+    SMOE_FREED double *less = smoe_alloc(r->T, sizeof *less);
     for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
     smallest(token, patches, less, r->T);
     for (size_t k = 0; k < patches; k++)
@@ -114,7 +114,6 @@ static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, s
                          {"row", .number = smoe_inspect_token_row(r, token[k])},
                          {"column", .number = smoe_inspect_token_column(r, token[k])},
                          {"dispatch", .number = -less[token[k]]});
-    free(less);
 }
 
 /* The processes divide the passes. */

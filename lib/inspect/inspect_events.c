@@ -9,14 +9,12 @@ enum { IMAGES = 4 };
 
 static int put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {
     char tag[64];
-    uint8_t *png;
+    SMOE_FREED uint8_t *png = NULL;
     size_t size, width, height;
     snprintf(tag, sizeof tag, "blocks.%zu/overlays/image%zu", sample->layer[layer].block,
              sample->image);
-    int status = smoe_overlay_encode(&png, &size, &width, &height, sample, layer, err);
-    if (!status) status = smoe_run_picture(run, tag, width, height, png, size, err);
-    free(png);
-    return status;
+    if (smoe_overlay_encode(&png, &size, &width, &height, sample, layer, err)) return -1;
+    return smoe_run_picture(run, tag, width, height, png, size, err);
 }
 
 int smoe_inspect_events(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,

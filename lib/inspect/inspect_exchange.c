@@ -58,7 +58,8 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
     const smoe_inspect_subject *s = &r->subject;
     smoe_param_place *before = params->place;
     smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
-    real *slab = calloc(params->size, sizeof *slab); /* of which only the experts' are used */
+    /* of which only the experts' are used */
+    SMOE_FREED real *slab = calloc(params->size, sizeof *slab);
     int status = slab ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
     for (size_t i = 0; i < params->count && !status; i++) {
         real *to = slab + params->param[i].offset;
@@ -74,7 +75,6 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
         params->place = before;
     }
     free(place);
-    free(slab);
     return status;
 }
 

@@ -154,7 +154,7 @@ static void order(table *t, ranked *list) {
 /* From sums [rows,E] and the tokens behind each row. */
 static void table_make(table *t, const smoe_exact *sums, const double *tokens, size_t rows,
                        size_t E) {
-    ranked *list = smoe_alloc(rows + E, sizeof *list);
+    SMOE_FREED ranked *list = smoe_alloc(rows + E, sizeof *list);
     double all = 0;
     *t = (table){.rows = rows,
                  .E = E,
@@ -172,20 +172,18 @@ static void table_make(table *t, const smoe_exact *sums, const double *tokens, s
     }
     for (size_t e = 0; e < E; e++) t->mean[e] /= all;
     order(t, list);
-    free(list);
 }
 
 /* The table of classes or of positions in layer l. */
 static void table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
-    double *tokens = smoe_alloc(rows, sizeof *tokens);
+    SMOE_FREED double *tokens = smoe_alloc(rows, sizeof *tokens);
     *t = (table){0};
     for (size_t i = 0; i < rows; i++)
         tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
     const smoe_exact *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
     table_make(t, sums, tokens, rows, r->E);
-    free(tokens);
 }
 
 static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, int of) {

@@ -39,14 +39,13 @@ static double inner(const double *a, const double *b, size_t d) {
 void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     size_t slots = r->S < MOST_SLOTS ? r->S : MOST_SLOTS;
     size_t d = smoe_model_router(r->subject.model, l)->d;
-    double *unit = unit_slots(r, l);
+    SMOE_FREED double *unit = unit_slots(r, l);
     for (size_t a = 0; a < slots; a++)
         for (size_t b = 0; b < slots; b++) {
             smoe_inspect_put(r, frame, l, {"slot", .number = (double)a},
                              {"other", .number = (double)b},
                              {"cosine", .number = inner(unit + a * d, unit + b * d, d)});
         }
-    free(unit);
 }
 
 /* Of the pairs of slot a with every later one: their number, sum and sum of squares, [2] within its
@@ -68,7 +67,7 @@ static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspe
 
 void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     size_t d = smoe_model_router(r->subject.model, l)->d;
-    double *unit = unit_slots(r, l);
+    SMOE_FREED double *unit = unit_slots(r, l);
     pairs *of = smoe_alloc(r->S, sizeof *of), all = {0};
 #pragma omp parallel for schedule(dynamic)
     for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
@@ -86,6 +85,5 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
     smoe_inspect_put(r, frame, l, {"slots", .number = (double)r->S},
                      {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
                      {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
-    free(unit);
     free(of);
 }

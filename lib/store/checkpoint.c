@@ -31,21 +31,18 @@ static const char AVERAGE_CRC[] = "smoe.ema_crc32";
 
 /* Numbers as in JSON, which are read back as the same double in any locale. */
 static void real_text(char buf[NAME_ROOM], double x) {
-    json_t *number = json_real(x);
+    json_auto_t *number = json_real(x);
     size_t n = json_dumpb(number, buf, NAME_ROOM - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     buf[n < NAME_ROOM ? n : 0] = '\0'; /* empty, which no reader takes, where there is no room */
-    json_decref(number);
 }
 
 /* The checksum of the weights, or of their average, which belong to the moments. It is stored with
  * the moments and not with the weights, because other tools may change the file of weights. */
 static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
     smoe_slab weights = {.prefix = "", .values = values};
-    smoe_tensor *tensors = NULL;
-    int status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status) status = smoe_tensors_crc32(tensors, params->count, crc, err);
-    free(tensors);
-    return status;
+    SMOE_FREED smoe_tensor *tensors = NULL;
+    if (smoe_params_tensors(params, &weights, &tensors, err)) return -1;
+    return smoe_tensors_crc32(tensors, params->count, crc, err);
 }
 
 static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {

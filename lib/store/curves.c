@@ -66,10 +66,8 @@ static int add_record(void *user, const smoe_record *record, smoe_err *err) {
 
 int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
     *c = (smoe_curves){0};
-    char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    int status = smoe_records_each(path, 0, add_record, c, err);
-    free(path);
-    return status;
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    return smoe_records_each(path, 0, add_record, c, err);
 }
 
 void smoe_curves_free(smoe_curves *c) {
@@ -94,7 +92,7 @@ static int is_visible(const struct dirent *entry) {
 
 /* Adds the runs in a folder; `sweeps`: and those in the sweeps that are in it. */
 static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, smoe_err *err) {
-    struct dirent **list = NULL;
+    SMOE_FREED struct dirent **list = NULL;
     if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
     int n = scandir(dir, &list, is_visible, alphasort), status = 0;
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
@@ -109,7 +107,6 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
         free(path);
         free(list[i]);
     }
-    free(list);
     return status;
 }
 

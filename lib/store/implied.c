@@ -125,10 +125,9 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
 /* A file in the folder of a model file; NULL: none, or not JSON. */
 static json_t *beside(const char *model, const char *name) {
     const char *slash = strrchr(model, '/');
-    char *path = smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - model) : 0, model, name);
-    json_t *json = smoe_json_read(path);
-    free(path);
-    return json;
+    SMOE_FREED char *path =
+        smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - model) : 0, model, name);
+    return smoe_json_read(path);
 }
 
 static void put_other(implied *x, const char *from, const char *what, const char *value) {

@@ -34,13 +34,12 @@ static char *first_cell(const char *dir) {
 
 int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {
     if (!smoe_file_holds(dir, "cells.jsonl")) return 0;
-    char *cell = first_cell(dir);
+    SMOE_FREED char *cell = first_cell(dir);
     if (cell)
         smoe_fail(err, SMOE_USAGE, "%s: is a sweep: name one of its cells, as %s%s", dir, cell,
                   instead);
     else
         smoe_fail(err, SMOE_USAGE, "%s: is a sweep that has no cells yet%s", dir, instead);
-    free(cell);
     return -1;
 }
 

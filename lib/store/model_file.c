@@ -48,29 +48,23 @@ static char **names_in(const smoe_safetensors *file, json_t **list, size_t *coun
 
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) {
-    json_t *list;
+    json_auto_t *list = NULL;
     size_t count;
     if (smoe_task_pairs(spec->train.loss)) return 0;
-    char **name = names_in(file, &list, &count);
-    int status = name ? smoe_dataset_align(set, name, count, err) : 0;
-    free(name);
-    json_decref(list);
-    return status;
+    SMOE_FREED char **name = names_in(file, &list, &count);
+    return name ? smoe_dataset_align(set, name, count, err) : 0;
 }
 
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file) {
-    json_t *list;
+    json_auto_t *list = NULL;
     size_t count;
-    char **name = names_in(file, &list, &count);
-    bool other = name && smoe_dataset_other_classes(set, name, count);
-    free(name);
-    json_decref(list);
-    return other;
+    SMOE_FREED char **name = names_in(file, &list, &count);
+    return name && smoe_dataset_other_classes(set, name, count);
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t steps, const char *names, smoe_turns *turns, smoe_err *err) {
-    smoe_tensor *tensors = NULL;
+    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
@@ -79,7 +73,6 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     if (!status)
         status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
                                    count, turns, err);
-    free(tensors);
     free(json);
     return status;
 }
@@ -136,19 +129,17 @@ static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storag
 static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
                           void *out, smoe_err *err) {
     const smoe_spec *spec = user;
-    real *values = smoe_alloc(count, sizeof *values);
+    SMOE_FREED real *values = smoe_alloc(count, sizeof *values);
     smoe_param_initial(values, to->data, spec->seed, first, count);
     smoe_tensor piece = {.dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
                          .size = count,
                          .data = values};
-    int status = store(out, to, &piece, 0, count, first, err);
-    free(values);
-    return status;
+    return store(out, to, &piece, 0, count, first, err);
 }
 
 int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    smoe_tensor *tensors = NULL;
+    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = ""};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
@@ -164,7 +155,6 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     if (!status && !storage->dry)
         status = smoe_safetensors_stream(path, tensors, params->count, pairs, pairs_count,
                                          initial_values, spec, err);
-    free(tensors);
     free(json);
     return status;
 }
@@ -194,7 +184,7 @@ static int check(const smoe_safetensors *file, smoe_err *err) {
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
     size_t count, pair_count;
-    smoe_pair *pairs = NULL;
+    SMOE_FREED smoe_pair *pairs = NULL;
     smoe_tensor *tensors = NULL, *sources = NULL;
     int status = -1;
     if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
@@ -212,6 +202,5 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
 out:
     free(tensors);
     free(sources);
-    free(pairs);
     return status;
 }

@@ -52,7 +52,7 @@ static int check_chain(reading *r, const char *line, size_t size, smoe_err *err)
  * record. */
 static int each_line(const reading *r, const char *line, size_t size, off_t end,
                      smoe_record_visit *fn, void *user, smoe_err *err) {
-    json_t *json = json_loadb(line, size, 0, NULL);
+    json_auto_t *json = json_loadb(line, size, 0, NULL);
     const json_t *step = json_object_get(json, "step");
     bool good = json_is_integer(step) && json_integer_value(step) >= 0;
     const smoe_record record = {json, (uint64_t)json_integer_value(step), end, r->chained};
@@ -60,7 +60,6 @@ static int each_line(const reading *r, const char *line, size_t size, off_t end,
     int status =
         good ? fn(user, &record, err)
              : smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step", r->path, r->number);
-    json_decref(json);
     return status;
 }
 

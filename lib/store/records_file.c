@@ -82,7 +82,7 @@ static char *chain_line(smoe_records_file *file, const json_t *record, off_t bef
 int smoe_records_file_append(smoe_records_file *file, const json_t *record, smoe_err *err) {
     size_t size = 0;
     off_t before = lseek(file->fd, 0, SEEK_END);
-    char *line = before < 0 ? NULL : chain_line(file, record, before, &size);
+    SMOE_FREED char *line = before < 0 ? NULL : chain_line(file, record, before, &size);
     int status = !line || smoe_file_write_fd(file->fd, line, size) ? -1 : 0;
     if (status) {
         file->chained = -1;
@@ -92,7 +92,6 @@ int smoe_records_file_append(smoe_records_file *file, const json_t *record, smoe
     } else {
         file->count++;
     }
-    free(line);
     return status;
 }
 

@@ -209,7 +209,7 @@ static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err)
 static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
     place at;
     in_run(&at, run, "env.json");
-    json_t *old = fresh ? NULL : smoe_json_read(at.path);
+    json_auto_t *old = fresh ? NULL : smoe_json_read(at.path);
     if (json_is_object(old)) {
         json_t *previous = json_incref(json_object_get(old, "previous"));
         if (!json_is_array(previous)) {
@@ -220,26 +220,21 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
         json_array_append(previous, old);
         json_object_set_new(env, "previous", previous);
     }
-    char *text = json_dumps(env, JSON_INDENT(2));
+    SMOE_FREED char *text = json_dumps(env, JSON_INDENT(2));
     size_t size = strlen(text);
     text[size] = '\n'; /* in the place of the NUL: written with its length */
-    int status = smoe_file_write(at.path, text, size + 1, err);
-    free(text);
-    json_decref(old);
-    return status;
+    return smoe_file_write(at.path, text, size + 1, err);
 }
 
 char *smoe_run_previous(const smoe_run *run, const char *key) {
     place at;
-    json_t *env = smoe_json_read(in_run(&at, run, "env.json"));
+    json_auto_t *env = smoe_json_read(in_run(&at, run, "env.json"));
     const json_t *all = json_object_get(env, "previous");
     const char *text =
         json_array_size(all)
             ? json_string_value(json_object_get(json_array_get(all, json_array_size(all) - 1), key))
             : NULL;
-    char *copy = smoe_alloc_text(text);
-    json_decref(env);
-    return copy;
+    return smoe_alloc_text(text);
 }
 
 /* Writes all files of a new run except STATUS, over those of an older one. */
@@ -281,12 +276,11 @@ static void note_change(void *user, const char *text) {
 
 /* The run's own spec against the one given. */
 static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
-    smoe_spec old = {0};
-    int status = spec_of_run(run, &old, err);
-    if (!status) status = smoe_run_spec_check(run->dir, &old, spec, note_change, run, err);
-    if (!status) status = spec_write(run, spec, err);
-    smoe_spec_free(&old);
-    return status;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec old = {0};
+    if (spec_of_run(run, &old, err) ||
+        smoe_run_spec_check(run->dir, &old, spec, note_change, run, err))
+        return -1;
+    return spec_write(run, spec, err);
 }
 
 static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {

@@ -105,13 +105,12 @@ static int print_sheet(FILE *out, const void *context, smoe_err *err) {
 
 int smoe_run_csv(const char *dir, smoe_err *err) {
     char *from = smoe_text_format("%s/metrics.jsonl", dir);
-    char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
+    SMOE_FREED char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
     sheet s = {.path = from, .columns = json_object()};
     int status = smoe_records_each(from, 0, note_columns, &s, err);
     if (!status && json_object_size(s.columns)) status = smoe_file_print(to, print_sheet, &s, err);
     json_decref(s.columns);
     free(from);
-    free(to);
     return status;
 }
 
@@ -119,10 +118,9 @@ int smoe_run_csv(const char *dir, smoe_err *err) {
 
 static void add_list(smoe_tfevents *events, const char *tag, const json_t *list) {
     size_t n = json_array_size(list);
-    double *value = smoe_alloc((n + 1), sizeof *value);
+    SMOE_FREED double *value = smoe_alloc((n + 1), sizeof *value);
     for (size_t i = 0; i < n; i++) value[i] = json_number_value(json_array_get(list, i));
     if (n) smoe_tfevents_histogram(events, tag, value, n);
-    free(value);
 }
 
 int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, smoe_err *err) {
@@ -159,7 +157,7 @@ typedef struct manifest {
 
 int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) {
     enum { BLOCK = 1 << 20 };
-    uint8_t *block = smoe_alloc(BLOCK, 1);
+    SMOE_FREED uint8_t *block = smoe_alloc(BLOCK, 1);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     SHA2_CTX sum;
     ssize_t n = -1;
@@ -168,18 +166,16 @@ int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) 
     SHA256End(&sum, hex);
     if (n) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
     if (fd >= 0) close(fd);
-    free(block);
     return n ? -1 : 0;
 }
 
 /* Syncs the file first: after a power cut the list must not name more than is on the disk. */
 static int add_file(const manifest *m, const char *name, smoe_err *err) {
     char hex[SMOE_SUM_SIZE];
-    char *path = smoe_text_format("%s/%s", m->dir, name);
+    SMOE_FREED char *path = smoe_text_format("%s/%s", m->dir, name);
     int status = smoe_file_sync(path, err);
     if (!status) status = smoe_run_file_sum(path, hex, err);
     if (!status) fprintf(m->out, "%s  %s\n", hex, name);
-    free(path);
     return status;
 }
 
@@ -191,7 +187,7 @@ static int add_folder(const manifest *m, const char *inside, smoe_err *err);
 
 static int add_name(const manifest *m, const char *name, smoe_err *err) {
     struct stat there;
-    char *path = smoe_text_format("%s/%s", m->dir, name);
+    SMOE_FREED char *path = smoe_text_format("%s/%s", m->dir, name);
     int status = 0;
     if (lstat(path, &there))
         status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
@@ -199,13 +195,12 @@ static int add_name(const manifest *m, const char *name, smoe_err *err) {
         status = add_folder(m, name, err);
     else if (S_ISREG(there.st_mode))
         status = add_file(m, name, err);
-    free(path);
     return status;
 }
 
 static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
-    struct dirent **list = NULL;
-    char *path = smoe_text_format("%s%s%s", m->dir, *inside ? "/" : "", inside);
+    SMOE_FREED struct dirent **list = NULL;
+    SMOE_FREED char *path = smoe_text_format("%s%s%s", m->dir, *inside ? "/" : "", inside);
     int n = scandir(path, &list, NULL, by_name), status = 0;
     if (n < 0) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s", m->dir, inside);
     for (int i = 0; i < n; i++) {
@@ -217,19 +212,16 @@ static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
         free(name);
         free(list[i]);
     }
-    free(list);
-    free(path);
     return status;
 }
 
 int smoe_run_manifest(const char *dir, smoe_err *err) {
     manifest m = {.dir = dir};
-    char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
+    SMOE_FREED char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
     m.out = smoe_alloc_stream(&m.text, &m.size);
     int status = add_folder(&m, "", err);
     smoe_alloc_stream_close(m.out, &m.text);
     if (!status) status = smoe_file_write(to, m.text, m.size, err);
     free(m.text);
-    free(to);
     return status;
 }

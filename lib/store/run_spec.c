@@ -54,15 +54,15 @@ typedef struct comparison {
 static void difference(comparison *c, const char *key, const json_t *old, const json_t *now) {
     if (!smoe_spec_acts(c->old, key) && !smoe_spec_acts(c->now, key)) return;
     char *was = value_text(old), *is = value_text(now);
-    char *text = free_to_differ(key) ? smoe_text_format("%s was %s, from now on it is %s", key,
-                                                        was ? was : "?", is ? is : "?")
-                                     : NULL;
+    SMOE_FREED char *text = free_to_differ(key)
+                                ? smoe_text_format("%s was %s, from now on it is %s", key,
+                                                   was ? was : "?", is ? is : "?")
+                                : NULL;
     if (text && c->note)
         c->note(c->user, text);
     else if (!free_to_differ(key))
         smoe_fail_more(&c->refused, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s",
                        c->dir, key, was ? was : "?", is ? is : "?");
-    free(text);
     free(was);
     free(is);
 }
@@ -85,10 +85,8 @@ static void compare(comparison *c, const char *at, const json_t *old, const json
 }
 
 static json_t *as_json(const smoe_spec *spec) {
-    char *text = smoe_spec_json(spec);
-    json_t *json = json_loads(text, 0, NULL);
-    free(text);
-    return json;
+    SMOE_FREED char *text = smoe_spec_json(spec);
+    return json_loads(text, 0, NULL);
 }
 
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,

@@ -89,13 +89,13 @@ static int count_record(void *user, const smoe_record *record, smoe_err *err) {
 static size_t records_then(const char *dir, uint64_t *step) {
     smoe_safetensors *file = NULL;
     *step = smoe_checkpoint_latest(dir);
-    char *path = smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
+    SMOE_FREED char *path =
+        smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
     const char *text = !smoe_safetensors_peek(&file, path, NULL)
                            ? smoe_safetensors_metadata(file, "smoe.records")
                            : NULL;
     size_t records = text ? (size_t)strtoull(text, NULL, 10) : 0;
     smoe_safetensors_free(file);
-    free(path);
     return records;
 }
 
@@ -127,18 +127,16 @@ static int put_spec(FILE *out, const void *context, smoe_err *err) {
 
 /* Writes the spec of the latest checkpoint to the file of that path. */
 static int restore_spec(const char *dir, const char *path, smoe_err *err) {
-    char *model = smoe_checkpoint_find(dir, "latest", err);
+    SMOE_FREED char *model = smoe_checkpoint_find(dir, "latest", err);
     smoe_safetensors *file = NULL;
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     int status = model ? smoe_safetensors_open(&file, model, err) : -1;
     const char *text = status ? NULL : smoe_safetensors_metadata(file, "smoe.spec");
     if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
     if (!status && text)
         status = smoe_spec_parse(&spec, text, strlen(text), model, dir, NULL, 0, err);
     if (!status) status = smoe_file_print(path, put_spec, &spec, err);
-    smoe_spec_free(&spec);
     smoe_safetensors_free(file);
-    free(model);
     return status;
 }
 
@@ -168,7 +166,7 @@ static int check_spec(const char *dir, const char *path, smoe_err *err) {
 }
 
 static void verify_spec(smoe_verifier *v, const char *dir) {
-    char *path = smoe_text_format("%s/spec.yaml", dir);
+    SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
     smoe_err err = {0}, again = {0};
     if (!check_spec(dir, path, &err))
         smoe_verify_say(v, path, "a valid spec", true);
@@ -176,7 +174,6 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
         smoe_verify_say(v, path, "restored from the latest checkpoint", true);
     else
         smoe_verify_blame(v, path, &err);
-    free(path);
 }
 
 /* The links and the checkpoints of DIR/ckpt. */
@@ -239,7 +236,7 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
         return;
     }
     const char *name = line + digits + 2;
-    char *path = smoe_text_format("%s/%s", dir, name);
+    SMOE_FREED char *path = smoe_text_format("%s/%s", dir, name);
     bool whole = !checked_elsewhere(name);
     smoe_err err;
     const char *wrong = compare_sum(path, line, whole);
@@ -248,7 +245,6 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
         smoe_verify_say(v, path, "computed again", true);
     else if (wrong || whole)
         smoe_verify_say(v, path, wrong ? wrong : "unchanged", !wrong);
-    free(path);
 }
 
 /* What a run that has ended says that it has. */

@@ -492,25 +492,22 @@ bool smoe_foreign_begins(const void *bytes, size_t size) {
 
 int smoe_foreign_unpack(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
                         smoe_err *err) {
-    smoe_foreign_file f = {.path = path};
+    SMOE_FREED_BY(smoe_foreign_file_free) smoe_foreign_file f = {.path = path};
     targets all = {0};
     *made = (smoe_foreign_made){0};
     int status = smoe_foreign_read(&f, bytes, size, err);
     if (!status && (status = keep_pieces(&all, &f, err))) smoe_fail_prefix(err, "%s", path);
     if (!status) status = serialise(&made->bytes, &made->size, &f, &all, NULL, 0, err);
     free(all.target);
-    smoe_foreign_file_free(&f);
     return status;
 }
 
 int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
                          const char *weights, smoe_err *err) {
-    smoe_foreign_file f = {.path = path};
+    SMOE_FREED_BY(smoe_foreign_file_free) smoe_foreign_file f = {.path = path};
     *made = (smoe_foreign_made){0};
-    int status = smoe_foreign_read(&f, bytes, size, err);
-    if (!status) status = make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
-    smoe_foreign_file_free(&f);
-    return status;
+    if (smoe_foreign_read(&f, bytes, size, err)) return -1;
+    return make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
 }
 
 /* Moments of an optimiser have the names of its tensors; other types and longer names than pieces
@@ -526,8 +523,9 @@ static bool may_rename(const smoe_safetensors *file) {
 
 int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) {
+    SMOE_FREED_BY(smoe_foreign_file_free)
     smoe_foreign_file f = {.path = smoe_safetensors_path(file), .held = SIZE_MAX};
-    smoe_pair *pairs = NULL;
+    SMOE_FREED smoe_pair *pairs = NULL;
     size_t count = smoe_safetensors_count(file), pair_count = 0;
     int status = 0;
     *made = (smoe_foreign_made){0};
@@ -536,8 +534,6 @@ int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, c
         status = smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i), err);
     if (!status) status = smoe_safetensors_pairs(file, &pairs, &pair_count, err);
     if (!status) status = make(made, &f, weights, false, pairs, pair_count, err);
-    free(pairs);
-    smoe_foreign_file_free(&f);
     return status;
 }
 

@@ -160,14 +160,13 @@ static int fill_part(const smoe_init_map *from, const smoe_slab *slab, const smo
         smoe_init_map_fill(slab->values + at, from, &all, source);
         return 0;
     }
-    real *whole = malloc(all.whole * sizeof *whole);
+    SMOE_FREED real *whole = malloc(all.whole * sizeof *whole);
     if (!whole) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", param->name);
     smoe_init_map_fill(whole, from, &all, source);
     for (size_t k = 0; k < count; k++) {
         if (slab->values) slab->values[at + k] = whole[first + k];
         if (slab->narrow) slab->narrow[at + k] = smoe_bf16_round((float)whole[first + k]);
     }
-    free(whole);
     return 0;
 }
 

@@ -232,12 +232,11 @@ static int tiling_check(const span *spans, size_t count, size_t data_size, const
 /* The parsed header into file->tensor; data: the bytes after the header. */
 static int header_read(smoe_safetensors *file, const char *data, size_t data_size, smoe_err *err) {
     size_t room = json_object_size(file->header), count = 0;
-    span *spans = calloc(room + 1, sizeof *spans);
+    SMOE_FREED span *spans = calloc(room + 1, sizeof *spans);
     file->tensor = calloc(room + 1, sizeof *file->tensor);
-    int status = -1;
     if (!spans || !file->tensor) {
         smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", file->path, room);
-        goto out;
+        return -1;
     }
     bool good = true;
     const char *key;
@@ -251,19 +250,16 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
     }
     if (!good) {
         if (err) *err = found;
-        goto out;
+        return -1;
     }
     qsort(spans, count, sizeof *spans, span_compare);
-    if (tiling_check(spans, count, data_size, file->path, err)) goto out;
+    if (tiling_check(spans, count, data_size, file->path, err)) return -1;
     for (size_t i = 0; i < count; i++) {
         file->tensor[i] = spans[i].tensor;
         file->tensor[i].data = data + spans[i].begin;
     }
     file->count = count;
-    status = 0;
-out:
-    free(spans);
-    return status;
+    return 0;
 }
 
 /* The length at the front of the file, checked against it. */

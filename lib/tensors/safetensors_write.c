@@ -166,7 +166,7 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) {
     int status = -1;
-    char *header = NULL;
+    SMOE_FREED char *header = NULL;
     bool streams = source != NULL;
     for (size_t i = 0; i < count; i++) streams = streams || tensors[i].source;
     void *piece = streams ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
@@ -203,7 +203,6 @@ out:
     smoe_digest_free(out.digest);
     free(all);
     free(piece);
-    free(header);
     free(order);
     return status;
 }

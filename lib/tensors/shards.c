@@ -14,17 +14,14 @@ static const char ENDING[] = ".safetensors";
 enum { INDEX_MOST = 100 * 1000 * 1000 }; /* bytes, as of a header */
 
 bool smoe_shards_there(const char *path) {
-    char *index = access(path, F_OK) ? smoe_text_format("%s" SMOE_SHARDS_INDEX, path) : NULL;
-    bool there = index ? !access(index, F_OK) : !access(path, F_OK);
-    free(index);
-    return there;
+    SMOE_FREED char *index =
+        access(path, F_OK) ? smoe_text_format("%s" SMOE_SHARDS_INDEX, path) : NULL;
+    return index ? !access(index, F_OK) : !access(path, F_OK);
 }
 
 bool smoe_shards_held(const char *folder, const char *name) {
-    char *path = smoe_text_format("%s/%s", folder, name);
-    bool there = smoe_shards_there(path);
-    free(path);
-    return there;
+    SMOE_FREED char *path = smoe_text_format("%s/%s", folder, name);
+    return smoe_shards_there(path);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -96,9 +93,9 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
         return smoe_turns_next(turns)
                    ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
                    : 0;
-    smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
+    SMOE_FREED smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
     json_t *map = json_object(), *json = json_object();
-    char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
+    SMOE_FREED char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
     int status = -1;
     memcpy(sorted, tensors, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_name);
@@ -119,8 +116,6 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
 out:
     json_decref(map);
     json_decref(json);
-    free(index);
-    free(sorted);
     return status;
 }
 
@@ -177,7 +172,7 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
 
 /* What the files say of themselves must agree: they could be of different checkpoints. */
 static int same_metadata(const reading *r, smoe_err *err) {
-    smoe_pair *pairs;
+    SMOE_FREED smoe_pair *pairs = NULL;
     size_t count;
     int status = 0;
     if (!r->shards || smoe_safetensors_pairs(r->shard[0], &pairs, &count, err)) return -1;
@@ -190,7 +185,6 @@ static int same_metadata(const reading *r, smoe_err *err) {
                 smoe_fail(err, SMOE_DATA, "%s: %s and %s differ in %s: they do not belong together",
                           r->path, r->name[0], r->name[s], pairs[i].key);
         }
-    free(pairs);
     return status;
 }
 
@@ -252,11 +246,10 @@ static char *index_of(const char *path) {
 
 int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const char *weights,
                              smoe_err *err) {
-    char *index = index_of(path);
+    SMOE_FREED char *index = index_of(path);
     int status = index ? smoe_shards_open(result, index, err)
                        : smoe_safetensors_peek_file(result, path, weights, err);
     if (!status && index) status = smoe_safetensors_rename(result, weights, err);
-    free(index);
     return status;
 }
 

@@ -6,13 +6,12 @@
 
 static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
     static const char model[] = ".model";
-    char *path;
+    SMOE_FREED char *path = NULL;
     if (smoe_spec_tokenizer_path(spec, &path, err)) return -1;
     size_t n = strlen(path), end = sizeof model - 1;
     bool pieces = n > end && !strcmp(path + n - end, model);
     int status =
         (pieces ? smoe_tokenizer_open_sentencepiece : smoe_tokenizer_open_bpe)(t, path, err);
-    free(path);
     return status;
 }
 

@@ -175,7 +175,7 @@ static void gathered_join(gathered *g) {
  * the evaluation. So it depends neither on the memory of the passes nor on the processes. */
 static void gathered_losses(gathered *g) {
     size_t n = g->n, D = g->D, G = g->group;
-    smoe_alloc_pool m = {0};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     size_t *image = smoe_alloc_in(&m, n, sizeof *image);
     real *unit[2] = {smoe_alloc_in(&m, G * D, sizeof(real)),
                      smoe_alloc_in(&m, G * D, sizeof(real))};
@@ -196,7 +196,6 @@ static void gathered_losses(gathered *g) {
         smoe_task_of(g->spec->train.loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
         for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
     }
-    smoe_alloc_pool_free(&m);
 }
 
 /* All captions, those of an image after one another, and their ranks and recalls. Further captions
@@ -204,7 +203,7 @@ static void gathered_losses(gathered *g) {
 static void gathered_retrieve(gathered *g, smoe_eval *result) {
     smoe_comm *comm = g->how->comm;
     size_t n = g->n, D = g->D, all = 0;
-    smoe_alloc_pool m = {0};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     size_t *first = smoe_alloc_in(&m, n + 1, sizeof *first);
     for (size_t i = 0; i <= n; i++) {
         first[i] = all;
@@ -230,7 +229,6 @@ static void gathered_retrieve(gathered *g, smoe_eval *result) {
     smoe_retrieval_recall(result->image_recall, rank, all);
     smoe_retrieval_rank(g->rank, &r, false);
     smoe_retrieval_recall(result->text_recall, g->rank, n);
-    smoe_alloc_pool_free(&m);
 }
 
 /* The results of the split, from those of its images. */

@@ -170,13 +170,12 @@ static int features_of_queries(smoe_features *f, const measuring *m, smoe_err *e
     int more;
     *f = features_room(own_images(m, smoe_dataset_images(m->few->queries)), m->d);
     if (smoe_loader_open(&loader, m->few->queries, &m->few->view, &options, err)) return -1;
-    uint64_t *row = smoe_alloc(m->batch, sizeof *row);
+    SMOE_FREED uint64_t *row = smoe_alloc(m->batch, sizeof *row);
     for (; (more = smoe_loader_next(loader, &b, err)) > 0; done++) {
         for (size_t i = 0; i < b.images; i++) row[i] = f->n++;
         features_put(f, m, &b, (done * size + rank) * m->batch, row);
     }
     smoe_loader_free(loader);
-    free(row);
     return more;
 }
 
@@ -187,7 +186,7 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
     const smoe_data_spec *data = &few->view.data;
     size_t image = data->channels * data->image_size * data->image_size, n = few->count;
     size_t N = smoe_dataset_classes(few->train), held, size = (size_t)m->comm->size;
-    smoe_alloc_pool memory = {0};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool memory = {0};
     real *pixels = smoe_alloc_in(&memory, m->batch * image, sizeof *pixels);
     real *target = smoe_alloc_in(&memory, N, sizeof *target);
     int64_t *label = smoe_alloc_in(&memory, m->batch, sizeof *label);
@@ -205,7 +204,6 @@ static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, s
         const smoe_batch batch = {.images = held, .pixels = pixels, .label = label};
         if (!status) features_put(f, m, &batch, at, row);
     }
-    smoe_alloc_pool_free(&memory);
     return status;
 }
 
@@ -271,13 +269,13 @@ static void query_judge(const solver *s, double *scratch, const real *query, int
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
                        size_t d, size_t N, smoe_err *err) {
     size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
-    smoe_alloc_pool m = {0};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     solver s = {.mean = smoe_alloc_in(&m, D, sizeof(double)),
                 .scale = smoe_alloc_in(&m, D, sizeof(double)),
                 .X = smoe_alloc_in(&m, n * D, sizeof(double)),
                 .Y = smoe_alloc_in(&m, n * N, sizeof(double)),
                 .W = smoe_alloc_in(&m, D * wide, sizeof(double))};
-    smoe_ridge ridge = {0};
+    SMOE_FREED_BY(smoe_ridge_free) smoe_ridge ridge = {0};
     features_mean(s.mean, s.scale, shots->x, n, d);
     for (size_t i = 0; i < n; i++)
         features_whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
@@ -296,8 +294,6 @@ int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_f
         free(scratch);
     }
     memcpy(correct, counts, sizeof counts);
-    smoe_ridge_free(&ridge);
-    smoe_alloc_pool_free(&m);
     return status;
 }
 
@@ -370,14 +366,13 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
     size_t each = f->draws * SMOE_FEWSHOT_STRENGTHS, n = wanted->count * each;
     smoe_comm alone = smoe_comm_alone;
     const measuring m = {f, model, batch, f->spec->model.width, comm ? comm : &alone};
-    size_t *correct = smoe_alloc(n, sizeof *correct);
+    SMOE_FREED size_t *correct = smoe_alloc(n, sizeof *correct);
     int status = count_correct(correct, &m, err);
     if (smoe_comm_agree(m.comm, status, NULL, err)) status = -1;
     if (!status) smoe_comm_sum_counts(m.comm, correct, n);
     for (size_t k = 0; k < wanted->count && !status; k++)
         score[k] = score_summary(correct + k * each, f->draws, smoe_dataset_images(f->queries),
                                  wanted->shots[k]);
-    free(correct);
     return status;
 }
 

@@ -11,7 +11,7 @@ int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec
     const smoe_data_spec *data = &spec->data;
     size_t each = data->channels * data->image_size * data->image_size;
     size_t width = smoe_model_width(model), of = smoe_dataset_images(set);
-    real *pixels = smoe_alloc(batch * each, sizeof *pixels);
+    SMOE_FREED real *pixels = smoe_alloc(batch * each, sizeof *pixels);
     real *target = smoe_alloc(smoe_dataset_classes(set), sizeof *target);
     int status = 0;
     for (size_t done = 0, n; done < images && !status; done += n) {
@@ -27,7 +27,6 @@ int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec
         const real *values = smoe_model_logits(model);
         for (size_t i = 0; i < n * width; i++) logits[done * width + i] = (float)values[i];
     }
-    free(pixels);
     free(target);
     return status;
 }

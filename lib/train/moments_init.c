@@ -11,17 +11,15 @@
 /* Whether the run that wrote the model had the optimiser of the spec. */
 static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec) {
     const char *text = smoe_safetensors_metadata(model, "smoe.spec");
-    json_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
-    char *mine = smoe_spec_json(spec);
+    json_auto_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
+    SMOE_FREED char *mine = smoe_spec_json(spec);
     json_t *ours = json_loads(mine, 0, NULL);
     const json_t *name[] = {theirs, ours};
     for (size_t i = 0; i < 2; i++)
         name[i] = json_object_get(json_object_get(json_object_get(name[i], "train"), "optimizer"),
                                   "name");
     bool same = name[0] && json_equal(name[0], name[1]);
-    json_decref(theirs);
     json_decref(ours);
-    free(mine);
     return same;
 }
 
@@ -53,13 +51,12 @@ int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *mod
     const char *path = smoe_safetensors_path(model), *file = name_of(path);
     *state = NULL;
     if (smoe_moments_init_check(model, spec, fit, err)) return -1;
-    char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
+    SMOE_FREED char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);
     int status = smoe_safetensors_open(state, beside, err);
     const char *steps[] = {smoe_safetensors_metadata(model, "smoe.step"),
                            status ? NULL : smoe_safetensors_metadata(*state, "smoe.step")};
     if (!status && (!steps[0] || !steps[1] || strcmp(steps[0], steps[1])))
         status = smoe_fail(err, SMOE_DATA, "%s: is not of the step of %s", beside, path);
-    free(beside);
     return status;
 }
 

@@ -100,7 +100,7 @@ static bool prune_average(real *w, const smoe_param *to, const smoe_safetensors 
     const double *share = p->share + layer * p->before;
     const char *rest = strstr(to->name, ".mlp.");
     if (!rest) return false;
-    char *name =
+    SMOE_FREED char *name =
         smoe_text_format("%.*s.mlp.experts.%s", (int)(rest - to->name), to->name, rest + 5);
     const smoe_tensor *from = smoe_safetensors_find(file, name);
     bool good = from && from->ndim == to->ndim + 1 && from->size == p->before * to->whole;
@@ -115,7 +115,6 @@ static bool prune_average(real *w, const smoe_param *to, const smoe_safetensors 
         }
         for (size_t i = 0; i < n; i++) w[first + i] = (real)sum[i];
     }
-    free(name);
     return good;
 }
 
@@ -144,7 +143,7 @@ int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, smoe_model *from,
                        .experts = experts};
     p->share = smoe_alloc(p->layers * p->before, sizeof *p->share);
     p->kept = smoe_alloc(p->layers * p->before, sizeof *p->kept);
-    float *before = smoe_alloc(2 * images * width, sizeof *before);
+    SMOE_FREED float *before = smoe_alloc(2 * images * width, sizeof *before);
     float *after = before + images * width;
     smoe_model_watch(from, prune_watch, p);
     int status = smoe_likeness_logits(before, from, spec, set, images, batch, err);
@@ -155,7 +154,6 @@ int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, smoe_model *from,
     if (!status) status = smoe_model_reserve(to, batch, false, err);
     if (!status) status = smoe_likeness_logits(after, to, spec, set, images, batch, err);
     if (!status) p->likeness = smoe_likeness_of(before, after, images, width);
-    free(before);
     return status;
 }
 

@@ -39,7 +39,7 @@ void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption)
     size_t n = by_caption ? r->captions : r->images, m = by_caption ? r->images : r->captions;
     const real *query = by_caption ? r->caption : r->image;
     const real *item = by_caption ? r->image : r->caption;
-    real *score = smoe_alloc(ROWS * m, sizeof *score);
+    SMOE_FREED real *score = smoe_alloc(ROWS * m, sizeof *score);
     for (size_t from = 0, rows; from < n; from += rows) {
         rows = n - from < ROWS ? n - from : ROWS;
         smoe_product p = smoe_linear_product(score, query + from * r->D, item, NULL, rows, m, r->D);
@@ -48,7 +48,6 @@ void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption)
         for (size_t i = 0; i < rows; i++)
             rank[from + i] = rank_of(r, by_caption, score + i * m, from + i);
     }
-    free(score);
 }
 
 void smoe_retrieval_recall(double recall[SMOE_RECALLS], const size_t *rank, size_t n) {

@@ -81,8 +81,8 @@ void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
                                           {"images", false},         {"predicted", false},
                                           {"precision_at_1", false}, {0}};
     size_t N = smoe_dataset_classes(set), count = smoe_dataset_images(set);
-    double *share = smoe_alloc(N, sizeof *share);
-    size_t *images = smoe_alloc(2 * N, sizeof *images);
+    SMOE_FREED double *share = smoe_alloc(N, sizeof *share);
+    SMOE_FREED size_t *images = smoe_alloc(2 * N, sizeof *images);
     smoe_frame_init(frame, "classes", "Classes", "accuracy on the images of each class", columns);
     smoe_scores_by_class(share, images, N, prediction, count);
     for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
@@ -92,8 +92,6 @@ void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
                        {"images", .number = (double)images[c]},
                        {"predicted", .number = (double)images[N + c]},
                        {"precision_at_1", .number = share[c]});
-    free(share);
-    free(images);
 }
 
 typedef struct pair {
@@ -119,7 +117,7 @@ void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
     size_t N = smoe_dataset_classes(set), every = N <= SMOE_CONFUSION_WHOLE ? N * N : 0;
     size_t predictions = smoe_dataset_images(set), count = predictions + every;
     size_t pairs = 0, of_class = 0, first = 0;
-    pair *list = smoe_alloc(count, sizeof *list);
+    SMOE_FREED pair *list = smoe_alloc(count, sizeof *list);
     smoe_frame_init(frame, "confusion", "Which classes are taken for which",
                     "share of the images of a class (row) that are taken for each class (column)",
                     columns);
@@ -147,7 +145,6 @@ void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
                        {"images", .number = (double)list[i].images},
                        {"share", .number = (double)list[i].images / (double)of_class});
     }
-    free(list);
 }
 
 void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images) {

@@ -152,12 +152,10 @@ static void members_order(smoe_soup_member *member, size_t count) {
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static char *members_text(const smoe_soup_member *member, size_t count) {
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         if (member[i].in) json_array_append_new(list, smoe_json_text(member[i].path));
-    char *text = smoe_json_dump(list, 0);
-    json_decref(list);
-    return text;
+    return smoe_json_dump(list, 0);
 }
 
 /* The mean of the members, with the metadata of the file at `like`. */
@@ -166,7 +164,7 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
     const char *out = p->options->out;
     smoe_safetensors *file = NULL;
     smoe_pair *pairs = NULL, *all = NULL;
-    smoe_tensor *tensors = NULL;
+    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab slab = {.prefix = "", .values = p->params->w};
     char *text = members_text(member, count);
     size_t known = 0, kept = 0;
@@ -183,7 +181,6 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
     status = smoe_safetensors_write(out, tensors, p->params->count, all, kept, err);
 out:
     smoe_safetensors_free(file);
-    free(tensors);
     free(pairs);
     free(all);
     free(text);

@@ -211,10 +211,8 @@ static int keep_wall(void *user, const smoe_record *record, smoe_err *err) {
 /* The time of earlier processes is that of the last record that is kept: a checkpoint has no times,
  * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
-    char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
-    int status = smoe_records_each(path, 0, keep_wall, t, err);
-    free(path);
-    return status;
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
+    return smoe_records_each(path, 0, keep_wall, t, err);
 }
 
 static bool is_due(size_t every, uint64_t step) {
@@ -273,12 +271,10 @@ static char *placeless_spec(const smoe_spec *spec) {
 
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
-    char *spec = placeless_spec(t->spec);
+    SMOE_FREED char *spec = placeless_spec(t->spec);
     const uint64_t data[] = {t->state.images, t->state.classes, t->N};
-    int status = smoe_comm_same(t->comm, "spec", spec, strlen(spec), err);
-    if (!status) status = smoe_comm_same(t->comm, "training data", data, sizeof data, err);
-    free(spec);
-    return status;
+    if (smoe_comm_same(t->comm, "spec", spec, strlen(spec), err)) return -1;
+    return smoe_comm_same(t->comm, "training data", data, sizeof data, err);
 }
 
 /* The run directory is opened by one process; checkpoints are read by each. */
@@ -421,7 +417,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
 /* The test split in batches of B; its counts of routing go into the record. The last evaluation
  * leaves the outcomes of the images as well; with patience each may be the last. */
 static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
-    smoe_routing routing = {0};
+    SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     smoe_eval *eval = &t->result->test;
     size_t images = smoe_dataset_images(t->test);
     bool last = t->state.step == t->spec->train.steps || t->spec->train.patience;
@@ -439,7 +435,6 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
         smoe_eval_record(eval, split, r);
         smoe_routing_record(&routing, split, r);
     }
-    smoe_routing_free(&routing);
     free(outcomes);
     return status;
 }

@@ -20,7 +20,7 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
                         double share) {
     enum { RUN = SMOE_PARAM_RUN };
     smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE, "");
-    real *noise = smoe_alloc(RUN, sizeof *noise);
+    SMOE_FREED real *noise = smoe_alloc(RUN, sizeof *noise);
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *param = &params->param[i];
         if (!is_copied(&from, param) || param->group != SMOE_PARAM_KERNEL) continue;
@@ -38,7 +38,6 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
             for (size_t j = 0; j < n; j++) w[first + j] += noise[j];
         }
     }
-    free(noise);
 }
 
 /* ---- the dense model ------------------------------------------------------------------------- */
@@ -170,7 +169,7 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
                     .user = user};
     if (c.images > smoe_dataset_images(set)) c.images = smoe_dataset_images(set);
     find_copied(&c, file);
-    float *before = smoe_alloc(2 * c.images * c.classes, sizeof *before);
+    SMOE_FREED float *before = smoe_alloc(2 * c.images * c.classes, sizeof *before);
     float *after = before + c.images * c.classes;
     int status = open_dense(&c, file, err);
     if (!status) status = smoe_likeness_logits(before, c.dense, spec, set, c.images, c.images, err);
@@ -187,6 +186,5 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
                     likeness.preserved ? "" : compare_advice(&spec->model.moe));
     }
     smoe_model_free(c.dense);
-    free(before);
     return status;
 }

@@ -47,7 +47,7 @@ real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe
     const smoe_prompts *prompts = &spec->eval.zeroshot;
     size_t N = smoe_dataset_classes(set), D = smoe_model_width(model), all = N * prompts->count;
     texts x = {.room = batch, .context = spec->text.context};
-    smoe_alloc_pool m = {0};
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     double *sums = smoe_alloc_in(&m, N * D, sizeof *sums);
     real *classes = smoe_alloc(N * D, sizeof *classes);
     x.tokens = smoe_alloc_in(&m, batch * x.context, sizeof *x.tokens);
@@ -65,7 +65,6 @@ real *smoe_zeroshot_classes(smoe_model *model, const smoe_spec *spec, const smoe
     }
     for (size_t i = 0; i < N * D; i++) classes[i] = (real)sums[i];
     smoe_pairs_unit(classes, classes, N, D);
-    smoe_alloc_pool_free(&m);
     return classes;
 }
 
