@@ -40,8 +40,7 @@ static void real_text(char buf[NAME_ROOM], double x) {
  * the moments and not with the weights, because other tools may change the file of weights. */
 static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
     smoe_slab weights = {.prefix = "", .values = values};
-    SMOE_FREED smoe_tensor *tensors = NULL;
-    if (smoe_params_tensors(params, &weights, &tensors, err)) return -1;
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
     return smoe_tensors_crc32(tensors, params->count, crc, err);
 }
 
@@ -95,20 +94,18 @@ static int state_write(making *m, const char *path, smoe_err *err) {
     const smoe_params *params = m->params;
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
-    smoe_tensor *block[2] = {NULL, NULL}, *all = smoe_alloc(most + 1, sizeof *all);
+    SMOE_FREED smoe_tensor *all = smoe_alloc(most, sizeof *all);
+    smoe_tensor *block[2] = {NULL, NULL};
     size_t moments = smoe_params_moments(params, slabs), count = 0;
-    int status = -1;
     for (size_t s = 0; s < moments; s++) {
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
-        if (smoe_params_tensors(table, &slabs[s], &block[s], err)) goto out;
+        block[s] = smoe_params_tensors(table, &slabs[s]);
         for (size_t i = 0; i < table->count; i++)
             if (smoe_slab_has(&slabs[s], &table->param[i])) all[count++] = block[s][i];
     }
-    status = state_put(m, path, all, count, err);
-out:
+    int status = state_put(m, path, all, count, err);
     free(block[0]);
     free(block[1]);
-    free(all);
     return status;
 }
 

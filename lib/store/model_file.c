@@ -64,17 +64,14 @@ bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetenso
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t steps, const char *names, smoe_turns *turns, smoe_err *err) {
-    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
-    char *json = NULL, step[24];
+    SMOE_FREED char *json = NULL;
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
+    char step[24];
     size_t count = describe(pairs, step, &json, spec, steps, names);
-    int status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status)
-        status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
-                                   count, turns, err);
-    free(json);
-    return status;
+    return smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs, count,
+                             turns, err);
 }
 
 char *smoe_model_file_remark(const smoe_safetensors *file) {
@@ -139,24 +136,20 @@ static int initial_values(const void *user, const smoe_tensor *to, size_t first,
 
 int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = ""};
     smoe_pair pairs[PAIRS];
-    char *json = NULL, step[24];
-    size_t pairs_count = describe(pairs, step, &json, spec, 0, NULL);
-    int status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status) {
-        for (size_t i = 0; i < params->count; i++) {
-            tensors[i].dtype = SMOE_DTYPE_F32;
-            tensors[i].data = &params->param[i];
-        }
-        status = choose(tensors, params->count, storage, stored, err);
+    SMOE_FREED char *json = NULL;
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
+    char step[24];
+    size_t count = describe(pairs, step, &json, spec, 0, NULL);
+    for (size_t i = 0; i < params->count; i++) {
+        tensors[i].dtype = SMOE_DTYPE_F32;
+        tensors[i].data = &params->param[i];
     }
-    if (!status && !storage->dry)
-        status = smoe_safetensors_stream(path, tensors, params->count, pairs, pairs_count,
-                                         initial_values, spec, err);
-    free(json);
-    return status;
+    if (choose(tensors, params->count, storage, stored, err)) return -1;
+    if (storage->dry) return 0;
+    return smoe_safetensors_stream(path, tensors, params->count, pairs, count, initial_values, spec,
+                                   err);
 }
 
 /* The source of a tensor whose `data` is the original tensor. */
@@ -183,24 +176,18 @@ static int check(const smoe_safetensors *file, smoe_err *err) {
 
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    size_t count, pair_count;
     SMOE_FREED smoe_pair *pairs = NULL;
-    smoe_tensor *tensors = NULL, *sources = NULL;
-    int status = -1;
-    if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
-    if (smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err)) goto out;
-    tensors = smoe_alloc(count + 1, sizeof *tensors);
+    SMOE_FREED smoe_tensor *sources = NULL;
+    size_t count, pair_count = smoe_safetensors_pairs(from, &pairs);
+    if (check(from, err) ||
+        smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err))
+        return -1;
+    SMOE_FREED smoe_tensor *tensors = smoe_alloc(count, sizeof *tensors);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sources[i];
         tensors[i].data = &sources[i];
     }
-    status = choose(tensors, count, storage, stored, err);
-    if (status) goto out;
-    status = storage->dry ? 0
-                          : smoe_safetensors_stream(path, tensors, count, pairs, pair_count,
-                                                    converted, from, err);
-out:
-    free(tensors);
-    free(sources);
-    return status;
+    if (choose(tensors, count, storage, stored, err)) return -1;
+    if (storage->dry) return 0;
+    return smoe_safetensors_stream(path, tensors, count, pairs, pair_count, converted, from, err);
 }

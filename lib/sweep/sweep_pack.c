@@ -71,8 +71,8 @@ static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     size_t images = 0, size = 0;
     int status = smoe_outcomes_right(&right, &images, path, p->err);
     if (!status && right) {
-        status = smoe_npy_make(&npy, &size, "|b1", right, 1, &images, p->err);
-        if (!status) status = add(p, path + strlen(p->dir) + 1, npy, size);
+        npy = smoe_npy_make(&size, "|b1", right, 1, &images);
+        status = add(p, path + strlen(p->dir) + 1, npy, size);
     }
     return status;
 }

@@ -10,9 +10,7 @@
 #include "tensors/foreign_files.h"
 #include "tensors/foreign_names.h"
 #include "tensors/foreign_place.h"
-#include "base/json.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,10 +111,6 @@ static bool axes_of(const piece *p, const rule *r, int order[DIMS], int *ndim, s
         dim[*ndim - 1] *= v.dim[order[axis++]];
     }
     return !axes || axis == p->ndim;
-}
-
-static const char *type_of(const target *t) {
-    return t->scale ? "F32" : t->part[0]->type;
 }
 
 /* Shapes of the parts and of the whole. */
@@ -318,92 +312,44 @@ static void to_floats(float *out, const char *type, const void *data, size_t cou
     (void)smoe_tensor_store(out, SMOE_DTYPE_F32, &t, 0, count);
 }
 
-static int fill(const target *t, char *out, smoe_err *err) {
+static void fill(const target *t, char *out) {
     if (!t->scale || !t->size) {
         fill_parts(t, out);
-        return 0;
+        return;
     }
     const piece *g = t->scale;
     size_t count = t->size / sizeof(float), rows = t->dim[0];
     size_t bytes = count * t->part[0]->bytes, most = rows * g->bytes;
-    char *own = malloc(bytes > most ? bytes : most);
-    float *gamma = malloc(rows * sizeof *gamma), *to = (float *)out;
+    SMOE_FREED char *own = smoe_alloc(bytes > most ? bytes : most, 1);
+    SMOE_FREED float *gamma = smoe_alloc(rows, sizeof *gamma);
+    float *to = (float *)out;
     static const int order[DIMS] = {0};
-    int status = own && gamma ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status) {
-        (void)gather(own, g, order, 0, g->data);
-        to_floats(gamma, g->type, own, rows);
-        fill_parts(t, own);
-        to_floats(to, t->part[0]->type, own, count);
-        for (size_t i = 0; i < count; i++) to[i] *= gamma[i / (count / rows)];
-    }
-    free(own);
-    free(gamma);
-    return status;
+    (void)gather(own, g, order, 0, g->data);
+    to_floats(gamma, g->type, own, rows);
+    fill_parts(t, own);
+    to_floats(to, t->part[0]->type, own, count);
+    for (size_t i = 0; i < count; i++) to[i] *= gamma[i / (count / rows)];
 }
 
-static char *header_of(const targets *all, const smoe_pair *pairs, size_t count) {
-    json_t *header = json_object(), *metadata = json_object();
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(metadata, pairs[i].key, json_string(pairs[i].value));
-    if (count)
-        json_object_set_new(header, "__metadata__", metadata);
-    else
-        json_decref(metadata);
+/* The tensors in memory, as a file. */
+static int made_of(smoe_safetensors **made, const smoe_foreign_file *f, const targets *all,
+                   const smoe_pair *pairs, size_t count, char *note, smoe_err *err) {
+    SMOE_FREED smoe_tensor *tensor = smoe_alloc(all->count, sizeof *tensor);
+    smoe_arena arena = {0};
+    for (size_t i = 0; i < all->count; i++) (void)smoe_arena_take(&arena, all->target[i].size, 1);
+    if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "%s", f->path);
     for (size_t i = 0; i < all->count; i++) {
         const target *t = &all->target[i];
-        json_t *dims = json_array();
-        for (int k = 0; k < t->ndim; k++)
-            json_array_append_new(dims, json_integer((json_int_t)t->dim[k]));
-        json_object_set_new(header, t->name,
-                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_of(t), "shape", dims,
-                                      "data_offsets", (json_int_t)at,
-                                      (json_int_t)at + (json_int_t)t->size));
-        at += t->size;
+        char *out = smoe_arena_take(&arena, t->size, 1);
+        fill(t, out);
+        tensor[i] = (smoe_tensor){.name = t->name,
+                                  .type = t->scale ? "F32" : t->part[0]->type,
+                                  .ndim = t->ndim,
+                                  .data = out};
+        memcpy(tensor[i].dim, t->dim, sizeof tensor[i].dim);
     }
-    char *text = json_dumps(header, JSON_COMPACT);
-    json_decref(header);
-    return text;
-}
-
-/* Padded so that data begins where a line of the cache does. */
-static int serialise(void **made, size_t *size, const smoe_foreign_file *f, targets *all,
-                     const smoe_pair *pairs, size_t count, smoe_err *err) {
-    enum { LENGTH = 8, ALIGN = 64 };
-    size_t data = 0;
-    char *text = header_of(all, pairs, count);
-    if (!text) return smoe_fail(err, SMOE_DATA, "%s: names that are not UTF-8", f->path);
-    for (size_t i = 0; i < all->count; i++) data += all->target[i].size;
-    size_t letters = strlen(text), begin = (LENGTH + letters + ALIGN - 1) / ALIGN * ALIGN;
-    smoe_arena arena = {0};
-    smoe_arena_take(&arena, begin + data, 1);
-    if (smoe_arena_bind(&arena, err)) {
-        free(text);
-        return smoe_fail_prefix(err, "%s", f->path);
-    }
-    char *out = arena.base;
-    uint64_t length = begin - LENGTH;
-    memcpy(out, &length, LENGTH);
-    memset(out + LENGTH, ' ', length);
-    memcpy(out + LENGTH, text, letters);
-    free(text);
-    out += begin;
-    for (size_t i = 0; i < all->count; i++) {
-        if (fill(&all->target[i], out, err)) {
-            smoe_arena_free(&arena);
-            return smoe_fail_prefix(err, "%s", f->path);
-        }
-        out += all->target[i].size;
-    }
-    *made = arena.base;
-    *size = begin + data;
-    return 0;
-}
-
-void smoe_foreign_free(void *made, size_t size) {
-    smoe_arena arena = {.base = made, .size = size};
-    smoe_arena_free(&arena);
+    return smoe_safetensors_make(made, f->path, tensor, all->count, pairs, count, &arena, note,
+                                 err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -465,24 +411,23 @@ static int map_pieces(targets *all, const smoe_foreign_file *f, const place *at,
 }
 
 /* 1: made; 0: all tensors are as they are, and need not be made (never if `always`). */
-static int make(smoe_foreign_made *made, smoe_foreign_file *f, const char *weights, bool always,
+static int make(smoe_safetensors **made, smoe_foreign_file *f, const char *weights, bool always,
                 const smoe_pair *pairs, size_t pair_count, smoe_err *err) {
     targets all = {.changed = always};
     place at;
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     size_t letters = 0;
     FILE *note = smoe_alloc_stream(&text, &letters);
     int status = unstack(f, err);
     if (!status) status = smoe_foreign_place_of(&at, f, weights, note, err);
     if (!status) status = map_pieces(&all, f, &at, note, err);
     if (status) smoe_fail_prefix(err, "%s", f->path);
+    smoe_alloc_stream_close(note, &text);
+    char *said = *text ? text + (strncmp(text, "; ", 2) ? 0 : 2) : NULL;
     if (!status && all.changed)
-        status = serialise(&made->bytes, &made->size, f, &all, pairs, pair_count, err) ? -1 : 1;
+        status = made_of(made, f, &all, pairs, pair_count, said, err) ? -1 : 1;
     free(all.target);
     free(all.zero);
-    if (note) fclose(note);
-    if (status > 0 && text && *text) made->note = strdup(strncmp(text, "; ", 2) ? text : text + 2);
-    free(text);
     return status;
 }
 
@@ -490,24 +435,18 @@ bool smoe_foreign_begins(const void *bytes, size_t size) {
     return size >= 4 && (!memcmp(bytes, "PK\3\4", 4) || smoe_foreign_is_legacy(bytes));
 }
 
-int smoe_foreign_unpack(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
-                        smoe_err *err) {
+int smoe_foreign_open(smoe_safetensors **made, const void *bytes, size_t size, const char *path,
+                      const char *weights, bool own, smoe_err *err) {
     SMOE_FREED_BY(smoe_foreign_file_free) smoe_foreign_file f = {.path = path};
     targets all = {0};
-    *made = (smoe_foreign_made){0};
-    int status = smoe_foreign_read(&f, bytes, size, err);
-    if (!status && (status = keep_pieces(&all, &f, err))) smoe_fail_prefix(err, "%s", path);
-    if (!status) status = serialise(&made->bytes, &made->size, &f, &all, NULL, 0, err);
+    *made = NULL;
+    if (smoe_foreign_read(&f, bytes, size, err)) return -1;
+    if (!own) return make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
+    int status = keep_pieces(&all, &f, err);
+    if (status) smoe_fail_prefix(err, "%s", path);
+    if (!status) status = made_of(made, &f, &all, NULL, 0, NULL, err);
     free(all.target);
     return status;
-}
-
-int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
-                         const char *weights, smoe_err *err) {
-    SMOE_FREED_BY(smoe_foreign_file_free) smoe_foreign_file f = {.path = path};
-    *made = (smoe_foreign_made){0};
-    if (smoe_foreign_read(&f, bytes, size, err)) return -1;
-    return make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
 }
 
 /* Moments of an optimiser have the names of its tensors; other types and longer names than pieces
@@ -521,20 +460,17 @@ static bool may_rename(const smoe_safetensors *file) {
     return true;
 }
 
-int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
+int smoe_foreign_rename(smoe_safetensors **made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) {
     SMOE_FREED_BY(smoe_foreign_file_free)
     smoe_foreign_file f = {.path = smoe_safetensors_path(file), .held = SIZE_MAX};
     SMOE_FREED smoe_pair *pairs = NULL;
-    size_t count = smoe_safetensors_count(file), pair_count = 0;
-    int status = 0;
-    *made = (smoe_foreign_made){0};
+    *made = NULL;
     if (!may_rename(file)) return 0;
-    for (size_t i = 0; !status && i < count; i++)
-        status = smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i), err);
-    if (!status) status = smoe_safetensors_pairs(file, &pairs, &pair_count, err);
-    if (!status) status = make(made, &f, weights, false, pairs, pair_count, err);
-    return status;
+    for (size_t i = 0; i < smoe_safetensors_count(file); i++)
+        if (smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i), err)) return -1;
+    size_t count = smoe_safetensors_pairs(file, &pairs);
+    return make(made, &f, weights, false, pairs, count, err);
 }
 
 /* ---- what no model here has -------------------- */
@@ -604,12 +540,11 @@ int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safete
                          bool other, smoe_err *err) {
     size_t all = smoe_safetensors_count(file), room = other ? PARTS * all : all;
     /* One block: the tensors, then their names. */
-    smoe_tensor *block = malloc((room + 1) * (sizeof *block + (other ? NAME : 0)));
+    smoe_tensor *block = smoe_alloc(room + 1, sizeof *block + (other ? NAME : 0));
     char(*name)[NAME] = (void *)(block + room + 1);
     smoe_err found = {0};
     *count = 0;
     *tensors = block;
-    if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", all);
     const char *without = NULL;
     size_t lacks = 0;
     for (size_t i = 0; i < all; i++) {

@@ -12,25 +12,14 @@
 /* Whether bytes begin as a .npz or .pth file does. */
 bool smoe_foreign_begins(const void *bytes, size_t size);
 
-/* A safetensors file in new memory, and a line on what was chosen from the original and changed
- * (NULL: nothing): fresh. */
-typedef struct smoe_foreign_made {
-    void *bytes;
-    size_t size;
-    char *note;
-} smoe_foreign_made;
+/* What the tensors of such a file become; `own`: they keep the names that they have, as those of one
+ * of several files, which are renamed when all are joined. `weights`: which of several models in
+ * it, "raw", "ema" or NULL. SMOE_DATA names path, member and place. */
+int smoe_foreign_open(smoe_safetensors **made, const void *bytes, size_t size, const char *path,
+                      const char *weights, bool own, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The whole file in `bytes` as safetensors. `weights`: which of several models in it, "raw", "ema"
- * or NULL. SMOE_DATA names path, member and place. */
-int smoe_foreign_convert(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
-                         const char *weights, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same for an open safetensors file. 1: made; 0: its tensors are as they are here. */
-int smoe_foreign_rename(smoe_foreign_made *made, const smoe_safetensors *file, const char *weights,
-                        smoe_err *err) SMOE_MUST_CHECK;
-
-/* One of several files of a model: its tensors as they are, to be renamed when all are joined. */
-int smoe_foreign_unpack(smoe_foreign_made *made, const void *bytes, size_t size, const char *path,
+/* The same for the tensors of an open safetensors file. 1: made; 0: they are as they are here. */
+int smoe_foreign_rename(smoe_safetensors **made, const smoe_safetensors *file, const char *weights,
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_DATA if a file has tensors of functions that no model of this program has: relative
@@ -42,7 +31,5 @@ int smoe_foreign_check(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CH
  * those that it has no names for. */
 int smoe_foreign_tensors(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
                          bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;
-
-void smoe_foreign_free(void *made, size_t size);
 
 #endif

@@ -3,7 +3,9 @@
  * pickle (pickle.h) and the storages that its tensors are views of.
  */
 #include "tensors/foreign_files.h"
+#include "base/alloc.h"
 #include "base/limits.h"
+#include "tensors/npy.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -26,10 +28,6 @@ void smoe_foreign_file_free(foreign *f) {
     free(f->piece);
 }
 
-static int no_memory(const foreign *f, smoe_err *err) {
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", f->path);
-}
-
 /* Without a limit, many views of the same bytes could add up to any size. */
 int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
     enum { OFTEN = 4 };
@@ -40,13 +38,7 @@ int smoe_foreign_add(foreign *f, const piece *p, smoe_err *err) {
         return smoe_fail(err, SMOE_DATA, "tensor %s: the tensors have more elements than the file",
                          p->name);
     if (f->pieces == MOST) return smoe_fail(err, SMOE_DATA, "more than %d tensors", MOST);
-    if (f->pieces == f->room) {
-        size_t room = 2 * f->room + 64;
-        piece *more = realloc(f->piece, room * sizeof *more);
-        if (!more) return no_memory(f, err);
-        f->piece = more;
-        f->room = room;
-    }
+    f->piece = smoe_alloc_next(f->piece, f->pieces, sizeof *f->piece);
     f->piece[f->pieces++] = *p;
     return 0;
 }
@@ -78,26 +70,18 @@ static int member_read(struct archive *zip, member *m, size_t most, smoe_err *er
     return 0;
 }
 
-/* A new member, which owns `name`; NULL when out of memory, which name may say. */
-static member *add_member(foreign *f, char *name, smoe_err *err) {
-    member *more = name ? realloc(f->member, (f->members + 1) * sizeof *more) : NULL;
-    if (!more) {
-        free(name);
-        no_memory(f, err);
-        return NULL;
-    }
-    f->member = more;
-    more += f->members++;
-    *more = (member){.name = name};
-    return more;
+/* A new member, which owns `name`. */
+static member *add_member(foreign *f, char *name) {
+    f->member = smoe_alloc_next(f->member, f->members, sizeof *f->member);
+    f->member[f->members] = (member){.name = name};
+    return &f->member[f->members++];
 }
 
 static int next_member(foreign *f, struct archive *zip, const char *name, size_t most,
                        smoe_err *err) {
     if (f->members == MOST)
         return smoe_fail(err, SMOE_DATA, "%s: more than %d tensors", f->path, MOST);
-    member *m = add_member(f, strdup(name ? name : ""), err);
-    if (!m) return -1;
+    member *m = add_member(f, smoe_alloc_text(name ? name : ""));
     if (member_read(zip, m, most - f->held, err))
         return smoe_fail_prefix(err, "%s: %.200s", f->path, m->name);
     f->held += m->size;
@@ -108,21 +92,16 @@ static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
     struct archive *zip = archive_read_new();
     struct archive_entry *entry;
     const size_t most = smoe_most_inflated(size);
-    int status = -1, found = ARCHIVE_OK;
-    if (!zip) return no_memory(f, err);
+    int status = 0, found = ARCHIVE_EOF;
+    if (!zip) smoe_alloc_end();
     if (archive_read_support_format_zip(zip) != ARCHIVE_OK ||
-        archive_read_open_memory(zip, bytes, size) != ARCHIVE_OK) {
-        smoe_fail(err, SMOE_DATA, "%s: not a zip file: %s", f->path, archive_error_string(zip));
-        goto out;
-    }
-    while ((found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
-        if (next_member(f, zip, archive_entry_pathname(entry), most, err)) goto out;
-    if (found != ARCHIVE_EOF) {
-        smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, archive_error_string(zip));
-        goto out;
-    }
-    status = 0;
-out:
+        archive_read_open_memory(zip, bytes, size) != ARCHIVE_OK)
+        status =
+            smoe_fail(err, SMOE_DATA, "%s: not a zip file: %s", f->path, archive_error_string(zip));
+    while (!status && (found = archive_read_next_header(zip, &entry)) == ARCHIVE_OK)
+        status = next_member(f, zip, archive_entry_pathname(entry), most, err);
+    if (!status && found != ARCHIVE_EOF)
+        status = smoe_fail(err, SMOE_DATA, "%s: damaged: %s", f->path, archive_error_string(zip));
     archive_read_free(zip);
     return status;
 }
@@ -136,27 +115,6 @@ static const struct {
              {"<f8", "F64", 8},  {"<i8", "I64", 8}, {"<i4", "I32", 4}, {"|u1", "U8", 1},
              {"|i1", "I8", 1},   {"|b1", "BOOL", 1}};
 
-/* The value behind a key of the dictionary of an .npy header, or NULL. */
-static const char *header_value(const char *header, const char *key) {
-    const char *at = strstr(header, key);
-    return at ? at + strlen(key) + strspn(at + strlen(key), " ") : NULL;
-}
-
-/* "(3, 4)", "(3,)", "()" */
-static bool read_shape(const char *text, piece *p) {
-    if (!text || *text++ != '(') return false;
-    for (p->ndim = 0; *text != ')'; p->ndim++) {
-        size_t digits = strspn(text, "0123456789");
-        if (p->ndim == DIMS || !digits || digits > 18) return false;
-        p->dim[p->ndim] = strtoull(text, NULL, 10);
-        text += digits;
-        if (*text != ',' && *text != ')') return false;
-        text += *text == ',';
-        text += strspn(text, " ");
-    }
-    return true;
-}
-
 /* Strides of the order C, or Fortran's, and the number of elements; false where it overflows. */
 static bool set_strides(piece *p, bool fortran, size_t *count) {
     *count = 1;
@@ -168,39 +126,22 @@ static bool set_strides(piece *p, bool fortran, size_t *count) {
     return true;
 }
 
-static int bad_npy(smoe_err *err, const char *what) {
-    return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", what);
-}
-
 static int npy_read(foreign *f, const member *m, smoe_err *err) {
-    enum { MAGIC = 8, LONGEST = 1 << 12 };
-    char header[LONGEST];
-    piece p = {0};
-    size_t wide, length = 0, count;
-    if (m->size < MAGIC + 4 || memcmp(m->bytes, "\x93NUMPY", 6))
-        return bad_npy(err, "it does not begin as .npy files do");
-    wide = m->bytes[6] == 1 ? 2 : 4; /* of format 1, and 2 and 3 */
-    for (size_t i = 0; i < wide; i++) length |= (size_t)(unsigned char)m->bytes[MAGIC + i] << 8 * i;
-    size_t from = MAGIC + wide + length;
-    if (length >= LONGEST || from > m->size) return bad_npy(err, "the length of its header");
-    memcpy(header, m->bytes + MAGIC + wide, length);
-    header[length] = '\0';
-    const char *type = header_value(header, "'descr':");
-    const char *order = header_value(header, "'fortran_order':");
-    for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
-        if (*type == '\'' && !strncmp(type + 1, types[i].descr, 3) && type[4] == '\'') {
+    smoe_npy_header h;
+    size_t count;
+    const char *wrong = smoe_npy_header_read(&h, m->bytes, m->size);
+    piece p = {.ndim = h.ndim, .data = m->bytes + h.from};
+    for (size_t i = 0; !wrong && i < sizeof types / sizeof *types; i++)
+        if (!strcmp(h.dtype, types[i].descr)) {
             p.type = types[i].word;
             p.bytes = types[i].bytes;
         }
-    if (!p.type) return bad_npy(err, "the type of its elements");
-    if (!order || (strncmp(order, "False", 5) && strncmp(order, "True", 4)) ||
-        !read_shape(header_value(header, "'shape':"), &p))
-        return bad_npy(err, "its shape");
-    if (!set_strides(&p, *order == 'T', &count) || count > (m->size - from) / p.bytes ||
-        count * p.bytes != m->size - from)
-        return smoe_fail(err, SMOE_DATA, "%zu bytes of elements do not fit its shape",
-                         m->size - from);
-    p.data = m->bytes + from;
+    if (!wrong && !p.type) wrong = "the type of its elements";
+    if (wrong) return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", wrong);
+    size_t left = m->size - h.from;
+    memcpy(p.dim, h.dim, sizeof p.dim);
+    if (!set_strides(&p, h.fortran, &count) || count > left / p.bytes || count * p.bytes != left)
+        return smoe_fail(err, SMOE_DATA, "%zu bytes of elements do not fit its shape", left);
     snprintf(p.name, sizeof p.name, "%.*s", (int)(strlen(m->name) - 4), m->name);
     return smoe_foreign_add(f, &p, err);
 }
@@ -295,8 +236,7 @@ static int add_storages(foreign *f, const smoe_pickle *keys, const smoe_pickle *
         at += sizeof elements;
         if (__builtin_mul_overflow(elements, each, &length) || length > size - at)
             return smoe_fail(err, SMOE_DATA, "storage %s: it goes past the end of the file", key);
-        member *m = add_member(f, smoe_text_format("data/%s", key), err);
-        if (!m) return -1;
+        member *m = add_member(f, smoe_text_format("data/%s", key));
         *m = (member){m->name, (char *)bytes + at, length, true};
         f->held += length;
         at += length;

@@ -32,7 +32,7 @@ typedef struct smoe_foreign_file {
     const char *path;
     smoe_foreign_member *member;
     smoe_foreign_piece *piece;
-    size_t members, pieces, room;
+    size_t members, pieces;
     size_t held, used; /* bytes of all members, and of the pieces */
 } smoe_foreign_file;
 

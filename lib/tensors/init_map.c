@@ -226,9 +226,7 @@ static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *
 /* Whether the slot vectors [d,E,P] have another number of slots per expert. They are then
  * initialised, because no slot of the file corresponds to a slot of the model. */
 static bool other_slots(const smoe_param *param, const smoe_tensor *t) {
-    static const char ending[] = ".router.phi";
-    size_t letters = strlen(param->name), least = sizeof ending - 1;
-    return letters > least && !strcmp(param->name + letters - least, ending) && t->ndim == 3 &&
+    return smoe_text_ends(param->name, ".router.phi") && t->ndim == 3 &&
            t->dim[0] == param->dim[0] && t->dim[1] == param->dim[1] && t->dim[2] != param->dim[2];
 }
 
@@ -299,7 +297,7 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
 }
 
 /* Large tensors are converted in parallel pieces. */
-static void convert(real *out, const smoe_tensor *t, size_t first, size_t count) {
+void smoe_init_map_part(real *out, const smoe_tensor *t, size_t first, size_t count) {
     enum { PIECE = 1 << 18 };
     size_t pieces = (count + PIECE - 1) / PIECE;
 #pragma omp parallel for schedule(static) if (pieces > 1)
@@ -307,10 +305,6 @@ static void convert(real *out, const smoe_tensor *t, size_t first, size_t count)
         size_t at = p * PIECE, left = count - at;
         (void)smoe_tensor_convert(out + at, t, first + at, left < PIECE ? left : PIECE);
     }
-}
-
-void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t count) {
-    convert(out, source.tensor, first, count);
 }
 
 void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *param,
@@ -321,5 +315,6 @@ void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *
     else if (source.way == SMOE_WAY_TOKENS)
         compose(out, from, param);
     else
-        for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t, 0, t->size);
+        for (size_t at = 0; at < param->size; at += t->size)
+            smoe_init_map_part(out + at, t, 0, t->size);
 }

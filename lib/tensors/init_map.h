@@ -58,8 +58,8 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
  * code). That of a class token is 0 if the source has none. */
 void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *param,
                         smoe_init_source source);
-/* Elements [first, first + count) of a tensor that is taken as it is (SMOE_WAY_SAME). */
-void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t count);
+/* Elements [first, first + count) of a tensor that is taken as it is. */
+void smoe_init_map_part(real *out, const smoe_tensor *tensor, size_t first, size_t count);
 
 /* ---- in words (init_text.c) ------------------------------------------------------------------ */
 
@@ -68,8 +68,7 @@ void smoe_init_map_part(real *out, smoe_init_source source, size_t first, size_t
 bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err);
 
 /* What a load that is not exact takes from the file, in one line: how many tensors, which of the
- * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL
- * when out of memory. */
+ * model's are resized, copied or start fresh, and which of the file's are not used. Fresh. */
 char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
 
 /* "positions resized from 2x2 patches to 4x4" if those of a file are of another grid, fresh; else

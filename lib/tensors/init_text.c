@@ -87,45 +87,40 @@ static void unused_put(FILE *out, const char *what, const smoe_init_map *from,
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* The sources of all parameters, and room for names; release with free. */
+/* The sources of all parameters, and room for names. */
 typedef struct sources {
     smoe_init_source *source;
     const char **name;
 } sources;
-
-static bool sources_of(sources *s, const smoe_init_map *from) {
-    size_t n = from->params->count, names = n + smoe_safetensors_count(from->file);
-    s->source = calloc(n + 1, sizeof *s->source);
-    s->name = calloc(names + 1, sizeof *s->name);
-    for (size_t i = 0; i < n && s->source; i++)
-        s->source[i] =
-            smoe_init_map_source(from, &from->params->param[i], from->params->param[i].name);
-    return s->source && s->name;
-}
 
 static void sources_free(sources *s) {
     free(s->source);
     free(s->name);
 }
 
+static sources sources_of(const smoe_init_map *from) {
+    size_t n = from->params->count, names = n + smoe_safetensors_count(from->file);
+    sources s = {smoe_alloc(n, sizeof *s.source), smoe_alloc(names, sizeof *s.name)};
+    for (size_t i = 0; i < n; i++)
+        s.source[i] =
+            smoe_init_map_source(from, &from->params->param[i], from->params->param[i].name);
+    return s;
+}
+
 char *smoe_init_map_text(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit) {
     smoe_init_map from = smoe_init_map_of(params, file, fit, "");
+    SMOE_FREED_BY(sources_free) sources s = sources_of(&from);
     size_t taken = 0, size = 0;
     char *text = NULL;
-    sources s;
-    FILE *out = sources_of(&s, &from) ? smoe_alloc_stream(&text, &size) : NULL;
-    if (out) {
-        for (size_t i = 0; i < params->count; i++) taken += s.source[i].tensor != NULL;
-        fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
-                smoe_safetensors_path(file));
-        params_put(out, "; resized: ", params, s.source, SMOE_WAY_RESIZED, s.name);
-        params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
-        params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
-        unused_put(out, "; not used: ", &from, s.source, s.name, any);
-        smoe_alloc_stream_close(out, &text);
-    }
-    sources_free(&s);
-    return text;
+    FILE *out = smoe_alloc_stream(&text, &size);
+    for (size_t i = 0; i < params->count; i++) taken += s.source[i].tensor != NULL;
+    fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
+            smoe_safetensors_path(file));
+    params_put(out, "; resized: ", params, s.source, SMOE_WAY_RESIZED, s.name);
+    params_put(out, "; copied into each expert: ", params, s.source, SMOE_WAY_COPIED, s.name);
+    params_put(out, "; initialised: ", params, s.source, SMOE_WAY_FRESH, s.name);
+    unused_put(out, "; not used: ", &from, s.source, s.name, any);
+    return smoe_alloc_stream_close(out, &text);
 }
 
 /* ---- whether it is the whole model ----------------------------------------------------------- */
@@ -176,30 +171,22 @@ static bool counts(const smoe_init_map *from, const char *name) {
 
 bool smoe_init_map_lacks(const smoe_init_map *from, smoe_err *err) {
     const smoe_params *params = from->params;
-    size_t missing = 0, size = 0, before;
-    char *text = NULL;
-    sources s;
-    FILE *out = sources_of(&s, from) ? smoe_alloc_stream(&text, &size) : NULL;
-    if (out) {
-        for (size_t i = 0; i < params->count; i++) {
-            const char *name = params->param[i].name;
-            if (!s.source[i].tensor && !may_miss(from, name)) s.name[missing++] = name;
-        }
-        names_put(out, "; missing: ", s.name, missing);
-        unused_put(out, "; not used: ", from, s.source, s.name, counts);
-        smoe_alloc_stream_close(out, &text);
+    SMOE_FREED_BY(sources_free) sources s = sources_of(from);
+    size_t missing = 0, size = 0;
+    SMOE_FREED char *text = NULL;
+    FILE *out = smoe_alloc_stream(&text, &size);
+    for (size_t i = 0; i < params->count; i++) {
+        const char *name = params->param[i].name;
+        if (!s.source[i].tensor && !may_miss(from, name)) s.name[missing++] = name;
     }
-    sources_free(&s);
-    if (!text || !*text) {
-        free(text);
-        return false;
-    }
-    before = strspn(text, "; ");
+    names_put(out, "; missing: ", s.name, missing);
+    unused_put(out, "; not used: ", from, s.source, s.name, counts);
+    smoe_alloc_stream_close(out, &text);
+    if (!*text) return false;
     smoe_fail_more(
         err, SMOE_DATA,
         "%s: is not the model of the spec up to its head: %s. --partial starts from what "
         "there is",
-        smoe_safetensors_path(from->file), text + before);
-    free(text);
+        smoe_safetensors_path(from->file), text + strspn(text, "; "));
     return true;
 }

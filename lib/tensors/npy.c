@@ -5,6 +5,7 @@
  * comment, which is Python too, has the digest of the file.
  */
 #include "tensors/npy.h"
+#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
 
@@ -16,19 +17,15 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "elements are written as they lie in memory");
 
-enum {
-    MAGIC = 8,
-    PREFIX = MAGIC + 2,
-    ALIGN = 64,
-    HEADER = 4 * ALIGN,
-    MOST_DIMS = 8,
-    MOST_BYTES = 1 << 30
-};
+enum { MAGIC = 8, PREFIX = MAGIC + 2, ALIGN = 64, HEADER = 4 * ALIGN, MOST_BYTES = 1 << 30 };
 
 static const char MARK[] = "# xxh3 ";
 
-/* Fills the header, NumPy's spelling of a tuple included: (), (3,), (3, 4). Returns its length. */
-static size_t header_fill(char header[HEADER], const char *dtype, int ndim, const size_t *dim) {
+/* Fills the header, NumPy's spelling of a tuple included: (), (3,), (3, 4), and the digest. Returns
+ * its length. */
+static size_t header_fill(char header[HEADER], const char *dtype, const void *data, size_t bytes,
+                          int ndim, const size_t *dim) {
+    char text[SMOE_DIGEST_DIGITS + 1];
     memcpy(header, "\x93NUMPY\x01\x00", MAGIC);
     size_t n = PREFIX;
     n += (size_t)snprintf(header + n, HEADER - n,
@@ -42,25 +39,17 @@ static size_t header_fill(char header[HEADER], const char *dtype, int ndim, cons
     header[whole - 1] = '\n';
     header[MAGIC] = (char)((whole - PREFIX) & 0xff);
     header[MAGIC + 1] = (char)((whole - PREFIX) >> 8);
-    return whole;
-}
-
-/* The digest into a header that is filled. */
-static int header_seal(char *header, size_t length, const void *data, size_t bytes, smoe_err *err) {
-    char text[SMOE_DIGEST_DIGITS + 1];
     smoe_digest *digest = smoe_digest_new();
-    char *zeros = memmem(header + PREFIX, length - PREFIX, MARK, sizeof MARK - 1);
-    if (!digest || !zeros) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a digest");
-    smoe_digest_add(digest, header, length);
+    smoe_digest_add(digest, header, whole);
     smoe_digest_add(digest, data, bytes);
-    memcpy(zeros + sizeof MARK - 1, smoe_digest_text(digest, text), SMOE_DIGEST_DIGITS);
+    memcpy(header + n - SMOE_DIGEST_DIGITS, smoe_digest_text(digest, text), SMOE_DIGEST_DIGITS);
     smoe_digest_free(digest);
-    return 0;
+    return whole;
 }
 
 /* Bytes of all elements. */
 static size_t bytes_of(const char *dtype, int ndim, const size_t *dim) {
-    assert(ndim >= 0 && ndim <= MOST_DIMS);
+    assert(ndim >= 0 && ndim <= SMOE_NPY_DIMS);
     assert(!strcmp(dtype, "<f4") || !strcmp(dtype, "<f8") || !strcmp(dtype, "<i8") ||
            !strcmp(dtype, "|b1"));
     size_t bytes = (size_t)(dtype[2] - '0');
@@ -72,28 +61,27 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
                    const size_t *dim, smoe_err *err) {
     size_t bytes = bytes_of(dtype, ndim, dim);
     char header[HEADER];
-    size_t length = header_fill(header, dtype, ndim, dim);
+    size_t length = header_fill(header, dtype, data, bytes, ndim, dim);
     smoe_file file;
-    if (header_seal(header, length, data, bytes, err)) return -1;
     if (smoe_file_create(&file, path, err)) return -1;
     if (smoe_file_put(&file, header, length, err)) return -1;
     if (smoe_file_put(&file, data, bytes, err)) return -1;
     return smoe_file_commit(&file, err);
 }
 
-int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data, int ndim,
-                  const size_t *dim, smoe_err *err) {
+void *smoe_npy_make(size_t *size, const char *dtype, const void *data, int ndim,
+                    const size_t *dim) {
     size_t bytes = bytes_of(dtype, ndim, dim);
     char header[HEADER];
-    size_t length = header_fill(header, dtype, ndim, dim);
-    if (header_seal(header, length, data, bytes, err)) return -1;
+    size_t length = header_fill(header, dtype, data, bytes, ndim, dim);
     *size = length + bytes;
-    char *all = *npy = malloc(*size);
-    if (!all) return smoe_fail(err, SMOE_RUNTIME, "out of memory for an array of %zu bytes", bytes);
+    char *all = smoe_alloc(*size, 1);
     memcpy(all, header, length);
     memcpy(all + length, data, bytes);
-    return 0;
+    return all;
 }
+
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The value behind a key of the header's dictionary, "'shape':", or NULL. */
 static const char *value_of(const char *header, const char *key) {
@@ -101,41 +89,59 @@ static const char *value_of(const char *header, const char *key) {
     return at ? at + strlen(key) + strspn(at + strlen(key), " ") : NULL;
 }
 
-/* The dimensions of a tuple as it stands there, "(3, 4)"; false where it is none of ndim numbers.
- */
-static bool read_shape(const char *text, int ndim, size_t *dim) {
+/* "(3, 4)", "(3,)", "()" */
+static bool read_shape(const char *text, smoe_npy_header *h) {
     if (!text || *text++ != '(') return false;
-    for (int i = 0; i < ndim; i++) {
-        char *end;
-        if (*text < '0' || *text > '9') return false;
-        dim[i] = strtoull(text, &end, 10);
-        text = end + strspn(end, " ");
-        if (*text == ',') text += 1 + strspn(text + 1, " ");
+    for (h->ndim = 0; *text != ')'; h->ndim++) {
+        size_t digits = strspn(text, "0123456789");
+        if (h->ndim == SMOE_NPY_DIMS || !digits || digits > 20) return false;
+        h->dim[h->ndim] = strtoull(text, NULL, 10);
+        text += digits;
+        if (*text != ',' && *text != ')') return false;
+        text += *text == ',';
+        text += strspn(text, " ");
     }
-    return *text == ')';
+    return true;
+}
+
+const char *smoe_npy_header_read(smoe_npy_header *h, const char *bytes, size_t size) {
+    enum { LONGEST = 1 << 12 };
+    char text[LONGEST];
+    size_t wide, length = 0;
+    *h = (smoe_npy_header){{0}, false, 0, {0}, 0};
+    if (size < MAGIC + 4 || memcmp(bytes, "\x93NUMPY", 6))
+        return "it does not begin as .npy files do";
+    wide = bytes[6] == 1 ? 2 : 4; /* of format 1, and 2 and 3 */
+    for (size_t i = 0; i < wide; i++) length |= (size_t)(unsigned char)bytes[MAGIC + i] << 8 * i;
+    h->from = MAGIC + wide + length;
+    if (length >= LONGEST || h->from > size) return "the length of its header";
+    memcpy(text, bytes + MAGIC + wide, length);
+    text[length] = '\0';
+    const char *type = value_of(text, "'descr':"), *order = value_of(text, "'fortran_order':");
+    if (!type || type[0] != '\'' || strcspn(type + 1, "'") != 3) return "the type of its elements";
+    memcpy(h->dtype, type + 1, 3);
+    if (!order || (strncmp(order, "False", 5) && strncmp(order, "True", 4)) ||
+        !read_shape(value_of(text, "'shape':"), h))
+        return "its shape";
+    h->fortran = *order == 'T';
+    return NULL;
 }
 
 /* Whether the text is a complete file of that type; if so, its dimensions and the start of the
  * elements. */
-static bool read_header(char *text, size_t size, const char *dtype, int ndim, size_t *dim,
-                        size_t *from) {
-    if (size < PREFIX || memcmp(text, "\x93NUMPY\x01\x00", MAGIC) != 0) return false;
-    size_t length = (unsigned char)text[MAGIC] | (size_t)(unsigned char)text[MAGIC + 1] << 8;
-    if (!length || length > size - PREFIX) return false;
-    *from = PREFIX + length;
-    text[*from - 1] = '\0'; /* in the place of the newline */
-    const char *type = value_of(text + PREFIX, "'descr':");
-    const char *order = value_of(text + PREFIX, "'fortran_order':");
-    if (!type || type[0] != '\'' || strncmp(type + 1, dtype, 3) != 0 || type[4] != '\'')
+static bool is_whole(const char *text, size_t size, const char *dtype, int ndim, size_t *dim,
+                     size_t *from) {
+    smoe_npy_header h;
+    if (smoe_npy_header_read(&h, text, size) || h.fortran || h.ndim != ndim ||
+        strcmp(h.dtype, dtype) != 0)
         return false;
-    if (!order || strncmp(order, "False", 5) != 0) return false;
-    if (!read_shape(value_of(text + PREFIX, "'shape':"), ndim, dim)) return false;
-    size_t left = (size - *from) / (size_t)(dtype[2] - '0'), count = 1;
+    size_t left = (size - h.from) / (size_t)(dtype[2] - '0'), count = 1;
     for (int i = 0; i < ndim; i++) {
-        if (dim[i] && count > left / dim[i]) return false;
-        count *= dim[i];
+        if (h.dim[i] && count > left / h.dim[i]) return false;
+        count *= dim[i] = h.dim[i];
     }
-    return size - *from == count * (size_t)(dtype[2] - '0');
+    *from = h.from;
+    return size - h.from == count * (size_t)(dtype[2] - '0');
 }
 
 /* Of the whole file; elements may look like the mark, so it is looked for in the header alone. */
@@ -172,7 +178,7 @@ int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, si
     size_t size = 0, from = 0;
     smoe_seal seal;
     if (read_file(&text, &size, path, &seal, err)) return -1;
-    if (!read_header(text, size, dtype, ndim, dim, &from)) {
+    if (!is_whole(text, size, dtype, ndim, dim, &from)) {
         free(text);
         return smoe_fail(err, SMOE_DATA,
                          "%s: not a complete .npy file of type %s with %d dimensions", path, dtype,

@@ -12,8 +12,19 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
                    const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same bytes in fresh memory. */
-int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data, int ndim,
-                  const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
+void *smoe_npy_make(size_t *size, const char *dtype, const void *data, int ndim, const size_t *dim);
+
+/* What comes before the elements of a .npy file in memory, of any type and order. Returns what is
+ * wrong with it, "its shape"; NULL: nothing. */
+enum { SMOE_NPY_DIMS = 8 };
+typedef struct smoe_npy_header {
+    char dtype[4];
+    bool fortran;
+    int ndim;
+    size_t dim[SMOE_NPY_DIMS];
+    size_t from; /* where the elements begin */
+} smoe_npy_header;
+const char *smoe_npy_header_read(smoe_npy_header *header, const char *bytes, size_t size);
 
 /* Fresh memory with the elements of a file of this type and ndim dimensions, which go to dim; at
  * most 1 GB. SMOE_DATA: another file, or not a whole one. */

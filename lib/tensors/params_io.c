@@ -3,6 +3,7 @@
  * shape, or from what a file has in its place (tensors/init_map.h).
  */
 #include "tensors/init_map.h"
+#include "base/alloc.h"
 #include "tensors/foreign.h"
 #include "tensors/params_io.h"
 
@@ -153,7 +154,7 @@ static int fill_part(const smoe_init_map *from, const smoe_slab *slab, const smo
         return 0;
     }
     if (slab->values && same) {
-        smoe_init_map_part(slab->values + at, source, first, count);
+        smoe_init_map_part(slab->values + at, source.tensor, first, count);
         return 0;
     }
     if (slab->values && count == all.whole) {
@@ -269,9 +270,7 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
         if (err) *err = found;
         return -1;
     }
-    smoe_param_place *places = calloc(params->count + 1, sizeof *places);
-    if (!places)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu parameters", params->count);
+    smoe_param_place *places = smoe_alloc(params->count, sizeof *places);
     smoe_arena copies = {0};
     places_find(&from, places, &copies);
     if (smoe_arena_bind(&copies, err)) {
@@ -300,13 +299,11 @@ static int read_spread(const void *user, const smoe_tensor *tensor, size_t first
     return 0;
 }
 
-int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
-                        smoe_err *err) {
+smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *slab) {
     /* One block: the tensors, where they come from, then their names. */
     size_t letters = 0, prefix_length = strlen(slab->prefix), n = params->count;
     for (size_t i = 0; i < n; i++) letters += prefix_length + strlen(params->param[i].name) + 1;
-    smoe_tensor *block = malloc(n * (sizeof *block + sizeof(spread)) + letters + 1);
-    if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
+    smoe_tensor *block = smoe_alloc(n * (sizeof *block + sizeof(spread)) + letters + 1, 1);
     spread *from = (spread *)(block + n);
     char *name = (char *)(from + n);
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
@@ -329,6 +326,5 @@ int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_t
         memcpy(t->dim, param->dim, (size_t)param->ndim * sizeof *param->dim);
         name += sprintf(name, "%s%s", slab->prefix, param->name) + 1;
     }
-    *tensors = block;
-    return 0;
+    return block;
 }

@@ -4,6 +4,7 @@
  * instruction makes one value at most, so memory is bounded by the size of the pickle.
  */
 #include "tensors/pickle.h"
+#include "base/alloc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -534,28 +535,20 @@ void smoe_pickle_free(smoe_pickle *m) {
 
 int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t *used,
                      smoe_err *err) {
-    machine *m = calloc(1, sizeof *m);
-    int status = -1;
-    *pickle = NULL;
-    if (m) {
-        *m = (machine){.data = data, .size = size, .err = err};
-        m->value = calloc(size + 1, sizeof *m->value);
-        m->cell = calloc(size + 1, sizeof *m->cell);
-        m->stack = calloc(size + 1, sizeof *m->stack);
-        m->memo = calloc(size + 1, sizeof *m->memo);
-    }
-    if (!m || !m->value || !m->cell || !m->stack || !m->memo) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a pickle of %zu bytes", size);
-        goto out;
-    }
-    do status = step(m);
-    while (!status);
+    machine *m = *pickle = smoe_alloc(1, sizeof *m);
+    *m = (machine){.data = data, .size = size, .err = err};
+    m->value = calloc(size + 1, sizeof *m->value);
+    m->cell = calloc(size + 1, sizeof *m->cell);
+    m->stack = calloc(size + 1, sizeof *m->stack);
+    m->memo = calloc(size + 1, sizeof *m->memo);
+    int status = 0;
+    if (!m->value || !m->cell || !m->stack || !m->memo)
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a pickle of %zu bytes", size);
+    while (!status) status = step(m);
     if (status > 0) status = m->depth ? 0 : fail(m, "it ends without a value");
     *used = m->at;
-out:
-    if (status)
-        smoe_pickle_free(m);
-    else
-        *pickle = m;
-    return status;
+    if (!status) return 0;
+    smoe_pickle_free(m);
+    *pickle = NULL;
+    return -1;
 }

@@ -5,6 +5,7 @@
  */
 #include "tensors/safetensors.h"
 #include "tensors/safetensors_format.h"
+#include "base/alloc.h"
 #include "base/digest.h"
 
 #include <errno.h>
@@ -28,7 +29,9 @@ struct smoe_safetensors {
     size_t map_size;
     const char *bytes; /* of the file */
     size_t size;
-    json_t *header; /* owns the tensors' names */
+    json_t *header; /* owns the tensors' names; of a file that was made the metadata alone, and */
+    smoe_alloc_pool names;
+    smoe_arena arena; /* the data */
     smoe_tensor *tensor;
     size_t count;
     smoe_safetensors **part; /* that it was joined from, owned; then it has no bytes of its own */
@@ -61,10 +64,16 @@ size_t smoe_dtype_bytes(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;
 }
 
-size_t smoe_type_bytes(const char *type) {
-    for (size_t i = 0; i < TYPES; i++)
-        if (!strcmp(types[i].name, type)) return types[i].bits / 8;
-    return 0;
+/* The place of a type, by its word; TYPES: it is none. */
+static size_t type_of(const char *word) {
+    size_t i = 0;
+    while (i < TYPES && strcmp(types[i].name, word) != 0) i++;
+    return i;
+}
+
+size_t smoe_type_bytes(const char *word) {
+    size_t i = type_of(word);
+    return i < TYPES ? types[i].bits / 8 : 0;
 }
 
 const char *smoe_dtype_name(smoe_dtype dtype) {
@@ -166,8 +175,7 @@ static bool entry_read(span *s, const char *key, const json_t *value, size_t dat
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path, show(&name, key));
         return false;
     }
-    size_t i = 0;
-    while (i < TYPES && strcmp(types[i].name, type)) i++;
+    size_t i = type_of(type);
     if (i == TYPES) {
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path, show(&name, key),
                        show(&word, type));
@@ -232,12 +240,8 @@ static int tiling_check(const span *spans, size_t count, size_t data_size, const
 /* The parsed header into file->tensor; data: the bytes after the header. */
 static int header_read(smoe_safetensors *file, const char *data, size_t data_size, smoe_err *err) {
     size_t room = json_object_size(file->header), count = 0;
-    SMOE_FREED span *spans = calloc(room + 1, sizeof *spans);
-    file->tensor = calloc(room + 1, sizeof *file->tensor);
-    if (!spans || !file->tensor) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", file->path, room);
-        return -1;
-    }
+    SMOE_FREED span *spans = smoe_alloc(room, sizeof *spans);
+    file->tensor = smoe_alloc(room, sizeof *file->tensor);
     bool good = true;
     const char *key;
     json_t *value;
@@ -290,60 +294,76 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     *result = NULL;
     uint64_t length = 0;
     if (length_read(&length, bytes, size, path, err)) return -1;
-    smoe_safetensors *file = calloc(1, sizeof *file);
-    if (!file || !(file->path = strdup(path))) {
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-        goto fail;
-    }
+    smoe_safetensors *file = smoe_alloc(1, sizeof *file);
     const char *header = (const char *)bytes + SMOE_ST_LENGTH;
+    file->path = smoe_alloc_text(path);
     file->bytes = bytes;
     file->size = size;
     json_error_t bad;
+    shown text;
     file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
-    if (!file->header) {
-        shown text;
-        smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
-                  SMOE_ST_LENGTH + bad.position, show(&text, bad.text));
-        goto fail;
-    }
-    if (header_read(file, header + length, size - SMOE_ST_LENGTH - length, err)) goto fail;
-    *result = file;
-    return 0;
-fail:
+    int status = file->header
+                     ? header_read(file, header + length, size - SMOE_ST_LENGTH - length, err)
+                     : smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
+                                 SMOE_ST_LENGTH + bad.position, show(&text, bad.text));
+    if (!status) return *result = file, 0;
     smoe_safetensors_free(file);
     return -1;
 }
 
-int smoe_safetensors_join(smoe_safetensors **result, const char *path,
-                          smoe_safetensors *const *part, size_t parts, smoe_err *err) {
-    smoe_safetensors *file = calloc(1, sizeof *file);
-    size_t count = 0;
-    *result = NULL;
-    for (size_t i = 0; i < parts; i++) count += part[i]->count;
-    if (file) {
-        file->path = strdup(path);
-        file->tensor = calloc(count + 1, sizeof *file->tensor);
-        file->part = calloc(parts + 1, sizeof *file->part);
-    }
-    if (!file || !file->path || !file->tensor || !file->part) {
-        smoe_safetensors_free(file);
-        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-    }
+smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *const *part,
+                                        size_t parts) {
+    smoe_safetensors *file = smoe_alloc(1, sizeof *file);
+    file->path = smoe_alloc_text(path);
     file->header = json_incref(part[0]->header);
+    file->part = smoe_alloc(parts, sizeof *file->part);
     for (size_t i = 0; i < parts; i++) {
+        size_t all = file->count + part[i]->count;
+        file->tensor = smoe_alloc_more(file->tensor, all, sizeof *file->tensor);
         memcpy(file->tensor + file->count, part[i]->tensor, part[i]->count * sizeof *file->tensor);
-        file->count += part[i]->count;
+        file->count = all;
         file->part[i] = part[i];
     }
     file->parts = parts;
-    *result = file;
-    return 0;
+    return file;
 }
 
-void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size, char *note) {
+int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smoe_tensor *tensors,
+                          size_t count, const smoe_pair *metadata, size_t pairs, smoe_arena *arena,
+                          const char *note, smoe_err *err) {
+    smoe_safetensors *file = smoe_alloc(1, sizeof *file);
+    shown name;
+    int status = 0;
+    file->path = smoe_alloc_text(path);
+    file->note = smoe_alloc_text(note);
+    file->arena = *arena;
+    file->header = json_pack("{s:{}}", SMOE_ST_METADATA);
+    file->tensor = smoe_alloc(count, sizeof *file->tensor);
+    for (size_t i = 0; i < pairs; i++)
+        json_object_set_new(json_object_get(file->header, SMOE_ST_METADATA), metadata[i].key,
+                            json_string(metadata[i].value));
+    for (size_t i = 0; i < count && !status; i++) {
+        smoe_tensor *t = &file->tensor[file->count++];
+        size_t type = type_of(tensors[i].type);
+        *t = tensors[i];
+        t->name = smoe_alloc_in(&file->names, strlen(t->name) + 1, 1);
+        strcpy((char *)t->name, tensors[i].name);
+        t->dtype = types[type].dtype;
+        t->type = types[type].name;
+        t->size = 1;
+        for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k];
+        if (!smoe_text_printable(t->name))
+            status = smoe_fail(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
+                               path, show(&name, t->name));
+    }
+    if (!status) return *result = file, 0;
+    smoe_safetensors_free(file);
+    return -1;
+}
+
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
     file->map = map;
     file->map_size = size;
-    file->note = note;
 }
 
 void smoe_safetensors_set_grid(smoe_safetensors *file, size_t rows, size_t columns) {
@@ -428,18 +448,16 @@ const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *
     return json_string_value(json_object_get(json_object_get(file->header, SMOE_ST_METADATA), key));
 }
 
-int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
-                           smoe_err *err) {
+size_t smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs) {
     json_t *metadata = json_object_get(file->header, SMOE_ST_METADATA), *value;
     const char *key;
-    *count = 0;
-    *pairs = calloc(json_object_size(metadata) + 1, sizeof **pairs);
-    if (!*pairs) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
+    size_t count = 0;
+    *pairs = smoe_alloc(json_object_size(metadata), sizeof **pairs);
     json_object_foreach(metadata, key, value) {
         if (strcmp(key, SMOE_ST_DIGEST) && strcmp(key, SMOE_ST_HAS_DIGEST))
-            (*pairs)[(*count)++] = (smoe_pair){key, json_string_value(value)};
+            (*pairs)[count++] = (smoe_pair){key, json_string_value(value)};
     }
-    return 0;
+    return count;
 }
 
 const char *smoe_safetensors_path(const smoe_safetensors *file) {
@@ -452,6 +470,8 @@ void smoe_safetensors_free(smoe_safetensors *file) {
     free(file->part);
     json_decref(file->header);
     if (file->map) munmap(file->map, file->map_size);
+    smoe_arena_free(&file->arena);
+    smoe_alloc_pool_free(&file->names);
     free(file->tensor);
     free(file->note);
     free(file->path);

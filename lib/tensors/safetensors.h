@@ -94,20 +94,25 @@ size_t smoe_safetensors_count(const smoe_safetensors *file);
 const smoe_tensor *smoe_safetensors_at(const smoe_safetensors *file, size_t i);
 const smoe_tensor *smoe_safetensors_find(const smoe_safetensors *file, const char *name);
 const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *key); /* or NULL */
-/* All metadata in the order of the file, in a fresh array; the words are borrowed from the file. */
+/* All metadata but the digest in the order of the file, in a fresh array; returns their number. The
+ * words are borrowed from the file. */
 typedef struct smoe_pair {
     const char *key, *value;
 } smoe_pair;
-int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
-                           smoe_err *err) SMOE_MUST_CHECK;
+size_t smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs);
 const char *smoe_safetensors_path(const smoe_safetensors *file);
 /* Several files as one, with the tensors of all, one file after the other, and the metadata of the
- * first. The files become its own; on failure they stay the caller's. */
-int smoe_safetensors_join(smoe_safetensors **file, const char *path, smoe_safetensors *const *part,
-                          size_t parts, smoe_err *err) SMOE_MUST_CHECK;
-/* The mapped memory that the file was parsed from becomes its own, to be unmapped with it, and so
- * does the note (NULL: none). */
-void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size, char *note);
+ * first. The files become its own. */
+smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *const *part,
+                                        size_t parts);
+/* Tensors in memory as a file: of each name, type, shape and data, which is in the arena. That
+ * becomes the file's own, or is freed; names, metadata and the note (NULL: none) are copied.
+ * SMOE_DATA: a name is not printable. */
+int smoe_safetensors_make(smoe_safetensors **file, const char *path, const smoe_tensor *tensors,
+                          size_t count, const smoe_pair *metadata, size_t pairs, smoe_arena *arena,
+                          const char *note, smoe_err *err) SMOE_MUST_CHECK;
+/* The mapped memory that the file was parsed from becomes its own, to be unmapped with it. */
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
 void smoe_safetensors_free(smoe_safetensors *file);
 
 /* Elements [first, first + count) of a tensor as numbers of this build: F16, BF16 and F32 exactly

@@ -1,5 +1,6 @@
 /* Writing safetensors; see safetensors.h. Files get a digest of all their bytes. */
 #include "tensors/safetensors.h"
+#include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -19,11 +20,11 @@ static int write_order(const void *a, const void *b) {
     return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* The tensors in the order of writing, fresh; NULL when out of memory. */
+/* The tensors in the order of writing, fresh. */
 static const smoe_tensor **ordered(const smoe_tensor *tensors, size_t count) {
-    const smoe_tensor **order = calloc(count + 1, sizeof *order);
-    for (size_t i = 0; order && i < count; i++) order[i] = &tensors[i];
-    if (order) qsort(order, count, sizeof *order, write_order);
+    const smoe_tensor **order = smoe_alloc(count, sizeof *order);
+    for (size_t i = 0; i < count; i++) order[i] = &tensors[i];
+    qsort(order, count, sizeof *order, write_order);
     return order;
 }
 
@@ -49,24 +50,25 @@ static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
     return crc;
 }
 
+static void *piece_room(void) {
+    return smoe_alloc(SMOE_TENSOR_PIECE, sizeof(double));
+}
+
 /* The same of a tensor that is not in memory. */
 static int source_crc(uLong *crc, const smoe_tensor *t, smoe_err *err) {
     size_t bytes = smoe_dtype_bytes(t->dtype);
-    void *piece = malloc(SMOE_TENSOR_PIECE * sizeof(double));
-    int status = piece ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->name);
-    for (size_t first = 0; !status && first < t->size; first += SMOE_TENSOR_PIECE) {
+    SMOE_FREED void *piece = piece_room();
+    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
         size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
-        status = t->source(t->user, t, first, count, piece, err);
-        if (!status) *crc = crc32_z(*crc, piece, count * bytes);
+        if (t->source(t->user, t, first, count, piece, err)) return -1;
+        *crc = crc32_z(*crc, piece, count * bytes);
     }
-    free(piece);
-    return status;
+    return 0;
 }
 
 int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
-    const smoe_tensor **order = ordered(tensors, count);
+    SMOE_FREED const smoe_tensor **order = ordered(tensors, count);
     uLong sum = 0;
-    if (!order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", count);
     int status = 0;
     for (size_t i = 0; i < count && !status; i++) {
         if (order[i]->source)
@@ -74,41 +76,36 @@ int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, 
         else
             sum = tensor_crc(sum, order[i]);
     }
-    free(order);
     *crc = (uint32_t)sum;
     return status;
 }
 
-/* The entry of one tensor, NULL when out of memory or a name is no UTF-8. */
 static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {
     json_t *shape = json_array();
     for (int i = 0; i < t->ndim; i++)
-        if (json_array_append_new(shape, json_integer((json_int_t)t->dim[i]))) {
-            json_decref(shape);
-            return NULL;
-        }
+        json_array_append_new(shape, json_integer((json_int_t)t->dim[i]));
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", smoe_dtype_name(t->dtype), "shape", shape,
                      "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
-/* The header as text, metadata first, tensors in their order; fresh, NULL on failure. */
+/* The header as text, metadata first, tensors in their order; fresh, NULL where a name is given
+ * twice or is no UTF-8. */
 static char *header_make(const smoe_tensor *const *order, size_t count, const smoe_pair *metadata,
                          size_t pairs) {
-    json_t *header = json_object(), *inner = pairs ? json_object() : NULL;
-    int bad = !header;
+    json_auto_t *header = json_object();
+    json_t *inner = pairs ? json_object() : NULL;
+    int bad = 0;
     for (size_t i = 0; i < pairs; i++)
         bad |= json_object_set_new(inner, metadata[i].key, json_string(metadata[i].value));
-    if (pairs) bad |= json_object_set_new(header, SMOE_ST_METADATA, inner);
+    if (pairs) json_object_set_new(header, SMOE_ST_METADATA, inner);
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         size_t end = at + order[i]->size * smoe_dtype_bytes(order[i]->dtype);
-        bad |= json_object_get(header, order[i]->name) != NULL; /* a name given twice */
+        bad |= json_object_get(header, order[i]->name) != NULL;
         bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
         at = end;
     }
-    char *text = bad ? NULL : json_dumps(header, JSON_COMPACT);
-    json_decref(header);
-    return text;
+    return bad ? NULL : json_dumps(header, JSON_COMPACT);
 }
 
 /* A file being written, and the digest of what was put so far; NULL: it gets none. */
@@ -165,45 +162,30 @@ static int tensor_put(output *out, const smoe_tensor *t, smoe_tensor_source *sou
 int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) {
-    int status = -1;
-    SMOE_FREED char *header = NULL;
     bool streams = source != NULL;
     for (size_t i = 0; i < count; i++) streams = streams || tensors[i].source;
-    void *piece = streams ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
-    const smoe_tensor **order = ordered(tensors, count);
     output out = {.digest = NULL};
-    smoe_pair *all = calloc(pairs + 2, sizeof *all);
-    if (smoe_file_create(&out.file, path, err)) {
-        free(piece);
-        free(order);
-        free(all);
-        return -1;
-    }
-    if (out.file.temporary) out.digest = smoe_digest_new(); /* what is no file cannot be patched */
-    if (all && pairs) memcpy(all, metadata, pairs * sizeof *all);
-    if (all && out.digest) {
+    if (smoe_file_create(&out.file, path, err)) return -1;
+    SMOE_FREED void *piece = streams ? piece_room() : NULL;
+    SMOE_FREED const smoe_tensor **order = ordered(tensors, count);
+    SMOE_FREED smoe_pair *all = smoe_alloc(pairs + 2, sizeof *all);
+    if (pairs) memcpy(all, metadata, pairs * sizeof *all);
+    if (out.file.temporary) { /* what is no file cannot be patched */
+        out.digest = smoe_digest_new();
         all[pairs++] = (smoe_pair){SMOE_ST_HAS_DIGEST, SMOE_ST_DIGEST};
         all[pairs++] = (smoe_pair){SMOE_ST_DIGEST, SMOE_ST_NO_DIGEST};
     }
-    if (order && all) header = header_make(order, count, all, pairs);
-    if ((out.file.temporary && !out.digest) || !header || (streams && !piece)) {
-        smoe_fail(
-            err, SMOE_RUNTIME,
-            "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",
-            path);
-        smoe_file_abandon(&out.file);
-        goto out;
-    }
-    if (header_put(&out, header, err)) goto out;
-    for (size_t i = 0; i < count; i++)
-        if (tensor_put(&out, order[i], source, user, piece, err)) goto out;
-    if (digest_put(&out, header, err)) goto out;
-    status = smoe_file_commit(&out.file, err);
-out:
+    SMOE_FREED char *header = header_make(order, count, all, pairs);
+    int status = header ? header_put(&out, header, err) : -1;
+    if (!header) smoe_file_abandon(&out.file);
+    if (!header)
+        smoe_fail(err, SMOE_RUNTIME,
+                  "%s: cannot create the header: a name that is duplicate or not UTF-8", path);
+    for (size_t i = 0; i < count && !status; i++)
+        status = tensor_put(&out, order[i], source, user, piece, err);
+    if (!status) status = digest_put(&out, header, err);
+    if (!status) status = smoe_file_commit(&out.file, err);
     smoe_digest_free(out.digest);
-    free(all);
-    free(piece);
-    free(order);
     return status;
 }
 

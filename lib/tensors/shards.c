@@ -59,13 +59,8 @@ static const char *last_part(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-typedef struct index_text {
-    json_t *json;
-} index_text;
-
 static int print_index(FILE *out, const void *context, smoe_err *err) {
-    const index_text *x = context;
-    if (!json_dumpf(x->json, out, JSON_INDENT(2) | JSON_SORT_KEYS) && fputc('\n', out) != EOF)
+    if (!json_dumpf(context, out, JSON_INDENT(2) | JSON_SORT_KEYS) && fputc('\n', out) != EOF)
         return 0;
     return smoe_fail(err, SMOE_RUNTIME, "cannot be written");
 }
@@ -77,8 +72,7 @@ static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors
         smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
         return -1;
     for (size_t i = 0; i < count; i++)
-        if (json_object_set_new(map, tensors[i].name, json_string(last_part(path))))
-            return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for its index", path);
+        json_object_set_new(map, tensors[i].name, json_string(last_part(path)));
     return 0;
 }
 
@@ -111,8 +105,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
     }
     json_object_set_new(json, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total));
     json_object_set(json, "weight_map", map);
-    const index_text text = {json};
-    status = smoe_turns_next(turns) ? smoe_file_print(index, print_index, &text, err) : 0;
+    status = smoe_turns_next(turns) ? smoe_file_print(index, print_index, json, err) : 0;
 out:
     json_decref(map);
     json_decref(json);
@@ -173,9 +166,8 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
 /* What the files say of themselves must agree: they could be of different checkpoints. */
 static int same_metadata(const reading *r, smoe_err *err) {
     SMOE_FREED smoe_pair *pairs = NULL;
-    size_t count;
+    size_t count = smoe_safetensors_pairs(r->shard[0], &pairs);
     int status = 0;
-    if (!r->shards || smoe_safetensors_pairs(r->shard[0], &pairs, &count, err)) return -1;
     for (size_t s = 1; s < r->shards && !status; s++)
         for (size_t i = 0; i < count && !status; i++) {
             const char *there = smoe_safetensors_metadata(r->shard[s], pairs[i].key);
@@ -226,7 +218,7 @@ int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) 
     *file = NULL;
     int status = index_parse(&r, err);
     if (!status) status = check_tensors(&r, err);
-    if (!status) status = smoe_safetensors_join(file, index, r.shard, r.shards, err);
+    if (!status) *file = smoe_safetensors_join(index, r.shard, r.shards);
     for (size_t s = 0; status && s < r.shards; s++) smoe_safetensors_free(r.shard[s]);
     free(r.shard);
     free(r.name);
@@ -238,8 +230,7 @@ int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) 
 
 /* The path of an index, fresh: what was given, or beside a file that is not there. NULL: none. */
 static char *index_of(const char *path) {
-    size_t letters = strlen(path), least = sizeof SMOE_SHARDS_INDEX - 1;
-    if (letters > least && !strcmp(path + letters - least, SMOE_SHARDS_INDEX)) return strdup(path);
+    if (smoe_text_ends(path, SMOE_SHARDS_INDEX)) return smoe_alloc_text(path);
     if (!access(path, F_OK) || !smoe_shards_there(path)) return NULL;
     return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
 }

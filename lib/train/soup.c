@@ -163,27 +163,20 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
                     smoe_err *err) {
     const char *out = p->options->out;
     smoe_safetensors *file = NULL;
-    smoe_pair *pairs = NULL, *all = NULL;
-    SMOE_FREED smoe_tensor *tensors = NULL;
     smoe_slab slab = {.prefix = "", .values = p->params->w};
-    char *text = members_text(member, count);
-    size_t known = 0, kept = 0;
-    int status = -1;
     for (size_t i = 0; i < p->params->size; i++)
         p->params->w[i] = (real)(p->sum[i] / (double)p->members);
-    if (smoe_safetensors_open(&file, like, err)) goto out;
-    if (smoe_safetensors_pairs(file, &pairs, &known, err)) goto out;
-    all = smoe_alloc(known + 1, sizeof *all);
+    if (smoe_safetensors_open(&file, like, err)) return -1;
+    SMOE_FREED smoe_pair *pairs = NULL;
+    SMOE_FREED char *text = members_text(member, count);
+    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(p->params, &slab);
+    size_t known = smoe_safetensors_pairs(file, &pairs), kept = 0;
     for (size_t i = 0; i < known; i++)
-        if (strcmp(pairs[i].key, "smoe.soup")) all[kept++] = pairs[i];
-    all[kept++] = (smoe_pair){"smoe.soup", text};
-    if (smoe_params_tensors(p->params, &slab, &tensors, err)) goto out;
-    status = smoe_safetensors_write(out, tensors, p->params->count, all, kept, err);
-out:
+        if (strcmp(pairs[i].key, "smoe.soup")) pairs[kept++] = pairs[i];
+    pairs = smoe_alloc_more(pairs, kept + 1, sizeof *pairs);
+    pairs[kept++] = (smoe_pair){"smoe.soup", text};
+    int status = smoe_safetensors_write(out, tensors, p->params->count, pairs, kept, err);
     smoe_safetensors_free(file);
-    free(pairs);
-    free(all);
-    free(text);
     return status;
 }
 

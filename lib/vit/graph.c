@@ -352,7 +352,7 @@ int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safeten
     int status = check(spec, err);
     if (!status) status = smoe_model_create(&model, spec, classes, err);
     if (!status) status = smoe_params_check(smoe_model_params(model), weights, SMOE_FIT_EXACT, err);
-    if (!status) status = smoe_safetensors_pairs(weights, &pair, &pairs, err);
+    if (!status) pairs = smoe_safetensors_pairs(weights, &pair);
     if (!status && path) {
         for (size_t i = 0; i < pairs; i++) /* without the digest, which is of that file */
             if (!strstr(pair[i].key, "xxh3")) pair[kept++] = pair[i];

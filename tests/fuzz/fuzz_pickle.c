@@ -23,22 +23,20 @@ static void convert_legacy(const uint8_t *data, size_t size) {
     static const char end[] = "\x80\2]X\1\0\0\0"
                               "0a.\4\0\0\0\0\0\0\0"
                               "0123456789abcdef";
-    smoe_foreign_made made;
+    smoe_safetensors *made;
     smoe_err err = {0};
     zipfile file = {0};
     zipfile_put(&file, begin, sizeof begin - 1);
     zipfile_put(&file, data, size);
     zipfile_put(&file, end, sizeof end - 1);
-    if (!smoe_foreign_convert(&made, file.bytes, file.size, "fuzz", NULL, &err)) {
-        smoe_foreign_free(made.bytes, made.size);
-        free(made.note);
-    }
+    (void)!smoe_foreign_open(&made, file.bytes, file.size, "fuzz", NULL, false, &err);
+    smoe_safetensors_free(made);
     zipfile_free(&file);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     smoe_err err = {0};
-    smoe_foreign_made made;
+    smoe_safetensors *made;
     smoe_pickle *pickle;
     size_t used;
     int status = smoe_pickle_read(&pickle, data, size, &used, &err);
@@ -51,10 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     zipfile_add(&zip, "x/data.pkl", data, size);
     zipfile_add(&zip, "x/data/0", elements, sizeof elements);
     zipfile_end(&zip);
-    if (!smoe_foreign_convert(&made, zip.bytes, zip.size, "fuzz", NULL, &err)) {
-        smoe_foreign_free(made.bytes, made.size);
-        free(made.note);
-    }
+    (void)!smoe_foreign_open(&made, zip.bytes, zip.size, "fuzz", NULL, false, &err);
+    smoe_safetensors_free(made);
     zipfile_free(&zip);
     convert_legacy(data, size);
     return 0;

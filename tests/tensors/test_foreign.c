@@ -1157,7 +1157,7 @@ static void pointer_of_git_lfs(void **state) {
     static const char text[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\n";
     scratch_path(s, path, "vit.safetensors");
     scratch_write(path, text, sizeof text - 1);
-    assert_refused(path, WORDS("vit.safetensors: a Git LFS pointer, not the file; `git lfs pull`"));
+    assert_refused(path, WORDS("vit.safetensors: a Git LFS pointer, not the file: `git lfs pull`"));
 }
 
 /* A thousand views of one storage have more elements than the file. */
