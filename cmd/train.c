@@ -17,8 +17,10 @@
 #include "draw/chart.h"
 #include "inspect/inspect_events.h"
 #include "spec/sources.h"
+#include "spec/tasks.h"
 #include "train/fewshot.h"
 #include "store/implied.h"
+#include "store/model_file.h"
 #include "store/env.h"
 #include "store/run.h"
 #include "train/find_rate.h"
@@ -143,18 +145,21 @@ static void remark(const train_job *job, const smoe_options *options) {
 typedef struct data_seen {
     smoe_heading heading;
     bool read;
-    smoe_err why; /* it was not read */
+    bool other_classes; /* than those of the file to start from */
+    smoe_err why;       /* it was not read */
 } data_seen;
 
 /* Counts the images. If the data is missing but the classes are known, a dry run still
  * continues. */
-static void see_data(data_seen *seen, const smoe_spec *spec) {
+static void see_data(data_seen *seen, const smoe_spec *spec, const smoe_safetensors *init) {
     const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
     *seen = (data_seen){0};
     for (int i = 0; i < 2 && split[i]; i++) {
         smoe_dataset *set = NULL;
         if (smoe_dataset_open(&set, spec, split[i], &seen->why)) return;
         smoe_heading_add(&seen->heading, split[i], set);
+        if (!i && init && !smoe_task_pairs(spec->train.loss))
+            seen->other_classes = smoe_model_file_other_classes(set, init);
         smoe_dataset_free(set);
     }
     seen->read = true;
@@ -272,6 +277,8 @@ static void add_plan(smoe_result *plan, const train_job *job, const data_seen *s
                      m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
                      spec->data.image_size, m->patch_size, classes);
     smoe_fact_text(plan, "start", start, .heading = "start", .optional = true);
+    if (seen->other_classes)
+        smoe_result_line(plan, NULL, "the classes of the data are others than those of the file");
     add_moe(plan, spec);
     smoe_cmd_cost(plan, cost);
     add_totals(plan, spec, cost, estimate);
@@ -294,46 +301,58 @@ static int add_optimizer(smoe_result *plan, const train_job *job, size_t classes
     return 0;
 }
 
-/* The source of the initial weights: *text, fresh, NULL without --init. */
-static int plan_start(char **text, const train_job *job, const smoe_options *options,
-                      size_t classes, smoe_err *err) {
+/* The file to start from; NULL without --init. */
+static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
     char *path = NULL, *spec = NULL;
-    smoe_model *model = NULL;
-    smoe_safetensors *file = NULL;
-    *text = NULL;
-    if (!options->init) return 0;
     smoe_file_choice choice;
+    *file = NULL;
+    if (!options->init) return 0;
     int status = smoe_cmd_choice(&choice, options, err);
-    if (!status) status = smoe_run_model(options->init, NULL, &choice, &path, &spec, &file, err);
-    if (!status) smoe_cmd_unverified(file, options);
-    if (!status) status = smoe_model_create(&model, job->spec, classes, err);
-    if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
-    if (!status && !options->partial) status = smoe_implied_check(job->spec, file, false, err);
-    if (!status) *text = smoe_init_map_text(smoe_model_params(model), file, fit_of(options));
-    smoe_safetensors_free(file);
-    smoe_model_free(model);
+    if (!status) status = smoe_run_model(options->init, NULL, &choice, &path, &spec, file, err);
+    if (!status) smoe_cmd_unverified(*file, options);
     free(path);
     free(spec);
     return status;
 }
 
+/* What the model takes from it: *text, fresh. */
+static int plan_start(char **text, const train_job *job, const smoe_safetensors *file,
+                      bool headless, const smoe_options *options, size_t classes, smoe_err *err) {
+    smoe_model *model = NULL;
+    if (smoe_model_create(&model, job->spec, classes, err)) return -1;
+    smoe_params *params = smoe_model_params(model);
+    params->headless = headless;
+    int status = smoe_params_check(params, file, fit_of(options), err);
+    if (!status && !options->partial) status = smoe_implied_check(job->spec, file, false, err);
+    if (!status) *text = smoe_init_map_text(params, file, fit_of(options));
+    smoe_model_free(model);
+    return status;
+}
+
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+    smoe_cost cost = {0};
     smoe_estimate estimate;
     smoe_estimator by = {0};
     size_t classes;
-    SMOE_FREED char *start = NULL;
-    if (smoe_cmd_classes(job->spec, 0, true, &classes, err) ||
-        plan_start(&start, job, options, classes, err) ||
-        smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
-        smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err))
-        return -1;
+    char *start = NULL;
     data_seen seen;
-    SMOE_FREED_BY(smoe_result_free) smoe_result plan = {0};
-    see_data(&seen, job->spec);
-    add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
-    if (add_optimizer(&plan, job, classes, err)) return -1;
-    return smoe_cmd_emit(&plan, options, err);
+    smoe_result plan = {0};
+    smoe_safetensors *file = NULL;
+    int status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
+    if (!status) status = open_init(&file, options, err);
+    if (!status) see_data(&seen, job->spec, file);
+    if (!status && file)
+        status = plan_start(&start, job, file, seen.other_classes, options, classes, err);
+    if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
+    if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
+    if (!status) add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
+    if (!status) status = add_optimizer(&plan, job, classes, err);
+    if (!status) status = smoe_cmd_emit(&plan, options, err);
+    smoe_result_free(&plan);
+    smoe_cost_free(&cost);
+    smoe_safetensors_free(file);
+    free(start);
+    return status;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */

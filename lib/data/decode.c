@@ -222,10 +222,10 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
     smoe_image_turned_size(turn, &width, &height);
     /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
     double share = data->crop_pct > 0 ? data->crop_pct : 1; /* 0 where no spec was read */
-    smoe_box box = crop                           ? smoe_box_inception(crop, width, height)
-                   : data->fit == SMOE_IMAGE_CROP ? smoe_box_share(width, height, side, share)
-                                                  : (smoe_box){0, 0, (double)width, (double)height};
     bool border = !crop && data->fit == SMOE_IMAGE_BORDER;
+    bool squash = data->fit != SMOE_IMAGE_CROP;
+    smoe_box box = crop ? smoe_box_inception(crop, width, height)
+                        : smoe_box_share(width, height, side, border ? 1 : share, squash);
     box = smoe_box_stored(box, turn, header.width, header.height);
     double least = border ? fmax(box.width, box.height) : fmin(box.width, box.height);
     size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;

@@ -105,11 +105,13 @@ smoe_box smoe_box_centre(size_t width, size_t height) {
                       (double)side};
 }
 
-smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share) {
+smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share, bool squash) {
+    if (share >= 1 && squash) return (smoe_box){0, 0, (double)width, (double)height};
     if (share >= 1) return smoe_box_centre(width, height);
     bool wide = width > height;
     size_t least = wide ? height : width, most = wide ? width : height;
-    double small = floor((double)side / share), large = floor(small * (double)most / (double)least);
+    double small = floor((double)side / share);
+    double large = squash ? small : floor(small * (double)most / (double)least);
     double w = (double)width / (wide ? large : small), h = (double)height / (wide ? small : large);
     double x = nearbyint(((wide ? large : small) - (double)side) / 2);
     double y = nearbyint(((wide ? small : large) - (double)side) / 2);

@@ -60,9 +60,9 @@ typedef struct smoe_box {
 /* The central square, which gives the result of "resize the shorter side, crop the centre". */
 smoe_box smoe_box_centre(size_t width, size_t height);
 
-/* The same of "resize the shorter side to side/share, crop the centre to side", as timm and
- * torchvision compute it: sizes rounded down, the corner half to even. */
-smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share);
+/* The same of "resize the shorter side, or with `squash` both, to side/share, crop the centre to
+ * side", as timm and torchvision compute it: sizes rounded down, the corner half to even. */
+smoe_box smoe_box_share(size_t width, size_t height, size_t side, double share, bool squash);
 
 /* The random resized crop of Inception with the limits of vmoe: area uniform in 5% .. 100% of the
  * image, aspect ratio log-uniform in 3/4 .. 4/3; after ten misses the central square. */

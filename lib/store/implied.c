@@ -163,6 +163,9 @@ static void put_filter(implied *x, const char *from, const char *name) {
 /* How images become squares, where that is not by cropping. */
 static void put_fit(implied *x, const char *from, const char *name) {
     if (name && !strcmp(name, "squash")) put(x, from, "data.fit", "squash");
+    if (name && !strcmp(name, "longest")) put(x, from, "data.fit", "border");
+    if (name && !strcmp(name, "border"))
+        put(x, "config.json, with the colour of its mean", "data.fit", "border");
 }
 
 static void put_share(implied *x, const char *from, double share) {
@@ -263,9 +266,10 @@ static void put_timm(implied *x, const json_t *config, const char *from) {
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
-    double share = json_number_value(json_object_get(data, "crop_pct"));
-    put_share(x, from, share);
-    if (!(share < 1)) put_fit(x, from, json_string_value(json_object_get(data, "crop_mode")));
+    const char *mode = json_string_value(json_object_get(data, "crop_mode"));
+    put_fit(x, from, mode);
+    if (!mode || strcmp(mode, "border") != 0)
+        put_share(x, from, json_number_value(json_object_get(data, "crop_pct")));
 }
 
 static void put_open_clip(implied *x, const json_t *config, const char *from) {

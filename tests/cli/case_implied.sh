@@ -59,6 +59,11 @@ printf '{"size": {"height": 224, "width": 224}, "resample": 3}' >saved/preproces
 status 2 smoe eval saved >out 2>/dev/null
 grep -qx '  fit: squash  # preprocessor_config.json' out && grep -qx '  resize: bicubic  # preprocessor_config.json' out || fail "$(cat out)"
 rm saved/preprocessor_config.json
+for mode in squash:squash border:'border  # config.json, with the colour of its mean'; do
+    printf '{"architecture": "vit_base_patch16_224", "pretrained_cfg": {"crop_mode": "%s", "crop_pct": 0.9}}' "${mode%%:*}" >saved/config.json
+    status 2 smoe eval saved >out 2>/dev/null
+    grep -q "^  fit: ${mode#*:}" out && [ "$(grep -c 'crop_pct: 0.9' out)" = "$([ "${mode%%:*}" = squash ] && echo 1 || echo 0)" ] || fail "$mode: $(cat out)"
+done
 # GELU and heads by the name of a model of timm.
 printf '{"architecture": "vit_giantopt_patch16_siglip_256"}' >saved/config.json
 status 2 smoe eval saved >out 2>/dev/null

@@ -61,7 +61,16 @@ static void test_as_pillow(void **state) {
         double share;
         smoe_resize filter;
         uint8_t want[49];
+        bool squash;
     } rows[] = {
+        {21,
+         11,
+         6,
+         0.8,
+         SMOE_RESIZE_BICUBIC,
+         {83,  141, 115, 111, 140, 91,  157, 143, 144, 121, 142, 133, 115, 141, 127, 120, 154, 144,
+          118, 144, 140, 127, 157, 138, 135, 173, 166, 146, 178, 169, 163, 108, 122, 153, 101, 118},
+         .squash = true},
         {23, 17, 6, 0.8, SMOE_RESIZE_BICUBIC, {138, 109, 139, 121, 112, 138, 129, 136, 121,
                                                150, 145, 100, 147, 151, 127, 178, 148, 141,
                                                134, 132, 152, 110, 141, 138, 118, 110, 125,
@@ -82,7 +91,7 @@ static void test_as_pillow(void **state) {
         for (size_t k = 0; k < w * h; k++)
             pixel[k] = (uint8_t)(37 * (k % w) + 91 * (k / w) + 13 * (k % w) * (k / w));
         smoe_image in = image_of(pixel, w, h, 1), out = {0};
-        smoe_box box = smoe_box_share(w, h, side, rows[i].share);
+        smoe_box box = smoe_box_share(w, h, side, rows[i].share, rows[i].squash);
         assert_int_equal(smoe_image_resize(&out, side, &in, box, rows[i].filter, NULL), 0);
         for (size_t k = 0; k < side * side; k++)
             if (abs(out.pixel[k] - rows[i].want[k]) > 1)
@@ -90,7 +99,7 @@ static void test_as_pillow(void **state) {
         smoe_image_free(&in);
         smoe_image_free(&out);
     }
-    const smoe_box all = smoe_box_share(7, 4, 2, 1), centre = smoe_box_centre(7, 4);
+    const smoe_box all = smoe_box_share(7, 4, 2, 1, false), centre = smoe_box_centre(7, 4);
     assert_memory_equal(&all, &centre, sizeof all);
 }
 
