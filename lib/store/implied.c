@@ -89,8 +89,7 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t dh = dim_of(file, "blocks.0.attn.q_norm.weight", 0);
     size_t mlp = dim_of(file, "blocks.0.mlp.fc1.weight", 0);
     if (!d || !depth || !mlp || !patch) return;
-    put(x, NULL, "data.image_size", "%zu", side * patch);
-    if (!side) put(x, GUESS, "data.image_size", "224");
+    put(x, side ? NULL : GUESS, "data.image_size", "%zu", side ? side * patch : 224);
     put(x, NULL, "data.channels", "%zu", dim_of(file, "patch_embed.proj.weight", 1));
     put(x, NULL, "model.variant", "none");
     put(x, NULL, "model.width", "%zu", d);
@@ -185,6 +184,9 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
     if (!width_agrees(x, config)) return;
     const json_t *eps = json_object_get(config, "layer_norm_eps");
     json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
+    json_int_t side = json_integer_value(json_object_get(config, "image_size"));
+    if (side > 0 && find(x, "data.image_size")->from == GUESS)
+        put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
     if (json_is_number(eps)) put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
     if (heads > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_gelu(x, from, json_string_value(json_object_get(config, "hidden_act")));

@@ -81,6 +81,8 @@ grep -q ', 20 images of test' out || fail "inspect: $(cat out)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
+status 0 smoe train tiny.yaml $zoo_keys --init brought-run -n >out
+grep -q 'initialised: head.weight, head.bias' out && grep -qx 'the classes of the data are others than those of the file' out || fail "of a plan: $(cat out)"
 status 3 smoe soup brought-run zoo-run 2>err
 grep -q 'its classes are others than those of the first model' err || fail "a soup of other classes: $(cat err)"
 for s in train test; do rm -r zoo/$s/bee && cp -r zoo/$s/cow zoo/$s/dog; done
