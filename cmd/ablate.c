@@ -28,7 +28,7 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
     size_t skipped, count = 0;
     SMOE_FREED char *seeds = NULL;
-    char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
+    SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     int status = common(assign, &count, options, err);
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
     if (!status) status = smoe_cmd_text(&text, file, options, err);
@@ -39,7 +39,6 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
                                   seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
     if (!status)
         status = smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
-    free(assign);
     return status;
 }
 

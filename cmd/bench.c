@@ -354,7 +354,7 @@ static int check_table(const char *path, smoe_err *err) {
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
 static int append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
-    char *before, *text = NULL;
+    SMOE_FREED char *before = NULL, *text = NULL;
     size_t length, size;
     if (read_table(path, &before, &length, err)) return -1;
     FILE *out = smoe_alloc_stream(&text, &size);
@@ -366,8 +366,6 @@ static int append(const char *path, const char *name, const smoe_bench *b, smoe_
     smoe_alloc_stream_close(out, &text);
     int status = length ? 0 : smoe_file_make_parents(path, err);
     if (!status) status = smoe_file_write(path, text, size, err);
-    free(before);
-    free(text);
     return status;
 }
 

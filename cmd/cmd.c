@@ -133,17 +133,26 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_
     return smoe_fail(err, SMOE_USAGE, "--grid %s: expected ROWSxCOLUMNS, as 14x14", grid);
 }
 
+int smoe_cmd_model(char **path, char **text, smoe_safetensors **file, const char *arg,
+                   const char *which, const smoe_options *options, smoe_err *err) {
+    smoe_file_choice choice;
+    if (smoe_cmd_choice(&choice, options, err) ||
+        smoe_run_model(arg, which, &choice, path, text, file, err))
+        return -1;
+    smoe_cmd_unverified(*file, options);
+    return 0;
+}
+
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {
     char classes[48];
     size_t count = options->overrides;
-    char **assign = smoe_alloc(count + 1, sizeof *assign);
+    SMOE_FREED char **assign = smoe_alloc(count + 1, sizeof *assign);
     if (count) memcpy(assign, options->assign, count * sizeof *assign);
     snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
     if (options->classes) assign[count++] = classes;
-    int status = smoe_cmd_read(spec, file, options, assign, count, err);
-    if (!status) smoe_cmd_remarks(spec, options);
-    free(assign);
-    return status;
+    if (smoe_cmd_read(spec, file, options, assign, count, err)) return -1;
+    smoe_cmd_remarks(spec, options);
+    return 0;
 }
 
 int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) {
@@ -185,6 +194,15 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     /* Checks a link itself and not its target: replacing a dangling link would lose it too. */
     if (!path || options->force || lstat(path, &there)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
+}
+
+int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,
+                     smoe_err *err) {
+    for (size_t i = 0; options->out && i < count; i++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", options->out, name[i]);
+        if (smoe_cmd_target(path, options, err)) return -1;
+    }
+    return 0;
 }
 
 static const char *last_name(const char *path) {

@@ -61,6 +61,10 @@ void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options);
 int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options,
                     smoe_err *err) SMOE_MUST_CHECK;
 
+/* A model file, as smoe_run_model finds and opens it; and a remark if it is another program's. */
+int smoe_cmd_model(char **path, char **text, smoe_safetensors **file, const char *arg,
+                   const char *which, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Prints what a user should know of a file of another program, unless --quiet. */
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options);
 
@@ -75,6 +79,10 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool needed, size_t *c
 
 /* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same of files in the folder of -o, if it is given. */
+int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,
+                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses two results that would be written to the same file, however its path is spelt; NULL: no
  * file. */

@@ -60,14 +60,11 @@ static void read_run(side *x) {
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *text = NULL;
     x->arg = arg;
-    smoe_file_choice choice;
-    int status = smoe_cmd_choice(&choice, options, err);
-    if (!status)
-        status = smoe_run_model(arg, options->which, &choice, &x->model, &text, &x->file, err);
-    if (!status) smoe_cmd_unverified(x->file, options);
-    if (!status) status = read_spec(x, text, err);
-    if (!status && smoe_file_holds(arg, "metrics.jsonl")) read_run(x);
-    return status;
+    if (smoe_cmd_model(&x->model, &text, &x->file, arg, options->which, options, err) ||
+        read_spec(x, text, err))
+        return -1;
+    if (smoe_file_holds(arg, "metrics.jsonl")) read_run(x);
+    return 0;
 }
 
 /* ---- two of them ----------------------------------------------------------------------------- */
@@ -219,12 +216,11 @@ static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
         if (!layer && !smoe_metrics[at.metric].column) continue;
         for (size_t k = 0; k < c->points; k++) {
-            smoe_cell_text(frame, "run", run, .where = SMOE_IN_CSV);
-            smoe_cell_number(frame, "step", c->step[k], .where = SMOE_IN_CSV);
-            smoe_cell_number(frame, "block", layer ? (double)at.number : NAN, .where = SMOE_IN_CSV);
-            smoe_cell_text(frame, "metric", layer ? smoe_metric_name(at.metric) : c->name,
-                           .where = SMOE_IN_CSV);
-            smoe_cell_number(frame, "value", c->value[k], .where = SMOE_IN_CSV);
+            smoe_cell_text(frame, "run", run);
+            smoe_cell_number(frame, "step", c->step[k]);
+            smoe_cell_number(frame, "block", layer ? (double)at.number : NAN);
+            smoe_cell_text(frame, "metric", layer ? smoe_metric_name(at.metric) : c->name);
+            smoe_cell_number(frame, "value", c->value[k]);
             smoe_frame_end(frame);
         }
     }
@@ -245,6 +241,7 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
     char *path = page_path(options);
     char *title = pairs > 1 ? smoe_text_format("%s and %zu others", options->arg[0], pairs)
                             : smoe_text_format("%s and %s", options->arg[0], options->arg[1]);
+    curves->where = SMOE_IN_CSV;
     curves->title = "During training";
     curves->caption = "Records of training and evaluations; quantities of the whole model have no "
                       "block";

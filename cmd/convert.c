@@ -121,9 +121,9 @@ static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned
         list = longer;
         share += of[kept[k]];
     }
-    smoe_cell_number(layers, "block", (double)block, .where = SMOE_IN_JSON);
-    smoe_cell_text(layers, "kept", list, .where = SMOE_IN_JSON);
-    smoe_cell_number(layers, "combine_share", share, .where = SMOE_IN_JSON);
+    smoe_cell_number(layers, "block", (double)block);
+    smoe_cell_text(layers, "kept", list);
+    smoe_cell_number(layers, "combine_share", share);
     smoe_frame_end(layers);
     snprintf(label, sizeof label, "blocks.%zu", block);
     if (p->experts)
@@ -147,7 +147,7 @@ static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smo
     smoe_fact_number(&result, "logits_rms", x->rms);
     smoe_fact_number(&result, "logits_sd", x->spread);
     smoe_fact_number(&result, "same_class", (double)x->same);
-    smoe_frame *layers = smoe_result_table(&result, "moe_layers", NULL);
+    smoe_frame *layers = smoe_result_records(&result, "moe_layers");
     for (size_t i = 0; i < p->layers; i++)
         add_layer(&result, layers, p, i, smoe_model_moe_block(from, i));
     smoe_result_line(&result, NULL, "%s", text);
@@ -159,22 +159,20 @@ static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smo
 static int prune_loaded(smoe_loaded *l, const smoe_spec *spec, size_t experts,
                         const smoe_options *options, smoe_err *err) {
     enum { IMAGES = 256 };
-    smoe_pruned pruned = {0};
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_pruned_free) smoe_pruned pruned = {0};
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     size_t images = smoe_dataset_images(l->set);
     const char *step = smoe_safetensors_metadata(l->file, "smoe.step");
-    int status = smoe_model_create(&model, spec, smoe_dataset_classes(l->set), err);
-    if (!status)
-        status = smoe_prune(&pruned, model, experts, l->model, &l->spec, l->file, l->set,
-                            images < IMAGES ? images : IMAGES, l->batch, err);
-    if (!status && !options->dry_run)
-        status = smoe_model_file_write(
-            options->arg[1], smoe_model_params(model), spec, step ? strtoull(step, NULL, 10) : 0,
-            smoe_safetensors_metadata(l->file, SMOE_CLASS_NAMES), NULL, err);
-    if (!status) status = report_pruned(&pruned, l->model, options, err);
-    smoe_model_free(model);
-    smoe_pruned_free(&pruned);
-    return status;
+    if (smoe_model_create(&model, spec, smoe_dataset_classes(l->set), err) ||
+        smoe_prune(&pruned, model, experts, l->model, &l->spec, l->file, l->set,
+                   images < IMAGES ? images : IMAGES, l->batch, err))
+        return -1;
+    if (!options->dry_run &&
+        smoe_model_file_write(options->arg[1], smoe_model_params(model), spec,
+                              step ? strtoull(step, NULL, 10) : 0,
+                              smoe_safetensors_metadata(l->file, SMOE_CLASS_NAMES), NULL, err))
+        return -1;
+    return report_pruned(&pruned, l->model, options, err);
 }
 
 /* Without the overrides, which only say where images are from. */
@@ -188,71 +186,58 @@ static int make_spec(smoe_spec *spec, const smoe_loaded *l, size_t experts, smoe
 static int prune(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     smoe_options own = *options;
     size_t experts;
-    own.assign = smoe_alloc(options->overrides + 1, sizeof *own.assign);
-    own.overrides = 0;
-    own.assign[own.overrides++] = "eval.split=train";
+    own.assign = assign;
+    own.overrides = 1;
+    assign[0] = "eval.split=train";
     for (size_t i = 0; i < options->overrides; i++) {
         bool split = !strncmp(options->assign[i], "eval.split=", 11);
-        own.assign[split ? 0 : own.overrides++] = options->assign[i];
+        assign[split ? 0 : own.overrides++] = options->assign[i];
     }
-    int status = read_experts(&experts, options->experts, err);
-    if (!status) status = smoe_load_spec(&loaded, options->arg[0], &own, err);
-    if (!status) status = make_spec(&spec, &loaded, experts, err);
-    if (!status) status = smoe_load_model(&loaded, err);
-    if (!status) status = prune_loaded(&loaded, &spec, experts, options, err);
-    free(own.assign);
-    return status;
+    if (read_experts(&experts, options->experts, err) ||
+        smoe_load_spec(&loaded, options->arg[0], &own, err) ||
+        make_spec(&spec, &loaded, experts, err) || smoe_load_model(&loaded, err))
+        return -1;
+    return prune_loaded(&loaded, &spec, experts, options, err);
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
 int cmd_convert(const smoe_options *options, smoe_err *err) {
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED char *path = NULL, *text = NULL;
     smoe_stored stored;
-    smoe_file_choice choice;
-    char *path = NULL, *text = NULL;
-    int status = -1;
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
     storage.keep = !options->type;
-    if (check_ending(options->arg[1], options, err)) goto out;
     storage.hugging_face = !strcmp(options->names, "hf");
-    if (smoe_cmd_target(options->arg[1], options, err)) goto out;
+    if (check_ending(options->arg[1], options, err) ||
+        smoe_cmd_target(options->arg[1], options, err))
+        return -1;
     if (options->experts) return prune(options, err);
-    if (options->overrides) {
-        smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
-                  options->assign[0]);
-        goto out;
-    }
+    if (options->overrides)
+        return smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
+                         options->assign[0]);
     if (options->onnx) return write_onnx(options, err);
-    if (smoe_cmd_choice(&choice, options, err)) goto out;
-    if (smoe_run_model(options->arg[0], options->which, &choice, &path, &text, &file, err))
-        goto out;
-    smoe_cmd_unverified(file, options);
-    if (smoe_model_file_convert(options->arg[1], file, &storage, &stored, err)) goto out;
-    status = report(&storage, &stored, false, options, err);
-out:
-    smoe_safetensors_free(file);
-    free(path);
-    free(text);
-    return status;
+    if (smoe_cmd_model(&path, &text, &file, options->arg[0], options->which, options, err) ||
+        smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))
+        return -1;
+    return report(&storage, &stored, false, options, err);
 }
 
 static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
     smoe_stored stored;
     size_t classes;
     if (smoe_cmd_target(options->arg[1], options, err)) return -1;
     if (smoe_cmd_classes(spec, 0, true, &classes, err)) return -1;
-    int status = smoe_model_create(&model, spec, classes, err);
-    if (!status)
-        status = smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage,
-                                         &stored, err);
-    if (!status) status = report(&storage, &stored, true, options, err);
-    smoe_model_free(model);
-    return status;
+    if (smoe_model_create(&model, spec, classes, err) ||
+        smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage, &stored,
+                                err))
+        return -1;
+    return report(&storage, &stored, true, options, err);
 }
 
 int cmd_init(const smoe_options *options, smoe_err *err) {

@@ -213,12 +213,12 @@ static void add_others(smoe_result *result, const smoe_dataset *set) {
 }
 
 static void add_remarks(smoe_result *result, const data_job *job) {
-    smoe_frame *table = smoe_result_table(result, "remarks", NULL);
+    smoe_frame *table = smoe_result_records(result, "remarks");
     for (size_t k = 0; k < job->splits; k++)
         for (size_t i = 0; i < smoe_dataset_remarks(job->split[k].set); i++) {
             const char *remark = smoe_dataset_remark(job->split[k].set, i);
-            smoe_cell_text(table, "split", job->split[k].name, .where = SMOE_IN_JSON);
-            smoe_cell_text(table, "remark", remark, .where = SMOE_IN_JSON);
+            smoe_cell_text(table, "split", job->split[k].name);
+            smoe_cell_text(table, "remark", remark);
             smoe_frame_end(table);
             smoe_result_line(result, "remark", "%s: %s", job->split[k].name, remark);
         }

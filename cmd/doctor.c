@@ -113,7 +113,7 @@ static void look_at_kernels(findings *f) {
 
 static int measure(findings *f, smoe_err *err) {
     enum { ROUNDS = 3 };
-    smoe_peaks peaks;
+    SMOE_FREED_BY(smoe_peaks_free) smoe_peaks peaks = {0};
     smoe_machine best = {0};
     char a[32], b[32];
     if (smoe_peaks_open(&peaks, err)) return -1;
@@ -124,7 +124,6 @@ static int measure(findings *f, smoe_err *err) {
         if (m.memory_bandwidth > best.memory_bandwidth) best.memory_bandwidth = m.memory_bandwidth;
         if (m.read_bandwidth > best.read_bandwidth) best.read_bandwidth = m.read_bandwidth;
     }
-    smoe_peaks_free(&peaks);
     finding *x =
         find(f, "products", "%s of %s", smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
              smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
@@ -245,14 +244,14 @@ static void look_at_programs(findings *f) {
 
 static int show(const findings *f, const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
-    smoe_frame *list = smoe_result_table(&result, "findings", NULL);
+    smoe_frame *list = smoe_result_records(&result, "findings");
     size_t advised = 0;
     for (size_t i = 0; i < f->count; i++) {
         const finding *x = &f->list[i];
         advised += *x->advice != '\0';
-        smoe_cell_text(list, "name", x->name, .where = SMOE_IN_JSON);
-        smoe_cell_text(list, "value", x->value, .where = SMOE_IN_JSON);
-        smoe_cell_text(list, "advice", *x->advice ? x->advice : NULL, .where = SMOE_IN_JSON);
+        smoe_cell_text(list, "name", x->name);
+        smoe_cell_text(list, "value", x->value);
+        smoe_cell_text(list, "advice", *x->advice ? x->advice : NULL);
         smoe_frame_end(list);
         smoe_result_line(&result, x->name, "%s", x->value);
         if (*x->advice) smoe_result_line(&result, "", "> %s", x->advice);

@@ -87,6 +87,13 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     return 0;
 }
 
+static void collector_free(collector *c) {
+    free(c->logits);
+    free(c->labels);
+    free(c->prediction);
+    free(c->superclass);
+}
+
 /* Combines the results of the batches of each process. */
 static void collector_join(collector *c, smoe_comm *comm) {
     if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
@@ -115,47 +122,37 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
                                             .x_title = "predicted class",
                                             .y_title = "class"};
     const smoe_plot_size screen = {0};
-    smoe_plot plot;
-    bool drawn = true;
+    SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
+    bool drawn;
     if (classes > SMOE_CONFUSION_WHOLE) return 0;
-    int status = 0;
     smoe_figure_plot(&plot, &entry, frame, 1);
-    if (!status) status = smoe_plot_draw(&plot, options->out, &screen, &drawn, err);
-    if (!status && !drawn)
-        smoe_cmd_undrawn(options, options->out, "confusion.gp is the script of the figure");
-    smoe_plot_free(&plot);
-    return status;
-}
-
-static int write_table(const smoe_frame *frame, const char *folder, smoe_err *err) {
-    SMOE_FREED char *path = smoe_text_format("%s/%s.csv", folder, frame->name);
-    if (smoe_file_make_parents(path, err)) return -1;
-    return smoe_frame_csv(frame, path, err);
+    if (smoe_plot_draw(&plot, options->out, &screen, &drawn, err)) return -1;
+    if (!drawn) smoe_cmd_undrawn(options, options->out, "confusion.gp is the script of the figure");
+    return 0;
 }
 
 /* -o: classes, confusion and calibration; --predictions: the images. */
 static int write_scores(const collector *c, const smoe_loaded *l, const smoe_options *options,
                         smoe_err *err) {
-    smoe_frame classes = {0}, confusion = {0}, bins = {0}, images = {0};
-    int status = 0;
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame classes = {0};
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame confusion = {0};
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame bins = {0};
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame images = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     if (options->out) {
         smoe_scores_classes(&classes, c->prediction, l->set);
         smoe_scores_confusion(&confusion, c->prediction, l->set, l->path);
         smoe_scores_bins(&bins, c->prediction, c->images);
-        status = write_table(&classes, options->out, err);
-        if (!status) status = write_table(&confusion, options->out, err);
-        if (!status) status = write_table(&bins, options->out, err);
-        if (!status) status = draw_confusion(&confusion, c->classes, options, err);
+        smoe_result_frame(&tables, NULL, &classes, false);
+        smoe_result_frame(&tables, NULL, &confusion, false);
+        smoe_result_frame(&tables, NULL, &bins, false);
+        if (smoe_result_csv(&tables, options->out, err) ||
+            draw_confusion(&confusion, c->classes, options, err))
+            return -1;
     }
-    if (!status && options->predictions) {
-        smoe_scores_predictions(&images, c->prediction, l->set);
-        status = smoe_frame_csv(&images, options->predictions, err);
-    }
-    smoe_frame_free(&classes);
-    smoe_frame_free(&confusion);
-    smoe_frame_free(&bins);
-    smoe_frame_free(&images);
-    return status;
+    if (!options->predictions) return 0;
+    smoe_scores_predictions(&images, c->prediction, l->set);
+    return smoe_frame_csv(&images, options->predictions, err);
 }
 
 /* Each class with its name, images and accuracy; the classes with the lowest one are printed:
@@ -164,14 +161,13 @@ static void add_classes(smoe_result *result, const collector *c, const smoe_load
     enum { SHOWN = 3 };
     SMOE_FREED double *share = smoe_alloc(c->classes, sizeof *share);
     size_t *images = smoe_alloc(c->classes, sizeof *images), seen = 0;
-    smoe_frame *table = smoe_result_table(result, "classes", NULL);
+    smoe_frame *table = smoe_result_records(result, "classes");
     smoe_scores_by_class(share, images, c->classes, c->prediction, c->images);
     for (size_t k = 0; k < c->classes; k++) {
         seen += images[k] > 0;
-        smoe_cell_text(table, "name", smoe_dataset_class_name(l->set, k), .where = SMOE_IN_JSON);
-        smoe_cell_number(table, "images", (double)images[k], .where = SMOE_IN_JSON);
-        smoe_cell_number(table, smoe_metric_name(SMOE_METRIC_PRECISION), share[k],
-                         .where = SMOE_IN_JSON);
+        smoe_cell_text(table, "name", smoe_dataset_class_name(l->set, k));
+        smoe_cell_number(table, "images", (double)images[k]);
+        smoe_cell_number(table, smoe_metric_name(SMOE_METRIC_PRECISION), share[k]);
         smoe_frame_end(table);
     }
     for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
@@ -266,62 +262,56 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
     return smoe_cmd_emit(&result, options, err);
 }
 
+/* The files of -o. */
+static const char *const tables[] = {"classes.csv", "confusion.csv", "calibration.csv",
+                                     "confusion.svg"};
+enum { TABLES = 3 };
+
 static void say_files(const smoe_options *options) {
     smoe_heading_files(
         options, NULL,
         (const char *const[]){options->logits, options->labels, options->predictions}, 3, NULL);
-    static const char *const tables[] = {"classes.csv", "confusion.csv", "calibration.csv",
-                                         "confusion.svg"};
-    if (options->out) smoe_heading_files(options, options->out, tables, 4, NULL);
+    if (options->out) smoe_heading_files(options, options->out, tables, TABLES + 1, NULL);
 }
 
-static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+/* The pass over the images, with the progress of all processes. */
+static int measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eval *eval,
+                   const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
-    collector c = {.progress = &progress};
-    SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
-    smoe_eval eval = {0};
-    smoe_fewshot *fewshot = NULL;
-    smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
-    int status = smoe_load_model(l, err);
-    if (!status) smoe_heading_loaded(l, options);
-    if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
-    if (!status) status = collector_open(&c, l, options, err);
-    if (!status) smoe_routing_open(&routing, l->model);
-    if (!status)
-        status = smoe_evaluate(
-            l->model, &l->spec, l->set, l->batch,
-            &(smoe_eval_options){.comm = options->comm, .sink = collect, .user = &c}, &eval, err);
-    if (!status) smoe_routing_sum(&routing, options->comm);
-    if (!status) collector_join(&c, options->comm);
+    c->progress = &progress;
+    smoe_routing_open(routing, l->model);
+    int status = smoe_evaluate(
+        l->model, &l->spec, l->set, l->batch,
+        &(smoe_eval_options){.comm = options->comm, .sink = collect, .user = c}, eval, err);
+    if (!status) smoe_routing_sum(routing, options->comm);
+    if (!status) collector_join(c, options->comm);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
-    smoe_routing_stop(&routing);
+    smoe_routing_stop(routing);
     smoe_progress_close(&progress);
-    if (!status && fewshot)
-        status = smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err);
-    bool chief = !options->comm->rank; /* the others wait for what follows to succeed */
-    if (!status && chief && c.superclass)
-        status = smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
-                                   c.prediction, c.images, err);
-    if (!status && chief) status = collector_write(&c, options, err);
-    if (!status && chief) status = write_scores(&c, l, options, err);
-    if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
-    if (!status && chief) say_files(options);
-    smoe_fewshot_free(fewshot);
-    free(c.logits);
-    free(c.labels);
-    free(c.prediction);
-    free(c.superclass);
     return status;
 }
 
-/* These are refused before the work and not after it. */
-static int check_tables(const smoe_options *options, smoe_err *err) {
-    static const char *const tables[] = {"classes", "confusion", "calibration"};
-    for (size_t i = 0; options->out && i < sizeof tables / sizeof *tables; i++) {
-        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", options->out, tables[i]);
-        if (smoe_cmd_target(path, options, err)) return -1;
-    }
+static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(collector_free) collector c = {0};
+    SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
+    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
+    smoe_eval eval = {0};
+    smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
+    if (smoe_load_model(l, err)) return -1;
+    smoe_heading_loaded(l, options);
+    if (smoe_fewshot_open(&fewshot, &l->spec, err) || collector_open(&c, l, options, err) ||
+        measure(&c, l, &routing, &eval, options, err))
+        return -1;
+    if (fewshot && smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err))
+        return -1;
+    if (options->comm->rank) return 0; /* the others wait for what follows to succeed */
+    if ((c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
+                                           c.prediction, c.images, err)) ||
+        collector_write(&c, options, err) || write_scores(&c, l, options, err) ||
+        report(l, &eval, &routing, score, &c, options, err))
+        return -1;
+    say_files(options);
     return 0;
 }
 
@@ -336,19 +326,15 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
 
 static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
-    int status = smoe_load_spec(&loaded, options->arg[0], options, err);
-    if (!status) status = smoe_cmd_target(options->logits, options, err);
-    if (!status) status = smoe_cmd_target(options->labels, options, err);
-    if (!status) status = smoe_cmd_apart(options->logits, options->labels, err);
-    if (!status) status = smoe_cmd_target(options->predictions, options, err);
-    if (!status) status = check_tables(options, err);
-    if (status)
-        ;
-    else if (options->print_config)
-        status = smoe_cmd_print_config(&loaded.spec, err);
-    else
-        status = options->dry_run ? plan(&loaded, options, err) : evaluate(&loaded, options, err);
-    return status;
+    if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
+        smoe_cmd_target(options->logits, options, err) ||
+        smoe_cmd_target(options->labels, options, err) ||
+        smoe_cmd_apart(options->logits, options->labels, err) ||
+        smoe_cmd_target(options->predictions, options, err) ||
+        smoe_cmd_targets(tables, TABLES, options, err))
+        return -1;
+    if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);
+    return options->dry_run ? plan(&loaded, options, err) : evaluate(&loaded, options, err);
 }
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {

@@ -108,18 +108,16 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
 void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {
     const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
     smoe_heading heading = {0};
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_err err;
     for (int i = 0; i < 2 && split[i]; i++) {
-        smoe_dataset *set = NULL;
+        SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
         if (smoe_dataset_open(&set, spec, split[i], &err)) return;
         smoe_heading_add(&heading, split[i], set);
-        smoe_dataset_free(set);
     }
     if (smoe_model_create(&model, spec, heading.classes, &err)) return;
     smoe_heading_data(out, &heading, spec);
     smoe_heading_model(out, spec, model);
-    smoe_model_free(model);
 }
 
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options) {

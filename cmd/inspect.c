@@ -74,8 +74,9 @@ static int read_numbers(size_t **list, size_t *count, const char *text, const ch
     }
 }
 
-static int choose_images(inspected *x, const smoe_options *options, smoe_err *err) {
-    size_t all = smoe_dataset_images(x->loaded.set), count = all < IMAGES ? all : IMAGES;
+static int choose_images(inspected *x, const smoe_dataset *set, const smoe_options *options,
+                         smoe_err *err) {
+    size_t all = smoe_dataset_images(set), count = all < IMAGES ? all : IMAGES;
     if (options->images) return 0; /* read already */
     if (!options->out && !options->dump_routing) return 0;
     for (size_t i = 0; i < count; i++)
@@ -118,16 +119,16 @@ static void count(void *user, size_t done, size_t images) {
 }
 
 /* Checks that every MoE layer has the requested slots or, for choice routers, experts. */
-static int check_slots(const inspected *x, smoe_err *err) {
-    for (size_t l = 0; l < smoe_model_moe_layers(x->loaded.model); l++) {
-        const smoe_router *router = smoe_model_router(x->loaded.model, l);
+static int check_slots(const inspected *x, const smoe_model *model, smoe_err *err) {
+    for (size_t l = 0; l < smoe_model_moe_layers(model); l++) {
+        const smoe_router *router = smoe_model_router(model, l);
         bool sparse = router->plan.sparse;
         size_t units = sparse ? router->E : router->E * router->P;
         for (size_t i = 0; i < x->slots; i++)
             if (x->slot[i] >= units)
                 return smoe_fail(err, SMOE_USAGE,
                                  "--slots: no %zu: blocks.%zu of %s has the %s 0 to %zu",
-                                 x->slot[i], smoe_model_moe_block(x->loaded.model, l), x->label,
+                                 x->slot[i], smoe_model_moe_block(model, l), x->label,
                                  sparse ? "experts" : "slots", units - 1);
     }
     return 0;
@@ -144,39 +145,35 @@ static json_t *env_of(const inspected *x) {
 static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smoe_options *options,
                 smoe_err *err) {
     smoe_progress progress;
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = x->loaded;
+    smoe_loaded *l = &loaded;
+    x->loaded = (smoe_loaded){0};
     smoe_progress_open(&progress, options, stderr, NULL);
-    smoe_loaded *l = &x->loaded;
-    int status = smoe_load_model(l, err);
-    if (!status) smoe_heading_loaded(l, options);
-    json_t *env = env_of(x);
-    if (!status) smoe_origin_model(origin, x->label, &l->spec, env);
-    json_decref(env);
-    if (!status) status = check_slots(x, err);
-    if (!status) status = choose_images(x, options, err);
-    if (!status) {
-        smoe_inspect_subject subject = {.run = x->label,
-                                        .checkpoint = l->path,
-                                        .metrics = x->metrics,
-                                        .spec = &l->spec,
-                                        .set = l->set,
-                                        .model = l->model,
-                                        .batch = l->batch,
-                                        .image = x->image,
-                                        .images = x->images,
-                                        .random_routers = options->random_routers,
-                                        .exchange_experts = options->exchange_experts,
-                                        .comm = options->comm,
-                                        .progress = count,
-                                        .progress_user = &progress};
-        status = smoe_inspect_run(&x->inspection, &subject, err);
-        if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
-    }
+    if (smoe_load_model(l, err)) return -1;
+    smoe_heading_loaded(l, options);
+    json_auto_t *env = env_of(x);
+    smoe_origin_model(origin, x->label, &l->spec, env);
+    if (check_slots(x, l->model, err) || choose_images(x, l->set, options, err)) return -1;
+    smoe_inspect_subject subject = {.run = x->label,
+                                    .checkpoint = l->path,
+                                    .metrics = x->metrics,
+                                    .spec = &l->spec,
+                                    .set = l->set,
+                                    .model = l->model,
+                                    .batch = l->batch,
+                                    .image = x->image,
+                                    .images = x->images,
+                                    .random_routers = options->random_routers,
+                                    .exchange_experts = options->exchange_experts,
+                                    .comm = options->comm,
+                                    .progress = count,
+                                    .progress_user = &progress};
+    int status = smoe_inspect_run(&x->inspection, &subject, err);
+    if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_progress_close(&progress);
-    if (!status) status = smoe_inspect_fill(x->inspection, frames, err);
-    if (!status && options->dump_routing && !options->comm->rank)
-        status = smoe_inspect_dump(x->inspection, options->dump_routing, err);
-    smoe_loaded_free(l);
-    return status;
+    if (status || smoe_inspect_fill(x->inspection, frames, err)) return -1;
+    if (!options->dump_routing || options->comm->rank) return 0;
+    return smoe_inspect_dump(x->inspection, options->dump_routing, err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -184,31 +181,26 @@ static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smo
 /* Checks for mistakes that are reported before the work and not after it. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
                          smoe_err *err) {
-    int status = smoe_cmd_target(options->dump_routing, options, err);
-    for (size_t i = 0; i < tables && options->out && !status; i++) {
-        char *path = smoe_text_format("%s/%s.csv", options->out, frames[i].name);
-        status = smoe_cmd_target(path, options, err);
-        free(path);
+    static const char *const report = "report.html";
+    if (smoe_cmd_target(options->dump_routing, options, err)) return -1;
+    for (size_t i = 0; i < tables; i++) {
+        SMOE_FREED char *file = smoe_text_format("%s.csv", frames[i].name);
+        if (smoe_cmd_targets((const char *const[]){file}, 1, options, err)) return -1;
     }
-    char *report = options->out ? smoe_text_format("%s/report.html", options->out) : NULL;
-    if (!status) status = smoe_cmd_target(report, options, err);
-    free(report);
-    return status;
+    return smoe_cmd_targets(&report, 1, options, err);
 }
 
 /* A table without rows has no file; the file of an earlier inspection is removed. */
 static int write_tables(const smoe_frame *frames, size_t tables, const char *folder,
                         smoe_err *err) {
-    int status = 0;
-    for (size_t i = 0; i < tables && !status; i++) {
-        char *path = smoe_text_format("%s/%s.csv", folder, frames[i].name);
-        if (!frames[i].rows)
-            status = smoe_file_remove(path, err);
-        else if (!(status = smoe_file_make_parents(path, err)))
-            status = smoe_frame_csv(&frames[i], path, err);
-        free(path);
+    for (size_t i = 0; i < tables; i++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", folder, frames[i].name);
+        if (frames[i].rows
+                ? smoe_file_make_parents(path, err) || smoe_frame_csv(&frames[i], path, err)
+                : smoe_file_remove(path, err))
+            return -1;
     }
-    return status;
+    return 0;
 }
 
 /* Figures, overlays and report, from the images kept of all runs. */
@@ -257,43 +249,40 @@ static void say_written(const smoe_frame *frames, size_t tables, const smoe_opti
 /* What the first process does when all have counted: tables, figures, and what is printed. */
 static int finish(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
                   smoe_origin *origin, const smoe_options *options, smoe_err *err) {
-    int status = 0;
-    if (options->out) status = write_tables(frames, tables, options->out, err);
-    if (!status && options->out) status = draw(frames, tables, x, runs, origin, options, err);
-    if (!status) status = smoe_inspect_show(frames, tables, options, err);
-    if (!status && options->out) say_written(frames, tables, options);
-    return status;
+    if (options->out && (write_tables(frames, tables, options->out, err) ||
+                         draw(frames, tables, x, runs, origin, options, err)))
+        return -1;
+    if (smoe_inspect_show(frames, tables, options, err)) return -1;
+    if (options->out) say_written(frames, tables, options);
+    return 0;
 }
 
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
     smoe_frame *frames = NULL;
-    smoe_origin origin;
+    SMOE_FREED_BY(smoe_origin_free) smoe_origin origin = {0};
     size_t tables = 0;
     smoe_origin_open(&origin, options);
-    int status = 0;
     smoe_frames_open(&frames, &tables);
-    if (!status) status = check_targets(frames, tables, options, err);
+    int status = check_targets(frames, tables, options, err);
     for (size_t i = 0; i < runs && !status; i++)
         status = look(&x[i], frames, &origin, options, err);
     if (!status && !options->comm->rank)
         status = finish(frames, tables, x, runs, &origin, options, err);
-    smoe_origin_free(&origin);
     smoe_frames_free(frames, tables);
     return status;
 }
 
 static int dry_run(const inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
-    json_t *list = json_array();
+    smoe_result result = {0};
+    smoe_frame *list = smoe_result_records(&result, "runs");
     for (size_t i = 0; i < runs; i++) {
         const char *path = x[i].loaded.path, *split = x[i].loaded.spec.eval.split;
-        if (!options->json)
-            smoe_cmd_print(stdout, "would inspect %s on the %s split\n", path, split);
-        json_array_append_new(
-            list, json_pack("{s:o, s:s}", "checkpoint", smoe_json_text(path), "split", split));
+        smoe_cell_text(list, "checkpoint", path);
+        smoe_cell_text(list, "split", split);
+        smoe_frame_end(list);
+        smoe_result_line(&result, NULL, "would inspect %s on the %s split", path, split);
     }
-    if (options->json) return smoe_cmd_json(json_pack("{s:o}", "runs", list), err);
-    json_decref(list);
-    return 0;
+    return smoe_cmd_emit(&result, options, err);
 }
 
 static int inspect_together(const smoe_options *options, smoe_err *err) {
@@ -302,8 +291,7 @@ static int inspect_together(const smoe_options *options, smoe_err *err) {
     int status = 0;
     for (size_t i = 0; i < runs && !status; i++)
         status = find(&x[i], options->arg[i], options, err);
-    if (!status) status = check_arguments(x, runs, options, err);
-    if (status)
+    if (status || (status = check_arguments(x, runs, options, err)))
         ;
     else if (options->print_config)
         status = smoe_cmd_print_config(&x->loaded.spec, err);

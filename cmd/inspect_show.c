@@ -108,13 +108,12 @@ static void add_run(smoe_result *result, const tables *t, size_t row) {
     smoe_fact_text(result, "split", text_of(t->runs, row, "split"));
     smoe_fact_number(result, "images", number_of(t->runs, row, "images"));
     smoe_fact_text(result, "router", text_of(t->runs, row, "router"));
-    smoe_frame *layers = smoe_result_table(result, "layers", NULL);
+    smoe_frame *layers = smoe_result_records(result, "layers");
     for (size_t l = 0; l < routing->rows; l++) {
         if (strcmp(text_of(routing, l, "run"), run)) continue;
-        smoe_cell_number(layers, "block", number_of(routing, l, "block"), .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "block", number_of(routing, l, "block"));
         for (size_t c = 2; c < routing->columns; c++)
-            smoe_cell_number(layers, routing->column[c].name, smoe_frame_number_at(routing, l, c),
-                             .where = SMOE_IN_JSON);
+            smoe_cell_number(layers, routing->column[c].name, smoe_frame_number_at(routing, l, c));
         smoe_frame_end(layers);
     }
 }

@@ -41,22 +41,18 @@ static int imply_spec(const smoe_loaded *l, const char *arg, const smoe_options 
                       smoe_err *err) {
     *err = (smoe_err){0};
     if (smoe_implied_refuse(l->file, err)) return -1;
-    char *text = smoe_implied_spec(l->file);
-    if (text && !options->json) smoe_cmd_print(stdout, "%s", text);
-    if (text && !options->json) {
-        smoe_fail_more(err, SMOE_USAGE,
-                       "%s has no spec. Its tensors imply the one above: write it to a file, "
-                       "complete it, and write:",
-                       l->path);
-        const char *onnx = options->onnx ? options->arg[1] : NULL;
-        smoe_fail_more(err, SMOE_USAGE, "smoe %s %s %s%s--spec SPEC.yaml", options->command->name,
-                       arg, onnx ? onnx : "", onnx ? " --onnx " : "");
-    } else {
-        smoe_fail(err, SMOE_USAGE, "%s has no spec; describe the model with --spec SPEC.yaml",
-                  l->path);
-    }
-    free(text);
-    return -1;
+    SMOE_FREED char *text = smoe_implied_spec(l->file);
+    const char *onnx = options->onnx ? options->arg[1] : NULL;
+    if (!text || options->json)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s has no spec; describe the model with --spec SPEC.yaml", l->path);
+    smoe_cmd_print(stdout, "%s", text);
+    smoe_fail_more(err, SMOE_USAGE,
+                   "%s has no spec. Its tensors imply the one above: write it to a file, "
+                   "complete it, and write:",
+                   l->path);
+    return smoe_fail_more(err, SMOE_USAGE, "smoe %s %s %s%s--spec SPEC.yaml",
+                          options->command->name, arg, onnx ? onnx : "", onnx ? " --onnx " : "");
 }
 
 static void say_implied(const smoe_loaded *l) {
@@ -65,33 +61,28 @@ static void say_implied(const smoe_loaded *l) {
 }
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
-    smoe_spec_text file = {0}, carried = {0};
-    l->quiet = options->quiet;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text file = {0};
+    SMOE_FREED char *text = NULL;
     smoe_file_choice choice;
-    int status = smoe_cmd_choice(&choice, options, err);
-    if (!status)
-        status =
-            smoe_run_model(arg, options->which, &choice, &l->path, &carried.text, &l->file, err);
-    if (status) goto out;
-    if (options->spec)
-        status = smoe_cmd_text(&file, options->spec, options, err);
-    else if (!carried.text)
-        status = imply_spec(l, arg, options, err);
-    if (status) goto out;
-    if (carried.text) carried.length = strlen(carried.text);
-    carried.label = l->path;
-    carried.of_cells = file.of_cells = l->trains;
-    status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->assign,
-                                     options->overrides, err);
-    if (status && !options->spec) blame_file(&carried, err);
-    if (!status && !options->spec) status = check_overrides(options, err);
-    if (!status) smoe_cmd_unverified(l->file, options);
-    if (!status && options->spec) status = smoe_implied_check(&l->spec, l->file, true, err);
-    if (!status && options->spec && !options->quiet) say_implied(l);
-out:
-    free(carried.text);
-    smoe_spec_text_free(&file);
-    return status;
+    l->quiet = options->quiet;
+    if (smoe_cmd_choice(&choice, options, err) ||
+        smoe_run_model(arg, options->which, &choice, &l->path, &text, &l->file, err))
+        return -1;
+    if (!options->spec && !text) return imply_spec(l, arg, options, err);
+    if (options->spec && smoe_cmd_text(&file, options->spec, options, err)) return -1;
+    file.of_cells = l->trains;
+    const smoe_spec_text carried = {
+        .text = text, .length = text ? strlen(text) : 0, .label = l->path, .of_cells = l->trains};
+    if (smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->assign,
+                                options->overrides, err)) {
+        if (!options->spec) blame_file(&carried, err);
+        return -1;
+    }
+    if (!options->spec && check_overrides(options, err)) return -1;
+    smoe_cmd_unverified(l->file, options);
+    if (options->spec && smoe_implied_check(&l->spec, l->file, true, err)) return -1;
+    if (options->spec && !options->quiet) say_implied(l);
+    return 0;
 }
 
 static void remark_resized(const smoe_loaded *l) {

@@ -168,7 +168,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
 
 /* Without a command: --help, --version, --completion SHELL. */
 static int run_bare(int argc, char **argv, smoe_err *err) {
-    smoe_options options;
+    SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
     int status = smoe_options_parse(&options, NULL, argc, argv, err);
     if (status)
         ;
@@ -183,7 +183,6 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
         smoe_fail(err, SMOE_USAGE, "no command given");
         status = smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
     }
-    smoe_options_free(&options);
     return status;
 }
 

@@ -20,15 +20,9 @@ typedef struct predictor {
 
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *text = NULL;
-    smoe_safetensors *file;
-    smoe_file_choice choice;
-    int status = smoe_cmd_choice(&choice, options, err);
-    if (!status)
-        status =
-            smoe_run_model(options->arg[0], options->which, &choice, &x->path, &text, &file, err);
-    if (status) return -1;
-    smoe_cmd_unverified(file, options);
-    smoe_safetensors_free(file);
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    if (smoe_cmd_model(&x->path, &text, &file, options->arg[0], options->which, options, err))
+        return -1;
     /* The latest of a run is looked up once more, for a run that still trains may have deleted it.
      */
     if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;
@@ -82,7 +76,7 @@ static int predict_one(predictor *x, const char *path, smoe_err *err) {
 static void add_prediction(smoe_result *result, const predictor *x, const char *path) {
     smoe_result *part = smoe_result_part(result, "images");
     smoe_fact_text(part, "path", path);
-    smoe_frame *top = smoe_result_table(part, "top", NULL);
+    smoe_frame *top = smoe_result_records(part, "top");
     smoe_result_line(part, NULL, "%s", path);
     for (size_t k = 0; k < x->top; k++) {
         size_t c = x->order[k];
@@ -90,9 +84,9 @@ static void add_prediction(smoe_result *result, const predictor *x, const char *
         char number[32], percent[32];
         snprintf(number, sizeof number, "class %zu", c);
         snprintf(percent, sizeof percent, "  %6.2f%%", 100 * (double)x->p[c]);
-        smoe_cell_number(top, "class", (double)c, .where = SMOE_IN_JSON);
-        smoe_cell_text(top, "name", name, .where = SMOE_IN_JSON);
-        smoe_cell_number(top, "probability", (double)x->p[c], .where = SMOE_IN_JSON);
+        smoe_cell_number(top, "class", (double)c);
+        smoe_cell_text(top, "name", name);
+        smoe_cell_number(top, "probability", (double)x->p[c]);
         smoe_frame_end(top);
         smoe_result_line(part, percent, "%s", name ? name : number);
     }

@@ -99,7 +99,7 @@ static json_t *lost_json(const char *dir, const smoe_err *problem) {
 }
 
 static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
-    smoe_curves curves;
+    SMOE_FREED_BY(smoe_curves_free) smoe_curves curves = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
     json_t *object = NULL;
@@ -114,7 +114,6 @@ static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
                            smoe_metrics[SMOE_METRIC_WALL_S].name, smoe_run_number(curves.wall_s),
                            "columns", columns_json(), "curves", all);
     }
-    smoe_curves_free(&curves);
     return object;
 }
 
@@ -183,7 +182,7 @@ static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err
     json_t *list = json_array();
     bool failed = false;
     for (size_t i = 0; i < options->args; i++) {
-        char **runs;
+        SMOE_FREED char **runs = NULL;
         size_t count;
         smoe_err problem = {0};
         if (smoe_curves_runs(&runs, &count, options->arg[i], &problem)) {
@@ -200,7 +199,6 @@ static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err
             problem = (smoe_err){0};
             free(runs[k]);
         }
-        free(runs);
     }
     forget_unlisted();
     if (!failed || !strict) return list;

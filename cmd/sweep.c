@@ -35,7 +35,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign,
 /* The overrides, of which those of --seeds are one. */
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
     char *seeds = NULL;
-    char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
+    SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
     int status = smoe_trials_seeds(&seeds, options, err);
     if (!status && seeds) assign[count++] = seeds;
@@ -44,7 +44,6 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
     if (!status)
         status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, assign, count, err)
                                          : expand_spec(sweep, arg, assign, count, options, err);
-    free(assign);
     free(seeds);
     return status;
 }

@@ -186,19 +186,18 @@ static void add_data(smoe_result *plan, const data_seen *seen, const smoe_spec *
 
 static void add_moe(smoe_result *plan, const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    smoe_frame *layers = smoe_result_table(plan, "moe_layers", NULL);
+    smoe_frame *layers = smoe_result_records(plan, "moe_layers");
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
         smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
         char label[32];
-        smoe_cell_number(layers, "block", (double)i, .where = SMOE_IN_JSON);
-        smoe_cell_text(layers, "router", moe->router, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "tokens", (double)x.T, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "experts", (double)x.E, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "slots_per_expert", (double)x.P, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "slots", (double)x.S, .where = SMOE_IN_JSON);
-        smoe_cell_number(layers, "slots_over_tokens", (double)x.S / (double)x.T,
-                         .where = SMOE_IN_JSON);
+        smoe_cell_number(layers, "block", (double)i);
+        smoe_cell_text(layers, "router", moe->router);
+        smoe_cell_number(layers, "tokens", (double)x.T);
+        smoe_cell_number(layers, "experts", (double)x.E);
+        smoe_cell_number(layers, "slots_per_expert", (double)x.P);
+        smoe_cell_number(layers, "slots", (double)x.S);
+        smoe_cell_number(layers, "slots_over_tokens", (double)x.S / (double)x.T);
         smoe_frame_end(layers);
         snprintf(label, sizeof label, "blocks.%zu", i);
         if (x.K)
@@ -294,65 +293,52 @@ static smoe_fit fit_of(const smoe_options *options) {
 
 /* The optimiser of a model that is not reserved. */
 static int add_optimizer(smoe_result *plan, const train_job *job, size_t classes, smoe_err *err) {
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     if (smoe_model_create(&model, job->spec, classes, err)) return -1;
     smoe_heading_optimizer(plan, job->spec, model);
-    smoe_model_free(model);
     return 0;
 }
 
 /* The file to start from; NULL without --init. */
 static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
-    char *path = NULL, *spec = NULL;
-    smoe_file_choice choice;
-    *file = NULL;
+    SMOE_FREED char *path = NULL, *spec = NULL;
     if (!options->init) return 0;
-    int status = smoe_cmd_choice(&choice, options, err);
-    if (!status) status = smoe_run_model(options->init, NULL, &choice, &path, &spec, file, err);
-    if (!status) smoe_cmd_unverified(*file, options);
-    free(path);
-    free(spec);
-    return status;
+    return smoe_cmd_model(&path, &spec, file, options->init, NULL, options, err);
 }
 
 /* What the model takes from it: *text, fresh. */
 static int plan_start(char **text, const train_job *job, const smoe_safetensors *file,
                       bool headless, const smoe_options *options, size_t classes, smoe_err *err) {
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     if (smoe_model_create(&model, job->spec, classes, err)) return -1;
     smoe_params *params = smoe_model_params(model);
     params->headless = headless;
-    int status = smoe_params_check(params, file, fit_of(options), err);
-    if (!status && !options->partial) status = smoe_implied_check(job->spec, file, false, err);
-    if (!status) *text = smoe_init_map_text(params, file, fit_of(options));
-    smoe_model_free(model);
-    return status;
+    if (smoe_params_check(params, file, fit_of(options), err) ||
+        (!options->partial && smoe_implied_check(job->spec, file, false, err)))
+        return -1;
+    *text = smoe_init_map_text(params, file, fit_of(options));
+    return 0;
 }
 
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
-    smoe_cost cost = {0};
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result plan = {0};
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED char *start = NULL;
     smoe_estimate estimate;
     smoe_estimator by = {0};
-    size_t classes;
-    char *start = NULL;
     data_seen seen;
-    smoe_result plan = {0};
-    smoe_safetensors *file = NULL;
-    int status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
-    if (!status) status = open_init(&file, options, err);
-    if (!status) see_data(&seen, job->spec, file);
-    if (!status && file)
-        status = plan_start(&start, job, file, seen.other_classes, options, classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
-    if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
-    if (!status) add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
-    if (!status) status = add_optimizer(&plan, job, classes, err);
-    if (!status) status = smoe_cmd_emit(&plan, options, err);
-    smoe_result_free(&plan);
-    smoe_cost_free(&cost);
-    smoe_safetensors_free(file);
-    free(start);
-    return status;
+    size_t classes;
+    if (smoe_cmd_classes(job->spec, 0, true, &classes, err) || open_init(&file, options, err))
+        return -1;
+    see_data(&seen, job->spec, file);
+    if (file && plan_start(&start, job, file, seen.other_classes, options, classes, err)) return -1;
+    if (smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
+        smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err))
+        return -1;
+    add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
+    if (add_optimizer(&plan, job, classes, err)) return -1;
+    return smoe_cmd_emit(&plan, options, err);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -538,22 +524,17 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
 static int train_together(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     SMOE_FREED_BY(job_free) train_job job = {.spec = &spec};
-    int status = choose_spec(&job, options, err);
-    if (!status)
-        status = smoe_cmd_read(&spec, job.file, options, options->assign, options->overrides, err);
-    bool resolved = job.dir; /* job.file is what the run wrote down */
-    if (!status && resolved) smoe_spec_continue(&spec);
-    if (!status && !resolved) smoe_cmd_remarks(&spec, options);
-    if (!status) choose_dir(&job, options);
-    if (status)
-        ;
-    else if (options->print_config)
-        status = smoe_cmd_print_config(&spec, err);
-    else {
-        remark(&job, options);
-        status = options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
-    }
-    return status;
+    if (choose_spec(&job, options, err) ||
+        smoe_cmd_read(&spec, job.file, options, options->assign, options->overrides, err))
+        return -1;
+    if (job.dir) /* job.file is what the run wrote down */
+        smoe_spec_continue(&spec);
+    else
+        smoe_cmd_remarks(&spec, options);
+    choose_dir(&job, options);
+    if (options->print_config) return smoe_cmd_print_config(&spec, err);
+    remark(&job, options);
+    return options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
 }
 
 int cmd_train(const smoe_options *options, smoe_err *err) {

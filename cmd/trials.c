@@ -88,14 +88,13 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
 
 /* Runs the trials, and writes and prints the results, also of failed and stopped sweeps. */
 static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_results results;
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     smoe_err ran = {0};
     int run = run_trials(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_results_write(&results, err);
     if (!status) status = draw(&results, options, err);
     if (!status) status = smoe_trials_summary(&results, options, err);
-    smoe_results_free(&results);
     if (run) *err = ran;
     return run || status ? -1 : 0;
 }

@@ -92,11 +92,10 @@ static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
 
 /* How many evaluations of a trial are there. */
 static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    json_t *list;
+    json_auto_t *list = NULL;
     char text[64];
     if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
     size_t n = json_array_size(list);
-    json_decref(list);
     snprintf(text, sizeof text, "%zu of %zu", n, sweep->evaluate.points);
     smoe_cell_text(frame, NULL, text, .heading = "evaluations");
     smoe_cell_number(frame, "evaluations", (double)n, .where = SMOE_IN_JSON);
@@ -340,7 +339,7 @@ static void add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double 
     else
         snprintf(text, sizeof text, "over %d", SMOE_POWER_MOST);
     smoe_cell_text(w->table, NULL, text, .heading = heading);
-    smoe_cell_number(needs, key, n ? (double)n : NAN, .where = SMOE_IN_JSON);
+    smoe_cell_number(needs, key, n ? (double)n : NAN);
 }
 
 /* A line, and an object, per difference. */
@@ -354,7 +353,7 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
     smoe_fact_number(part, "images", (double)p->images);
     smoe_fact_number(part, "seed_sd", seed);
     smoe_fact_number(part, "images_sd", images);
-    smoe_frame *needs = smoe_result_table(part, "needs", NULL);
+    smoe_frame *needs = smoe_result_records(part, "needs");
     for (size_t i = 0; i < w->differences; i++) {
         smoe_cell_text(w->table, "contrast", i ? "" : name);
         smoe_cell_text(w->table, "measure", i ? "" : measure);
@@ -362,7 +361,7 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
         smoe_cell_number(w->table, "sd of images", p->images ? images : NAN, .format = "%.3g");
         smoe_cell_number(w->table, "seeds now", (double)p->n);
         smoe_cell_number(w->table, "difference", w->difference[i]);
-        smoe_cell_number(needs, "difference", w->difference[i], .where = SMOE_IN_JSON);
+        smoe_cell_number(needs, "difference", w->difference[i]);
         add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
         add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
         smoe_frame_end(w->table);

@@ -24,9 +24,9 @@ typedef struct shown {
 /* Verifying takes long, so lines are printed as they come. */
 static void line(void *user, const char *path, const char *found, bool good) {
     const shown *s = user;
-    smoe_cell_text(s->list, "path", path, .where = SMOE_IN_JSON);
-    smoe_cell_truth(s->list, "good", good, .where = SMOE_IN_JSON);
-    smoe_cell_text(s->list, "found", found, .where = SMOE_IN_JSON);
+    smoe_cell_text(s->list, "path", path);
+    smoe_cell_truth(s->list, "good", good);
+    smoe_cell_text(s->list, "found", found);
     smoe_frame_end(s->list);
     if (!s->options->json && (!good || !s->options->quiet))
         smoe_cmd_print(stdout, "%-4s %s: %s\n", good ? "ok" : "BAD", path, found);
@@ -72,12 +72,10 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
  * damaged. A process that runs the cell has its claim, and evaluates it itself. */
 static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_err *err) {
     static const smoe_evaluations_options how = {0};
-    smoe_claim claim;
+    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
     if (claim_cell(sweep, i, &claim, err) != 1) return -1;
-    int status = damaged ? smoe_evaluations_forget(sweep, i, err) : 0;
-    if (!status) status = smoe_evaluations_run(sweep, i, &how, err);
-    smoe_claim_release(&claim);
-    return status;
+    if (damaged && smoe_evaluations_forget(sweep, i, err)) return -1;
+    return smoe_evaluations_run(sweep, i, &how, err);
 }
 
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
@@ -126,7 +124,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
 
 /* The tables are computed from the other files, so they can be computed again. */
 static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) {
-    smoe_results results;
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     smoe_err err = {0};
     int status = smoe_results_make(&results, sweep, &err);
     if (!status) status = smoe_results_write(&results, &err);
@@ -134,7 +132,6 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
         smoe_verify_blame(v, dir, &err);
     else
         smoe_verify_say(v, dir, "tables computed again", true);
-    smoe_results_free(&results);
 }
 
 /* The checkpoint of a sweep of a run, which may have gone on since. */
@@ -206,7 +203,7 @@ static void verify(smoe_verifier *v, const char *path) {
 
 int cmd_verify(const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
-    shown s = {.options = options, .list = smoe_result_table(&result, "", NULL)};
+    shown s = {.options = options, .list = smoe_result_records(&result, "")};
     smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
     if (smoe_cmd_emit(&result, options, err)) return -1;

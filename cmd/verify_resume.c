@@ -35,7 +35,7 @@ typedef struct verification {
 static pid_t start(const verification *v, const char *to, bool resume, smoe_err *err) {
     const smoe_options *options = v->options;
     char threads[32];
-    const char **word = smoe_alloc(options->overrides + EXTRA, sizeof *word);
+    SMOE_FREED const char **word = smoe_alloc(options->overrides + EXTRA, sizeof *word);
     size_t n = 0;
     snprintf(threads, sizeof threads, "-j%ld", options->threads);
     word[n++] = "smoe";
@@ -61,7 +61,6 @@ static pid_t start(const verification *v, const char *to, bool resume, smoe_err 
         if (freopen("/dev/null", "w", stdout)) execv("/proc/self/exe", (char **)word);
         _exit(SMOE_RUNTIME);
     }
-    free(word);
     return child < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process") : child;
 }
 

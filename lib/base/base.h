@@ -37,6 +37,11 @@ enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 #define SMOE_FREED SMOE_FREED_BY(smoe_freed)
 #define SMOE_FREED_BY(function) __attribute__((cleanup(function)))
 void smoe_freed(void *local);
+/* TYPE_freed, for a pointer to what TYPE_free frees. */
+#define SMOE_FREES(type)                            \
+    static inline void type##_freed(type **local) { \
+        type##_free(*local);                        \
+    }
 
 /* Replaces the content of err. Returns -1, so that `return smoe_fail(...)` is possible. err may be
  * NULL, here and in every function that does not say otherwise. */

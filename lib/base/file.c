@@ -251,16 +251,14 @@ int smoe_file_write_new(const char *path, const void *bytes, size_t size, smoe_e
 
 int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,
                     smoe_err *err) {
-    char *text = NULL;
+    SMOE_FREED char *text = NULL;
     size_t size = 0;
     FILE *out = smoe_alloc_stream(&text, &size);
     void *locale = smoe_locale_enter();
     int status = print(out, context, err);
     smoe_locale_leave(locale);
     smoe_alloc_stream_close(out, &text);
-    if (!status) status = smoe_file_write(path, text, size, err);
-    free(text);
-    return status;
+    return status ? -1 : smoe_file_write(path, text, size, err);
 }
 
 int smoe_file_open(const char *path, int flags, smoe_err *err) {

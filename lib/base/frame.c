@@ -19,7 +19,7 @@ const char *smoe_frame_keep(smoe_frame *frame, const char *text) {
 }
 
 static void add_column(smoe_frame *frame, const smoe_column *given) {
-    unsigned everywhere = SMOE_IN_FILES | SMOE_IN_PRINT;
+    unsigned everywhere = frame->where ? frame->where : SMOE_IN_FILES | SMOE_IN_PRINT;
     frame->column = smoe_alloc_next(frame->column, frame->columns, sizeof *frame->column);
     smoe_column *column = &frame->column[frame->columns++];
     *column = *given;

@@ -63,6 +63,7 @@ typedef struct smoe_frame {
     const char *caption; /* a sentence: what is measured, and where the papers show it; borrowed */
     smoe_column *column; /* [columns] */
     size_t columns, rows;
+    unsigned where;    /* of columns that say nothing; 0: everywhere */
     smoe_datum *datum; /* [rows,columns] */
     size_t room;       /* cells there is memory for */
     size_t cells;      /* of the row that is being added cell by cell */

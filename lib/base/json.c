@@ -101,10 +101,8 @@ char *smoe_json_dump(const json_t *value, int indent) {
 
 json_t *smoe_json_read(const char *path) {
     enum { MOST = 64 << 20 };
-    char *text;
+    SMOE_FREED char *text = NULL;
     size_t size;
     if (smoe_file_read(path, MOST, &text, &size, NULL)) return NULL;
-    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    free(text);
-    return value;
+    return json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
 }

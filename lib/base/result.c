@@ -71,14 +71,12 @@ void smoe_result_line(smoe_result *result, const char *label, const char *fmt, .
 
 void smoe_result_more(smoe_result *result, const char *fmt, ...) {
     smoe_item *item = &result->item[result->items - 1];
-    char *more, *before = item->text;
+    SMOE_FREED char *more = NULL, *before = item->text;
     va_list args;
     va_start(args, fmt);
     if (vasprintf(&more, fmt, args) < 0) smoe_alloc_end();
     va_end(args);
     item->text = smoe_text_format("%s%s", before, more);
-    free(before);
-    free(more);
 }
 
 smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name) {
@@ -87,6 +85,12 @@ smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *
     smoe_frame_init(item->table, NULL, NULL, NULL, NULL);
     item->table->name = smoe_frame_keep(item->table, name);
     return item->table;
+}
+
+smoe_frame *smoe_result_records(smoe_result *result, const char *key) {
+    smoe_frame *frame = smoe_result_table(result, key, NULL);
+    frame->where = SMOE_IN_JSON;
+    return frame;
 }
 
 void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame,
@@ -153,15 +157,16 @@ json_t *smoe_result_json(const smoe_result *result) {
 /* ---- files ----------------------------------------------------------------------------------- */
 
 int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) {
-    int status = 0;
-    for (size_t i = 0; i < result->items && !status; i++) {
+    for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
         const smoe_frame *frame = item->table ? item->table : item->frame;
-        if (item->part) status = smoe_result_csv(item->part, dir, err);
+        if (item->part && smoe_result_csv(item->part, dir, err)) return -1;
         if (!frame || !frame->name) continue;
         SMOE_FREED char *path = smoe_text_format("%s/%s.csv", dir, frame->name);
-        status = item->table && !frame->rows ? smoe_file_remove(path, err)
-                                             : smoe_frame_csv(frame, path, err);
+        bool none = item->table && !frame->rows;
+        if (none ? smoe_file_remove(path, err)
+                 : smoe_file_make_parents(path, err) || smoe_frame_csv(frame, path, err))
+            return -1;
     }
-    return status;
+    return 0;
 }

@@ -47,6 +47,9 @@ void smoe_result_more(smoe_result *result, const char *fmt, ...) SMOE_PRINTF(2, 
  * `name` is that of its file, NULL: it has none. Title and caption are printed above it. */
 smoe_frame *smoe_result_table(smoe_result *result, const char *key, const char *name);
 
+/* The same of a table that is in JSON alone. */
+smoe_frame *smoe_result_records(smoe_result *result, const char *key);
+
 /* A frame that outlives the result. In JSON it is smoe_frame_json, key NULL: it is not
  * there; it is not printed unless `printed` is set. */
 void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *frame, bool printed);
@@ -64,7 +67,8 @@ void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *p
 json_t *smoe_result_json(const smoe_result *result);
 /* Titles are headings of the level "##". */
 void smoe_result_markdown(const smoe_result *result, FILE *out, int level);
-/* DIR/NAME.csv of each table that belongs to the result; without rows, the file is removed. */
+/* DIR/NAME.csv of each table, in folders that are made; of a table that belongs to the result and has
+ * no rows the file is removed. */
 int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Text that begins at column `at` and goes on there, broken between words where the paper ends; and

@@ -97,7 +97,7 @@ static size_t repeated(const grid *g, const size_t *width, size_t room, size_t *
 }
 
 void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper) {
-    grid g = grid_of(frame, SMOE_IN_TEXT);
+    SMOE_FREED_BY(grid_free) grid g = grid_of(frame, SMOE_IN_TEXT);
     size_t *width = smoe_alloc(g.columns, sizeof *width), room = paper->columns;
     for (size_t i = 0; i < g.rows * g.columns; i++) {
         size_t length = smoe_text_letters(g.cell[i]);
@@ -115,7 +115,6 @@ void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *pape
         from = to;
     } while (to < g.columns);
     free(width);
-    grid_free(&g);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -240,7 +239,7 @@ static void put_text(const char *text, FILE *out) {
 }
 
 static void put_table(const smoe_frame *frame, FILE *out) {
-    grid g = grid_of(frame, SMOE_IN_MARKDOWN);
+    SMOE_FREED_BY(grid_free) grid g = grid_of(frame, SMOE_IN_MARKDOWN);
     for (size_t row = 0; row < g.rows; row++) {
         fputc('|', out);
         for (size_t c = 0; c < g.columns; c++) {
@@ -252,7 +251,6 @@ static void put_table(const smoe_frame *frame, FILE *out) {
             fputs(c ? g.column[c]->text ? " --- |" : " ---: |" : "\n| --- |", out);
         fputc('\n', out);
     }
-    grid_free(&g);
 }
 
 /* A paragraph, or a heading. */

@@ -6,13 +6,12 @@
 
 /* The number of classes, as the data has it. */
 static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
-    smoe_dataset *set = NULL;
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
     if (*classes) return 0;
-    int status = smoe_dataset_open(&set, spec, "train", err);
-    if (!status) *classes = smoe_dataset_classes(set);
-    smoe_dataset_free(set);
-    return status;
+    if (smoe_dataset_open(&set, spec, "train", err)) return -1;
+    *classes = smoe_dataset_classes(set);
+    return 0;
 }
 
 /* The number of steps that spec->train.flops allows; at most as many as train.steps can be. */

@@ -40,12 +40,10 @@ static int measure_reference(smoe_estimator *by, smoe_err *err) {
         "data: {image_size: 64, classes: 10}\n"
         "model: {width: 768, depth: 1, mlp: 3072, heads: 12, moe: {layers: none}}\n"
         "train: {batch_size: 4}\n";
-    smoe_spec spec;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_bench bench;
-    int status = smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err);
-    if (!status) status = measure(&by->reference, by, &spec, 10, &bench, err);
-    smoe_spec_free(&spec);
-    return status;
+    if (smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err)) return -1;
+    return measure(&by->reference, by, &spec, 10, &bench, err);
 }
 
 int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *spec, size_t classes,

@@ -22,7 +22,7 @@ double smoe_margin_of(const char *text, const char *metric) {
 }
 
 int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
-    smoe_settings s;
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     double x;
     int status = 0;
     smoe_settings_read(&s, text);
@@ -36,6 +36,5 @@ int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
         else if (s.item[i].value && !smoe_metric_is_measured(s.item[i].key))
             status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not measured", from, s.item[i].key);
     }
-    smoe_settings_free(&s);
     return status;
 }

@@ -56,17 +56,12 @@ const char *smoe_measures_setting(const smoe_measures *m, size_t group, size_t c
 }
 
 smoe_stats smoe_measures_stats(const smoe_measures *m, size_t group, size_t metric) {
-    double *value = smoe_alloc(m->runs + 1, sizeof *value);
+    SMOE_FREED double *value = smoe_alloc(m->runs + 1, sizeof *value);
     size_t n = 0;
-    if (metric == SIZE_MAX) {
-        free(value);
-        return (smoe_stats){.mean = NAN, .sd = NAN};
-    }
+    if (metric == SIZE_MAX) return (smoe_stats){.mean = NAN, .sd = NAN};
     for (size_t i = 0; i < m->runs; i++)
         if (m->group[i] == group) value[n++] = m->value[i * m->metrics + metric];
-    smoe_stats stats = smoe_stats_of(value, n);
-    free(value);
-    return stats;
+    return smoe_stats_of(value, n);
 }
 
 bool smoe_measures_zero(const smoe_measures *m, size_t metric) {

@@ -106,13 +106,12 @@ static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, c
 /* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
  * SIZE_MAX: one has several references. */
 static void weigh(double *weight, size_t *n, const smoe_combinations *r, const smoe_primary *p) {
-    asked a;
+    SMOE_FREED_BY(asked_free) asked a = {0};
     asked_read(&a, p, r);
     if (p->trend)
         weigh_trend(weight, n, r, &a);
     else
         *n = weigh_difference(weight, r, &a);
-    asked_free(&a);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ typedef struct smoe_dataset smoe_dataset;
 int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_free(smoe_dataset *set);
+SMOE_FREES(smoe_dataset)
 
 size_t
 smoe_dataset_images(const smoe_dataset *set); /* of one pass; endless data: a nominal number */

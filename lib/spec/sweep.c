@@ -357,18 +357,14 @@ static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
         yaml_event_t name, value;
         if (!smoe_events_next(src, &name)) return text;
         bool end = name.type == YAML_MAPPING_END_EVENT;
-        char *key = end ? NULL : read_word(src, section, &name, wanted);
+        SMOE_FREED char *key = end ? NULL : read_word(src, section, &name, wanted);
         yaml_event_delete(&name);
-        if (end || !smoe_events_next(src, &value)) {
-            free(key);
-            return text;
-        }
+        if (end || !smoe_events_next(src, &value)) return text;
         SMOE_FREED char *number = read_word(src, section, &value, wanted);
         char *longer = key && number ? smoe_text_format("%s%s%s=%s", text ? text : "",
                                                         text ? "," : "", key, number)
                                      : NULL;
         yaml_event_delete(&value);
-        free(key);
         if (!longer) continue;
         free(text);
         text = longer;

@@ -112,36 +112,30 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     const smoe_axis *columns = &sweep->evaluate;
-    bool *acts = smoe_alloc(columns->columns + 1, sizeof *acts);
+    SMOE_FREED bool *acts = smoe_alloc(columns->columns + 1, sizeof *acts);
     int status = 0;
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
-        smoe_spec spec;
-        smoe_model *model = NULL;
+        SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+        SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
         int bad = smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL,
                                   0, err);
         if (!bad) bad = smoe_model_create(&model, &spec, 2, err);
         for (size_t p = 0; p < sweep->evaluate.points && !bad; p++)
             if (check_point(trial, model, &columns->point[p], columns, acts, err)) status = -1;
-        smoe_model_free(model);
-        smoe_spec_free(&spec);
-        if (bad) {
-            free(acts);
-            return -1;
-        }
+        if (bad) return -1;
     }
     for (size_t c = 0; !status && c < columns->columns; c++)
         if (!acts[c])
             status = smoe_fail(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
                                columns->column[c]);
-    free(acts);
     return status;
 }
 
 /* Adds combination `number`, the last axis fastest, to the points. */
 static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
-    const char **value = smoe_alloc(points->columns, sizeof *value);
-    const char **assign = smoe_alloc(points->columns, sizeof *assign);
+    SMOE_FREED const char **value = smoe_alloc(points->columns, sizeof *value);
+    SMOE_FREED const char **assign = smoe_alloc(points->columns, sizeof *assign);
     size_t column = points->columns;
     for (size_t a = axes->count; a-- > 0;) {
         const smoe_axis *axis = &axes->axis[a];
@@ -154,8 +148,6 @@ static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
         }
     }
     smoe_axis_add(points, value, assign, points->columns);
-    free(value);
-    free(assign);
 }
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
@@ -169,12 +161,11 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
         if (points > MOST_POINTS)
             return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
     }
-    const char **column = smoe_alloc(columns + 1, sizeof *column);
+    SMOE_FREED const char **column = smoe_alloc(columns + 1, sizeof *column);
     for (size_t a = 0, n = 0; a < axes->count; a++)
         for (size_t c = 0; c < axes->axis[a].columns; c++) column[n++] = axes->axis[a].column[c];
     smoe_axes_add(&flat, column, columns);
     for (size_t number = 0; number < points; number++) add_point(flat.axis, axes, number);
-    free(column);
     sweep->evaluate = *flat.axis;
     free(flat.axis);
     return check_points(sweep, err);

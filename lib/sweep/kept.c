@@ -80,9 +80,9 @@ static int is_model(const struct dirent *entry) {
 
 /* Whether the copy is whole is seen when it is opened. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
-    struct dirent **list = NULL;
+    SMOE_FREED struct dirent **list = NULL;
     SMOE_FREED char *folder = folder_of(checkpoint), *kept = NULL;
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     int count = scandir(folder, &list, is_model, alphasort);
     int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;
     for (int i = 0; i < count; i++) {
@@ -91,8 +91,6 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     }
     if (!status) kept = smoe_text_format("%s/%s", to, name_of(checkpoint));
     if (!status) status = smoe_safetensors_peek(&file, kept, err);
-    smoe_safetensors_free(file);
-    free(list);
     return status;
 }
 

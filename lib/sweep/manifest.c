@@ -215,8 +215,8 @@ static void read_start(smoe_start *start, const json_t *line) {
 
 /* A point: its values, and the overrides that make it so. */
 static int read_point(smoe_axis *axis, const json_t *values) {
-    const char **value = smoe_alloc(axis->columns, sizeof *value);
-    const char **assign = smoe_alloc(axis->columns, sizeof *assign);
+    SMOE_FREED const char **value = smoe_alloc(axis->columns, sizeof *value);
+    SMOE_FREED const char **assign = smoe_alloc(axis->columns, sizeof *assign);
     int status = json_array_size(values) == axis->columns ? 0 : -1;
     for (size_t c = 0; c < axis->columns && !status; c++) {
         value[c] = json_string_value(json_array_get(values, c));
@@ -225,8 +225,6 @@ static int read_point(smoe_axis *axis, const json_t *values) {
     }
     if (!status) smoe_axis_add(axis, value, assign, axis->columns);
     for (size_t c = 0; c < axis->columns; c++) free((char *)assign[c]);
-    free(assign);
-    free(value);
     return status;
 }
 
@@ -236,7 +234,7 @@ static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
     size_t count = json_array_size(columns);
     smoe_axes axes = {0};
     if (!evaluate) return 0;
-    const char **column = smoe_alloc(count + 1, sizeof *column);
+    SMOE_FREED const char **column = smoe_alloc(count + 1, sizeof *column);
     int status = count ? 0 : -1;
     for (size_t c = 0; c < count && !status; c++)
         if (!(column[c] = json_string_value(json_array_get(columns, c)))) status = -1;
@@ -245,7 +243,6 @@ static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
         status = read_point(axes.axis, json_array_get(points, p));
     if (axes.count) sweep->evaluate = *axes.axis; /* taken over, also on failure */
     free(axes.axis);
-    free(column);
     return status;
 }
 

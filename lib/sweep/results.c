@@ -187,18 +187,18 @@ bool smoe_results_on_front(const smoe_results *r, size_t group, size_t x, size_t
 static void add_trials(smoe_result *result, const smoe_results *r, const char *name) {
     const smoe_sweep *sweep = r->sweep;
     smoe_frame *frame = smoe_result_table(result, NULL, name);
+    frame->where = SMOE_IN_CSV;
     bool trials = r->trained == sweep->columns; /* evaluations have no state of their own */
     for (size_t i = 0; i < sweep->trials; i++) {
         SMOE_FREED char *error = error_of(&sweep->trial[i]);
-        smoe_cell_text(frame, "cell", sweep->trial[i].name, .where = SMOE_IN_CSV);
+        smoe_cell_text(frame, "cell", sweep->trial[i].name);
         for (size_t c = 0; c < sweep->columns; c++)
-            smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c], .where = SMOE_IN_CSV);
-        smoe_cell_text(frame, "status", state_name(sweep->trial[i].state), .where = SMOE_IN_CSV);
+            smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c]);
+        smoe_cell_text(frame, "status", state_name(sweep->trial[i].state));
         for (size_t m = 0; m < r->measured->metrics; m++)
             smoe_cell_number(frame, r->measured->metric[m],
-                             r->measured->value[i * r->measured->metrics + m],
-                             .where = SMOE_IN_CSV);
-        if (trials) smoe_cell_text(frame, "error", error, .where = SMOE_IN_CSV);
+                             r->measured->value[i * r->measured->metrics + m]);
+        if (trials) smoe_cell_text(frame, "error", error);
         smoe_frame_end(frame);
     }
 }

@@ -53,7 +53,7 @@ int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn,
                                .x_title = smoe_results_words(sweep->column[p->x], label[0]),
                                .y_title = smoe_results_words(sweep->column[p->y], label[1])};
     SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
-    smoe_frame frame;
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
     smoe_frame_init(&frame, table, p->figure.title, NULL, NULL);
     if (add_cells(&frame, p)) entry.panel[0] = "run";
     int status = smoe_frame_check(&frame, err);
@@ -63,7 +63,6 @@ int smoe_results_cells_draw(smoe_results_plan *p, const char *name, bool *drawn,
     smoe_results_say(p, entry.colour, plot.scale.label);
     if (!status)
         status = smoe_plot_draw(&plot, sweep->dir, &(smoe_plot_size){p->figure.width}, drawn, err);
-    smoe_frame_free(&frame);
     free(table);
     return status;
 }

@@ -286,11 +286,9 @@ int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     bool also = true;
     *drawn = false;
     if (smoe_results_over_steps(wish)) {
-        smoe_results_plan p = smoe_results_plan_open(r);
+        SMOE_FREED_BY(smoe_results_plan_free) smoe_results_plan p = smoe_results_plan_open(r);
         const char *precision = smoe_metrics[SMOE_METRIC_PRECISION].column;
-        int status = smoe_results_curves_draw(&p, wish->y ? wish->y : precision, drawn, err);
-        smoe_results_plan_free(&p);
-        return status;
+        return smoe_results_curves_draw(&p, wish->y ? wish->y : precision, drawn, err);
     }
     bool cells = smoe_results_cells_key(r->evaluations ? r->evaluations->sweep : r->sweep, wish->y,
                                         &colour) != SIZE_MAX;

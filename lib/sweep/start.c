@@ -87,7 +87,7 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
 static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *start = smoe_start_of(sweep, i, err), *model = NULL, *text = NULL;
     int status = start ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
                                          NULL, 0, err)
@@ -96,7 +96,6 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     if (!status) status = smoe_safetensors_peek(&file, model, err);
     if (!status) status = smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err);
     if (status) status = smoe_fail_prefix(err, "%s", trial->name);
-    smoe_safetensors_free(file);
     return status;
 }
 

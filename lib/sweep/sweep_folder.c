@@ -84,10 +84,9 @@ static int is_foreign(const struct dirent *entry) {
 
 /* Whether it is a folder without entries of the kind. */
 static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
-    struct dirent **list = NULL;
+    SMOE_FREED struct dirent **list = NULL;
     int count = scandir(folder, &list, kind, NULL);
     for (int i = 0; i < count; i++) free(list[i]);
-    free(list);
     return !count;
 }
 
@@ -166,7 +165,7 @@ static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_er
 
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
-    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
+    smoe_claim claim = {0};
     int status = -1;
     if (!join && !access(dir, F_OK) && !not_begun(dir)) {
         fail_there(dir, err);
@@ -177,6 +176,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         else /* another process may have been faster */
             status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
     }
+    smoe_claim_release(&claim);
     /* Without a manifest, an otherwise empty folder goes as well. */
     if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     return status;
@@ -288,7 +288,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
-    SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
+    smoe_claim claim = {0};
     int status = smoe_file_make_folder(claims, err);
     if (!status) status = claim_manifest(&claim, claims, err);
     if (!status) { /* as it is now that nobody else changes it */
@@ -299,6 +299,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     if (!status) sweep->dir = smoe_alloc_text(dir);
     if (!status && (sweep->trials > old.trials || sweep->plan.seen))
         status = smoe_manifest_write(sweep, dir, err);
+    smoe_claim_release(&claim);
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     smoe_sweep_free(&old);
     return status;
@@ -309,7 +310,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 /* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
-        smoe_claim claim;
+        SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
         int got = smoe_trial_claim(sweep, i, &claim, SMOE_CLAIM_LEASE, NULL, err);
         if (got < 0) return -1;
         if (!got) {
@@ -319,7 +320,6 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
                       holder ? holder : "its machine may be gone; --resume takes it over");
             return -1;
         }
-        smoe_claim_release(&claim);
     }
     return 0;
 }

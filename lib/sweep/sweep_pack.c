@@ -84,16 +84,16 @@ static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
 }
 
 static int add_evaluations(pack *p, const smoe_sweep *sweep) {
-    smoe_sweep table;
-    int status = smoe_evaluations_table(&table, sweep, p->err);
-    for (size_t i = 0; i < sweep->trials && !status; i++) {
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep table = {0};
+    if (smoe_evaluations_table(&table, sweep, p->err)) return -1;
+    for (size_t i = 0; i < sweep->trials; i++) {
         SMOE_FREED char *name =
             smoe_text_format("claims/%s.evaluations.json", sweep->trial[i].name);
-        status = add_file(p, name);
+        if (add_file(p, name)) return -1;
     }
-    for (size_t i = 0; i < table.trials && !status; i++) status = add_outcomes(p, &table, i);
-    smoe_sweep_free(&table);
-    return status;
+    for (size_t i = 0; i < table.trials; i++)
+        if (add_outcomes(p, &table, i)) return -1;
+    return 0;
 }
 
 static int add_all(pack *p, const smoe_sweep *sweep) {

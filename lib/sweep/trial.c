@@ -117,7 +117,7 @@ int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
 
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     if (was->hash == is->hash) return true;
-    smoe_spec spec;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_trial now = {0};
     int status =
         smoe_spec_parse(&spec, was->spec, strlen(was->spec), was->name, NULL, NULL, 0, NULL);
@@ -125,7 +125,6 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     json_auto_t *json = text ? json_loads(text, 0, NULL) : NULL;
     bool same = json && !smoe_trial_set_spec(&now, json) && now.hash == is->hash;
     free(now.spec);
-    smoe_spec_free(&spec);
     return same;
 }
 

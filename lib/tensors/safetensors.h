@@ -114,6 +114,7 @@ int smoe_safetensors_make(smoe_safetensors **file, const char *path, const smoe_
 /* The mapped memory that the file was parsed from becomes its own, to be unmapped with it. */
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
 void smoe_safetensors_free(smoe_safetensors *file);
+SMOE_FREES(smoe_safetensors)
 
 /* Elements [first, first + count) of a tensor as numbers of this build: F16, BF16 and F32 exactly
  * (NaN payloads included where real is float), F64 rounded to nearest. False for the types that

@@ -42,6 +42,7 @@ int smoe_fewshot_record(const smoe_fewshot *fewshot, smoe_model *model, size_t b
                         smoe_comm *comm, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_fewshot_free(smoe_fewshot *fewshot);
+SMOE_FREES(smoe_fewshot)
 
 /* ---- its two halves, for features that are there already ------------------------------------- */
 

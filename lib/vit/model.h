@@ -20,6 +20,8 @@
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
                       smoe_err *err) SMOE_MUST_CHECK;
 
+SMOE_FREES(smoe_model)
+
 /* Hands over what the model was loaded from, which must exist as long as the model: smoe_model_free
  * calls release. NULL before. */
 void smoe_model_hold(smoe_model *model, void *held, void (*release)(void *held));
