@@ -32,6 +32,7 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         for (i = 1; i <= n; i++) {
             key = keys[i]
             if (key == "model.moe.router" || key ~ /^model\.moe\./ && (name == "dense" || index(unused, " " name_of(key) " "))) continue
+            if (key ~ /fewshot\.(shots|data\.source)$/ || key ~ /fewshot\.data\.path$/ && value[key] == "null") continue # data.path says it
             if (key == "model.mlp" && "model.width" in value || key == "model.moe.layers" && places < 2) continue
             if (value[key] == "") { pooled = pooled (count++ ? ", " : "") name_of(key); continue }
             rest = rest ", " name_of(key) " " value[key]
