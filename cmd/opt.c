@@ -58,7 +58,7 @@ static const struct {
     {"profile", "smoe bench SPEC.yaml"},
     {"flops", "smoe cost SPEC.yaml"},
     {"params", "smoe cost SPEC.yaml"},
-    {"export", "smoe convert MODEL"},
+    {"export", "smoe convert MODEL FILE"},
     {"check", "smoe verify PATH"},
     {"average", "smoe soup MODEL MODEL"},
     {"merge", "smoe soup MODEL MODEL"},

@@ -64,7 +64,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
             "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg, arg);
     if (options->resume && !options->args && !run)
         return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
-    static const char continued[] = "; `smoe sweep --resume` continues it (or `smoe ablate`)";
+    SMOE_FREED char *continued = smoe_text_format(
+        "; `smoe sweep --resume %s` continues it, or `smoe ablate --resume %s`", arg, arg);
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
     job->file = run ? smoe_text_format("%s/spec.yaml", arg) : smoe_alloc_text(arg);
     if (run) job->dir = smoe_alloc_text(arg);

@@ -409,8 +409,9 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
             json_array_size(list) < sweep->evaluate.points)
             status = smoe_fail(err, SMOE_DATA,
                                "%s: %zu of %zu evaluations are there, and the cell is done; `smoe "
-                               "verify --repair` computes the others again",
-                               sweep->trial[i].name, json_array_size(list), sweep->evaluate.points);
+                               "verify %s --repair` computes the others again",
+                               sweep->trial[i].name, json_array_size(list), sweep->evaluate.points,
+                               sweep->dir);
         for (size_t p = 0; p < sweep->evaluate.points && !status; p++)
             table_trial(&table->trial[table->trials++], sweep, i, p, list);
     }

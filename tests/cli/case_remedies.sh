@@ -25,6 +25,70 @@ more='-n'
 remedies 2 smoe train model.safetensors
 remedies 3 smoe eval spec.yaml
 
+# Each word that another program has for a command: what is to be written instead works, with all its placeholders.
+mkdir folder && cp image.png folder/1.png
+status 0 smoe sweep tiny.yaml seed=0,1 train.steps=4 train.eval_every=0 -q -o grid >/dev/null
+words=$(sed -n '/called_otherwise\[\] = {/,/^};/s/^ *{"\([^"]*\)", "smoe.*/\1/p' "$ROOT/cmd/opt.c")
+[ "$(echo "$words" | wc -w)" -gt 20 ] || fail "the words: $words"
+for word in $words; do
+    status 2 smoe "$word" 2>err
+    sed -n "s/.*write \(smoe .*\)/\1/p" err | sed 's/, or /\n/' >commands
+    [ -s commands ] || fail "$word: $(cat err)"
+    while read -r line; do
+        case $line in
+        "smoe train --resume RUN") line="$line train.steps=5" ;;
+        *" RUN -o DIR") line="smoe inspect run -o looked-$word data.limit=10" ;;
+        *"watch RUN") line="$line --once" ;;
+        *"data PATH") line="smoe data spec.yaml data.limit=10" ;;
+        *bench*) line="$line --rounds 1" ;;
+        *"convert MODEL FILE") line="smoe convert model.safetensors model2.safetensors" ;;
+        *MODEL*--upcycle) line="$line -n model.moe.layers=all" ;;
+        *train*) line="$line -n" ;;
+        esac
+        line=$(echo "$line" | sed 's/\bRUN\b/run/; s/SPEC.yaml/spec.yaml/; s/\bMODEL\b/model.safetensors/g; s/IMAGE/image.png/; s/PATH/run/; s/A B/run run/
+            s/--status DIR/--status grid/')
+        # shellcheck disable=SC2086
+        timeout 120 $line >out 2>err2 </dev/null || fail "$word: $line: $(cat err2)"
+    done <commands
+done
+# A sweep is no run: the command that continues it.
+status 2 smoe train --resume grid 2>err
+grep -q '`smoe sweep --resume grid` continues it' err && smoe sweep --resume grid -q >/dev/null || fail "$(cat err)"
+status 0 smoe help model >/dev/null
+# Every command in backquotes in a message of the program is one of these, each with where it is run, or why it is not.
+cat >known <<'END'
+smoe --help                                 above, and case_man
+smoe %s%s--help                             above, and case_man
+smoe COMMAND --help                         case_man: every command
+smoe --completion %s                        case_completion
+smoe help KEY                               cases.txt
+smoe help model                             above
+smoe help router                            cases.txt
+smoe predict RUN %s                         above
+smoe train %s                               above
+smoe train --init %s SPEC.yaml              above
+smoe sweep --resume %s                      above
+smoe ablate --resume %s                     beside the one above: of a sweep of routers it is this one
+smoe train --resume %s                      case_signals
+smoe data %s --suggest                      case_data
+smoe verify %s --repair                     case_verify
+smoe watch                                  only in a build without libmicrohttpd; case_terminal
+man smoe                                    case_man: the pages
+man smoe-spec                               so
+git lfs pull                                needs the repository from which the pointer is
+cpupower frequency-set -g performance       changes the machine
+ulimit -f                                   changes the shell, not the program
+ulimit -n 1024                              so
+ulimit -s 4096                              so
+canonical                                   a word, not a command
+squash                                      so
+END
+for file in "$ROOT"/lib/*/*.c "$ROOT"/lib/*/*.h "$ROOT"/lib/*/*.def "$ROOT"/cmd/*.c "$ROOT"/cmd/*.def; do
+    tr '\n' ' ' <"$file" | sed 's/"  *"//g; s/\\"//g' | grep -o '"[^"]*"' | grep -o '`[a-z][^`]*`' | tr -d '`'
+done | sort -u >printed
+grep -q '^smoe train --resume %s$' printed || fail "commands were not found: $(cat printed)"
+while read -r line; do grep -q "^$line  " known || fail "a printed command that is not in the list: $line"; done <printed
+
 # with OPTION STATUS COMMAND ...: the command fails, names the option, and works with it
 with() {
     option=$1 wanted=$2
