@@ -101,7 +101,7 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ)
 
 # ---- building
 ## make                      build build/smoe
-all: missing build/smoe
+all: missing build/smoe $(if $(filter release,$(FLAVOUR)),shared)
 
 # Made every time, since another flavour may have been built in the meantime.
 build/smoe: $(OBJ)/smoe $(MODULES) always
@@ -220,6 +220,11 @@ comdir = $(DESTDIR)$(prefix)/share
 # test them.
 SHARE   := README.md NEWS.md HISTORY.md LICENSE examples experiments
 
+# Where the system looks for libraries after ldconfig, and whose folders stay. Programs find a library elsewhere by a path that
+# smoe.pc puts into them.
+SYSTEM = $(filter /usr /usr/local,$(prefix))
+FOLDERS = bin lib/pkgconfig include $(sort $(foreach m,$(MAN),share/man/man$(lastword $(subst ., ,$m)))) \
+    share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
 ## make install              program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)
 install: all shared
@@ -232,7 +237,7 @@ install: all shared
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
 	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
-	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' -e 's|@rpath@|$(if $(SYSTEM),,-Wl,-rpath,$${libdir})|' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
 	find $(SHARE) -type f ! -name trials.tar.gz -exec install -D -m 644 {} $(comdir)/smoe/{} \;
 	find $(comdir)/smoe -name '*.sh' -exec chmod 755 {} +
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
@@ -240,6 +245,7 @@ install: all shared
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
 	build/release/smoe --completion zsh > $(comdir)/zsh/site-functions/_smoe
 	build/release/smoe --completion fish > $(comdir)/fish/vendor_completions.d/smoe.fish
+	@$(if $(DESTDIR),:,$(if $(SYSTEM),echo 'Programs find the shared library after ldconfig (as root).' >&2,:))
 
 ## make uninstall            remove them
 uninstall:
@@ -250,6 +256,8 @@ uninstall:
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
 	rm -rf $(incdir) $(comdir)/smoe $(DESTDIR)$(libdir)/smoe
+	$(if $(DESTDIR)$(if $(SYSTEM),,own),if cd $(DESTDIR)$(prefix) 2>/dev/null; then \
+	    rmdir -p --ignore-fail-on-non-empty $(FOLDERS) 2>/dev/null; rmdir --ignore-fail-on-non-empty $(DESTDIR)$(prefix); fi)
 
 ## make clean                remove build/
 clean:

@@ -49,7 +49,16 @@ grep -q '^tiny.yaml: unknown format' err || fail "$(cat err)"
 
 unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH # for the programs above, not for ours
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
-[ -z "$(find root ! -type d)" ] || fail "left behind: $(find root ! -type d)"
+[ "$(find root)" = root ] || fail "left behind: $(find root)"
+# In a folder of its own: the example runs without LD_LIBRARY_PATH, and what others put there stays.
+own=$PWD/own
+make -s -C "$ROOT" install prefix="$own" MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
+${CC:-cc} "$own/share/smoe/examples/predict.c" $(PKG_CONFIG_PATH="$own/lib/pkgconfig" pkg-config --cflags --libs smoe) -o in_own 2>log || fail "$(cat log)"
+status 0 ./in_own run "$image" "$image" >own.out
+cmp in_c.out own.out || fail "$(cat own.out)"
+: >own/bin/theirs
+make -s -C "$ROOT" uninstall prefix="$own" MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
+[ "$(find own | sort | tr '\n' ' ')" = 'own own/bin own/bin/theirs ' ] || fail "left behind: $(find own)"
 # In a path with a blank, rm would see the end of one path and the beginning of another.
 for target in install uninstall; do
     make -s -C "$ROOT" $target DESTDIR="$PWD/a b" MAKEFLAGS= >log 2>&1 && fail "$target took a folder with a blank"
