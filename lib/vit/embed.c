@@ -92,16 +92,16 @@ static inline void copy_few(real *to, const real *from, size_t n) {
     for (; i < n; i++) to[i] = from[i];
 }
 
+/* Row by row of the image, as it lies in memory: the patches of an image are in the L1. */
 static void patches_cut(const smoe_embed *l, real *rows, const real *pixels) {
-    size_t n = patch_elements(l), image = l->side * l->patch;
+    size_t n = patch_elements(l), patch = l->patch, lines = l->channels * l->side * patch;
     memset(rows, 0, l->before * n * sizeof *rows);
     rows += l->before * n;
-    for (size_t y = 0; y < l->side; y++)
-        for (size_t x = 0; x < l->side; x++)
-            for (size_t c = 0; c < l->channels; c++)
-                for (size_t i = 0; i < l->patch; i++, rows += l->patch)
-                    copy_few(rows, pixels + (c * image + y * l->patch + i) * image + x * l->patch,
-                             l->patch);
+    for (size_t line = 0; line < lines; line++) {
+        size_t c = line / (l->side * patch), y = line / patch % l->side, i = line % patch;
+        real *to = rows + y * l->side * n + (c * patch + i) * patch;
+        for (size_t x = 0; x < l->side; x++, to += n, pixels += patch) copy_few(to, pixels, patch);
+    }
 }
 
 /* The tokens before the patches of an image. */
