@@ -66,44 +66,43 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
     /* While B is packed, tiles prefetch more of B; later they prefetch the next rows of A, where
-     * that helps. */
+     * that helps. The description of a tile is not copied: copies in whole vectors wait for the
+     * stores of the tile before. */
     size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), prefetching = SIZE_MAX;
-    smoe_prefetch prefetch = {0};
+    smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0);
+    const real *add = t.add, *bias = t.bias;
+    real *c = t.c;
+    t.m = m;
+    t.a_row = placed ? x->a_row : 1;
+    t.a_col = placed ? x->a_col : kern->pitch;
+    t.a_next = placed ? mr * x->a_row : kern->pitch * s->k;
+    t.stream = stream && !collect;
+    if (collect) t.ldc = STREAMED_RUN + SMOE_PANEL_SPILL;
     if (kern->prefetch_rows && i0 && below && s->k) {
         prefetching = blocks(s->n, nr);
-        prefetch = next_block(x, s, i0 + m, below, tiles, &prefetching);
+        t.prefetch = next_block(x, s, i0 + m, below, tiles, &prefetching);
     }
     if (!placed) kern->pack_a(packed->a, a, x->a_row, x->a_col, m, s->k, mr);
     for (size_t j = 0; j < s->n; j += nr) {
-        size_t n = min(s->n - j, nr);
+        size_t n = min(s->n - j, nr), column = j % STREAMED_RUN;
         bool direct = beside && (n == nr || 2 * n == nr);
-        smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
+        t.n = n;
+        t.c = collect ? rows + column : c + j;
+        t.add = add ? add + j : NULL;
+        t.bias = bias ? bias + j : NULL;
         t.a = placed ? a : packed->a;
-        t.a_row = placed ? x->a_row : 1;
-        t.a_col = placed ? x->a_col : kern->pitch;
-        t.a_next = placed ? mr * x->a_row : kern->pitch * s->k;
         t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : packed->b + j * s->k;
         t.ldb = direct ? x->b_row : nr;
-        t.m = m;
-        t.n = n;
-        t.stream = stream && !collect;
         if (i0 == 0) {
             if (!direct) pack_columns(x, kern, s, j, n, packed->b);
-            if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
+            if (j + n < s->n) t.prefetch = next_columns(x, kern, s, j, tiles);
         }
-        if (!prefetching--) prefetch.every = 0;
-        if (prefetch.every) t.prefetch = prefetch;
-        size_t column = j % STREAMED_RUN;
-        if (collect) {
-            t.c = rows + column;
-            t.ldc = STREAMED_RUN + SMOE_PANEL_SPILL;
-        }
+        if (!prefetching--) t.prefetch.every = 0;
         kern->tiles(&t);
         if (collect && (column + n >= STREAMED_RUN || j + n == s->n))
             for (size_t i = 0; i < m; i++)
-                kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
+                kern->stream(c + i * x->ldc + j - column,
                              rows + i * (STREAMED_RUN + SMOE_PANEL_SPILL), column + n);
-        if (prefetch.every) prefetch = t.prefetch;
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
