@@ -1,8 +1,7 @@
 /*
  * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, and tiles
  * of both are multiplied in registers (kern_gemm.c). Some operands are not packed: rows of A that
- * are consecutive in memory, weights of products with few rows (gemm_skinny.c), and both sides of a
- * product of few terms. Threads share a product by pieces of C, and each thread packs what its
+ * are consecutive in memory, and weights of products with few rows (gemm_skinny.c). Threads share a product by pieces of C, and each thread packs what its
  * pieces need: a little packing is done twice, but no thread waits for another inside a product.
  * BLIS is not used for these products: its kernels for small shapes add in another order than those
  * for large ones, so the logits of an image would depend on the size of its batch. BLIS is the
@@ -107,32 +106,6 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
-/* Whether a product bypasses the caches when it is written, and has so few terms that packing would
- * be most of the work. */
-static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
-    bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool shallow = x->k && (x->k <= SHALLOW_K || x->k * x->n <= 2 * NEAR);
-    return x->stream && plain && shallow && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
-}
-
-/* Such a product, row by row of C, with neither side packed. */
-static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern) {
-    size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
-    for (size_t j = 0; j < x->n; j += columns) {
-        smoe_tile t = tile_at(x, 0, x->k, 0, j);
-        t.m = x->m;
-        t.n = min(x->n - j, columns);
-        t.a = x->a;
-        t.a_row = x->a_row;
-        t.a_col = x->a_col;
-        t.b = x->b + j;
-        t.ldb = x->b_row;
-        t.stream = true;
-        kern->tile_rows(&t);
-    }
-    kern->settle();
-}
-
 /* With operands in `real`. */
 static void by_multiply_adds(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
@@ -140,10 +113,6 @@ static void by_multiply_adds(const smoe_product *x) {
     size_t mc = PANELS * kern->mr, kc = x->k <= KC ? x->k : even(x->k, KC, 1);
     size_t nc = kc * (x->n + kern->nr) <= BLOCK ? x->n : even(x->n, BLOCK / kc, kern->nr);
     if (smoe_gemm_skinny(x, packed)) return;
-    if (is_shallow(x, kern)) {
-        shallow_product(x, kern);
-        return;
-    }
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */

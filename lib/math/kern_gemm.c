@@ -8,10 +8,7 @@
 #include "math/tile.h"
 #include "math/transpose.h"
 
-enum {
-    ROW = 12, /* vectors of a row of C: its sums, and one for a term of A */
-    SHALLOW = 128
-};
+enum { SHALLOW = 128 };
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
                    (int)VL <= (int)SMOE_PANEL_SPILL,
@@ -235,31 +232,6 @@ static void tiles(smoe_tile *t) {
     }
 }
 
-/* nv vectors of a row of C, from unpacked A and B. */
-static inline __attribute__((always_inline)) void
-row_part(size_t nv, const smoe_tile *t, const real *a, const real *b, real *c, bool stream) {
-    vreal sum[ROW] = {{0}};
-    for (size_t p = 0; p < t->k; p++, a += t->a_col, b += t->ldb) {
-        vreal ap = vset(*a);
-#pragma GCC unroll 12
-        for (size_t v = 0; v < nv; v++) sum[v] += ap * vload(b + v * VL);
-    }
-#pragma GCC unroll 12
-    for (size_t v = 0; v < nv; v++) finish(c + v * VL, sum[v], t->alpha, NULL, NULL, VL, stream);
-}
-
-static void tile_rows(smoe_tile *t) {
-    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
-    for (size_t i = 0; i < t->m; i++) {
-        const real *a = t->a + i * t->a_row;
-        real *c = t->c + i * t->ldc;
-        size_t j = 0;
-        for (; j + ROW * VL <= t->n; j += ROW * VL) row_part(ROW, t, a, t->b + j, c + j, stream);
-        for (; j + 4 * VL <= t->n; j += 4 * VL) row_part(4, t, a, t->b + j, c + j, stream);
-        for (; j < t->n; j += VL) row_part(1, t, a, t->b + j, c + j, stream);
-    }
-}
-
 static void stream(real *to, const real *from, size_t n) {
     if ((uintptr_t)to % SMOE_VBYTES || n % VL)
         memcpy(to, from, n * sizeof *to);
@@ -306,8 +278,6 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .as_is = AS_IS,
     .prefetch_rows = PREFETCH_ROWS,
     .tiles = tiles,
-    .row = ROW * VL,
-    .tile_rows = tile_rows,
     .stream = stream,
     .settle = vfence,
     .aliasing = ALIASING,

@@ -68,10 +68,6 @@ typedef struct smoe_gemm_kernels {
     bool as_is;         /* rows of A are as fast in place as in panels, in large products too */
     bool prefetch_rows; /* the next rows of A are worth prefetching */
     void (*tiles)(smoe_tile *t);
-    /* The same numbers, one row of C after another, for few terms: n is a multiple of nr/2, best of
-     * `row`; without add and bias; A and B are not packed and have strides a_row, a_col and ldb. */
-    size_t row;
-    void (*tile_rows)(smoe_tile *t);
     /* Copies n numbers past the caches. */
     void (*stream)(real *to, const real *from, size_t n);
     void (*settle)(void);

@@ -23,9 +23,7 @@ enum {
     THIN = 32,            /* rows up to which weights stored by rows are read in their order */
     /* k from which weights stored by columns are not packed: results are transposed */
     DEEP_K = 128,
-    SHALLOW_K = 16,     /* k up to which C is best written row by row, with neither side packed */
     STREAMED_RUN = 64,  /* columns collected before they are stored past the caches */
-    NEAR = 4096,        /* elements of B that stay in the L1 beside streamed data */
     PREFETCH_PACE = 64, /* most steps of k between two prefetches */
     /* how work is cut for threads */
     HANDS = 16, /* times a thread gets pieces, which are neighbours: prefetches help the next */
