@@ -19,8 +19,6 @@ typedef struct smoe_experts {
 
 int smoe_experts_setup(smoe_router *r, smoe_err *err);
 void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
-/* The same with scores of its own, and what transport.h needs. */
-void smoe_experts_reserve_transport(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 smoe_router_cost smoe_experts_cost(const smoe_router *r, const smoe_cost_options *options);
 /* The logits and g of a pass; then the scores of group g, whose n tokens begin with `first`, are
  * the router's to fill; then the placements, with weights g. `positive`: of tokens whose score is
@@ -29,11 +27,5 @@ void smoe_experts_begin(smoe_experts *self, const real *x, const smoe_pass *pass
 size_t smoe_experts_group(const smoe_experts *self, size_t g, size_t *first);
 void smoe_experts_place(smoe_experts *self, bool positive);
 void smoe_experts_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass);
-
-/* The forward pass of a router that ranks by a transport plan: `solve` writes the scores of group
- * g, and with `sparse` a score of 0 is no choice. Groups are solved in parallel. */
-typedef void smoe_experts_solve(smoe_experts *self, size_t g);
-void smoe_experts_forward_plan(smoe_experts *self, const real *x, const smoe_pass *pass,
-                               smoe_experts_solve *solve, bool sparse);
 
 #endif

@@ -7,7 +7,6 @@
  */
 #include "base/team.h"
 #include "route/experts.h"
-#include "route/transport.h"
 #include "spec/routers.h"
 
 #include <math.h>
@@ -21,27 +20,14 @@ int smoe_experts_setup(smoe_router *r, smoe_err *err) {
     return 0;
 }
 
-static size_t groups(const smoe_router *r, size_t B) {
-    return (B * r->image_tokens + r->T - 1) / r->T;
-}
-
 void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_experts *self = (smoe_experts *)r;
     smoe_gate_reserve(&self->gate, B, train, false, keep);
-    smoe_plan_reserve_sparse(&r->plan, groups(r, B), r->T, r->E, r->P, train, keep);
+    size_t G = (B * r->image_tokens + r->T - 1) / r->T;
+    smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     self->threads = smoe_threads();
     self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
     self->score = self->gate.g;
-}
-
-void smoe_experts_reserve_transport(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    smoe_experts *self = (smoe_experts *)r;
-    size_t G = groups(r, B), each = smoe_transport_scratch(r->T, r->E);
-    smoe_experts_reserve(r, B, train, keep);
-    self->score = smoe_arena_take(keep, G * r->T * r->E, sizeof(real));
-    self->plan = smoe_arena_take(keep, G * r->T * r->E, sizeof *self->plan);
-    self->scratch = smoe_arena_take(keep, G * each, sizeof *self->scratch);
-    self->order = smoe_arena_take(keep, G * r->T, sizeof *self->order);
 }
 
 /* Every expert may choose the same token. */
@@ -144,12 +130,3 @@ const smoe_router_type smoe_router_experts_choice = {
     .forward = forward,
     .backward = smoe_experts_backward,
 };
-
-void smoe_experts_forward_plan(smoe_experts *self, const real *x, const smoe_pass *pass,
-                               smoe_experts_solve *solve, bool sparse) {
-    const smoe_router *r = &self->gate.base;
-    smoe_experts_begin(self, x, pass);
-    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
-    for (size_t g = 0; g < r->plan.G; g++) solve(self, g);
-    smoe_experts_place(self, sparse);
-}
