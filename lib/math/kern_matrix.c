@@ -97,32 +97,39 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
     return x * phi;
 }
 
-/* n <= VL numbers of row i, from column j on; callers pass constants where possible. */
+/* What is done with the sums of a block: a constant where possible, so that what is 0 in it needs no
+ * code. */
+typedef struct ending {
+    smoe_gelu_work work;
+    const real *add, *bias;
+    smoe_bf16 *bf16;
+    bool stream;
+    size_t parts, n; /* 0: one part; whole rows */
+} ending;
+
+/* n <= VL numbers of row i, from column j on. */
 static inline __attribute__((always_inline)) void
-finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
-            const real *add, const real *bias, smoe_bf16 *bf16, bool stream, size_t i, size_t j,
-            size_t n) {
-    size_t at = i * to->ldc + j;
+finish_part(const smoe_block_end *to, const real *sums, ending e, size_t i, size_t j, size_t n) {
+    size_t at = i * to->ldc + j, added = i * to->ldadd + j;
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
-    if (parts > 1) {
+    if (e.parts > 1) {
         vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
         vreal rest = 0 * sum; /* NaN where sum is not finite */
         sum = vselect((vint)(rest == 0), whole, sum);
     }
-    add += add ? i * to->ldadd + j : 0;
-    if (add) x = n == VL ? vload(add) : vload_part(add, n, 0);
-    if (bias) x += n == VL ? vload(bias + j) : vload_part(bias + j, n, 0);
+    if (e.add) x = n == VL ? vload(e.add + added) : vload_part(e.add + added, n, 0);
+    if (e.bias) x += n == VL ? vload(e.bias + j) : vload_part(e.bias + j, n, 0);
     x += vrounded(to->alpha * sum);
-    if (work == SMOE_GELU_FORWARD) {
+    if (e.work == SMOE_GELU_FORWARD) {
         if (to->hidden) store_bf16(to->hidden + at, x, n);
         store_bf16(to->active + at, gelu_of(through_bf16(x), to->gelu, &slope), n);
-    } else if (work == SMOE_GELU_BACKWARD) {
+    } else if (e.work == SMOE_GELU_BACKWARD) {
         vreal active = gelu_of(load_bf16(to->hidden + at, n), to->gelu, &slope);
         store_bf16(to->active + at, active, n);
-        store_bf16(bf16 + at, x * slope, n);
-    } else if (bf16) {
-        store_bf16(bf16 + at, x, n);
-    } else if (stream) {
+        store_bf16(e.bf16 + at, x * slope, n);
+    } else if (e.bf16) {
+        store_bf16(e.bf16 + at, x, n);
+    } else if (e.stream) {
         vstream(to->c + at, x);
     } else if (n == VL) {
         vstore(to->c + at, x);
@@ -131,38 +138,34 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
     }
 }
 
+/* Rows i .. end. */
 static inline __attribute__((always_inline)) void
-finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
-            const real *add, const real *bias, smoe_bf16 *bf16, bool stream, size_t n, size_t i,
-            size_t end) {
+finish_rows(const smoe_block_end *to, const real *sums, ending e, size_t i, size_t end) {
+    size_t n = e.n ? e.n : SIDE;
     for (; i < end; i++)
 #pragma GCC unroll 2
-        for (size_t j = 0; j < n; j += VL)
-            finish_part(to, sums, parts, work, add, bias, bf16, stream, i, j,
-                        n - j < VL ? n - j : VL);
+        for (size_t j = 0; j < n; j += VL) finish_part(to, sums, e, i, j, n - j < VL ? n - j : VL);
 }
 
-/* Rows i .. end of a block. */
 static void finish_some(const smoe_block_end *to, const real *sums, size_t parts, size_t i,
                         size_t end) {
     const real *add = to->add, *bias = to->bias;
     smoe_bf16 *bf16 = to->bf16;
     if (to->n < SIDE || parts > 1)
-        finish_rows(to, sums, parts, to->work, add, bias, bf16, false, to->n, i, end);
+        finish_rows(to, sums, (ending){to->work, add, bias, bf16, false, parts, to->n}, i, end);
     else if (to->work == SMOE_GELU_FORWARD)
-        finish_rows(to, sums, 1, SMOE_GELU_FORWARD, NULL, bias, NULL, false, SIDE, i, end);
+        finish_rows(to, sums, (ending){.work = SMOE_GELU_FORWARD, .bias = bias}, i, end);
     else if (to->work == SMOE_GELU_BACKWARD)
-        finish_rows(to, sums, 1, SMOE_GELU_BACKWARD, NULL, bias, bf16, false, SIDE, i, end);
+        finish_rows(to, sums, (ending){.work = SMOE_GELU_BACKWARD, .bias = bias, .bf16 = bf16}, i,
+                    end);
     else if (bf16)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, bf16, false, SIDE, i, end);
-    else if (add)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, NULL, false, SIDE, i, end);
-    else if (bias)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, bias, NULL, false, SIDE, i, end);
+        finish_rows(to, sums, (ending){.add = add, .bias = bias, .bf16 = bf16}, i, end);
+    else if (add || bias)
+        finish_rows(to, sums, (ending){.add = add, .bias = bias}, i, end);
     else if (to->stream && (uintptr_t)to->c % SMOE_VBYTES == 0 && to->ldc % VL == 0)
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, true, SIDE, i, end);
+        finish_rows(to, sums, (ending){.stream = true}, i, end);
     else
-        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, false, SIDE, i, end);
+        finish_rows(to, sums, (ending){0}, i, end);
 }
 
 static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
