@@ -71,10 +71,11 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
         size_t at = beside ? i : i % FAR * ra;
         sum[i][0] += vset(from[at]) * row[0];
         if (nv == 1) continue;
-        /* Two of three elements of A are memory operands of both multiply-adds instead of being
-         * loaded into a register: a separate broadcast is another load of a whole vector, and such
-         * loads become slow when the other hyperthread of the core is busy. */
-        const real *again = OPERANDS && i % 3 ? vagain(from) : from;
+        /* In panels, two of three elements of A are memory operands of both multiply-adds instead
+         * of being loaded into a register: a separate broadcast is another load of a whole vector,
+         * and such loads become slow when the other hyperthread of the core is busy. Rows in place
+         * have few steps: there, loading once leaves room for the other loads of a tile. */
+        const real *again = OPERANDS && beside && i % 3 ? vagain(from) : from;
         sum[i][1] += vset(again[at]) * row[1];
     }
     vkeep(row[0]);
