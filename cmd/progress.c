@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
-static const double line_after = 10.0;  /* seconds between two plain lines elsewhere */
+static const double line_after = 10.0;  /* seconds between two plain lines elsewhere; */
+static const double first_after = 2.0;  /* before the first one, which tells how long it takes */
 
 static int width_of(const smoe_progress *p) {
     struct winsize size;
@@ -141,7 +142,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
                          .lines = !options->quiet && !options->no_progress,
                          .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),
                          .color = smoe_cmd_color(options, out),
-                         .last = smoe_now(),
+                         .last = smoe_now() - line_after + first_after,
                          .stop = stop};
     p->observer = (smoe_observer){.user = p,
                                   .begin = on_begin,

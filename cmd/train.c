@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "together.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "base/stop.h"
@@ -32,6 +33,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- which spec, which directory ------------------------------------------------------------- */
 
@@ -344,10 +346,16 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* The files of the run, last. */
-static void say_files(const train_job *job, const smoe_options *options) {
+/* The time of this process and, last, the files of the run. */
+static void say_files(const train_job *job, double seconds, const smoe_options *options) {
     static const char *const files[] = {"spec.yaml", "metrics.jsonl", "metrics.csv",
                                         "log.txt",   "ckpt/latest",   "ckpt/best"};
+    smoe_result lines = {0};
+    char wall[32], used[32];
+    smoe_result_line(&lines, "time", "%s; of processors %s",
+                     smoe_cmd_time(wall, sizeof wall, seconds),
+                     smoe_cmd_time(used, sizeof used, (double)clock() / CLOCKS_PER_SEC));
+    smoe_heading_print(&lines, options);
     smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
 }
 
@@ -363,8 +371,8 @@ static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval)
     smoe_fact_number(result, key, eval->precision_at_1);
 }
 
-static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
-                  smoe_err *err) {
+static int report(const train_job *job, const smoe_train_result *r, double seconds,
+                  const smoe_options *options, smoe_err *err) {
     bool tested = r->test.images > 0, done = isnan(r->train_loss);
     smoe_result result = {0};
     smoe_fact_text(&result, "dir", job->dir);
@@ -402,7 +410,7 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     smoe_fact_text(&result, "remark", *r->remark ? r->remark : NULL, .optional = true);
     if (*r->remark) smoe_result_line(&result, NULL, "%s", r->remark);
     if (smoe_cmd_emit(&result, options, err)) return -1;
-    say_files(job, options);
+    say_files(job, seconds, options);
     return 0;
 }
 
@@ -509,12 +517,13 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
         smoe_find_rate_begin(&f.find, job->spec);
         how.observer = &f.observer;
     }
+    double start = smoe_now();
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
         return report_rates(job, &f.find, options, err);
-    if (!status) return report(job, &result, options, err);
+    if (!status) return report(job, &result, smoe_now() - start, options, err);
     if (err->code == SMOE_STOPPED && !options->find_lr)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
     else if (taken)

@@ -17,7 +17,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { COLOURS = 6, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12 };
+/* SMOOTH: points of a running mean. */
+enum { COLOURS = 12, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12, SMOOTH = 20 };
 
 typedef struct watched {
     char *dir;
@@ -30,7 +31,7 @@ typedef struct watch_job {
     watched *run;
     size_t runs;
     bool live, colour, braille, keys;
-    bool help, log; /* pressed: what is shown */
+    bool help, log, smooth; /* pressed: what is shown */
 } watch_job;
 
 static volatile sig_atomic_t ended;
@@ -139,12 +140,17 @@ static range range_of(const watch_job *job, const char *name) {
     return r;
 }
 
-static void draw_curve(canvas *c, const smoe_curve *curve, const range *r, uint8_t colour) {
+static void draw_curve(canvas *c, const smoe_curve *curve, const range *r, bool smooth,
+                       uint8_t colour) {
     double width = (double)(2 * c->columns - 1), height = (double)(4 * c->rows - 1);
-    double x0 = NAN, y0 = NAN;
-    for (size_t k = 0; k < curve->points; k++) {
-        double x = r->last > 0 ? curve->step[k] / r->last * width : 0;
-        double y = height - (level(r, curve->value[k]) - r->low) / (r->high - r->low) * height;
+    double x0 = NAN, y0 = NAN, mean = NAN;
+    for (size_t k = 0, seen = 0; k < curve->points; k++) {
+        double x = r->last > 0 ? curve->step[k] / r->last * width : 0,
+               at = level(r, curve->value[k]);
+        if (smooth && isfinite(at) && seen++)
+            at = mean + (at - mean) / (double)(seen < SMOOTH ? seen : SMOOTH);
+        if (isfinite(at)) mean = at;
+        double y = height - (at - r->low) / (r->high - r->low) * height;
         bool joined = isfinite(y0) && isfinite(y);
         size_t pieces = joined ? (size_t)fmax(fabs(x - x0), fabs(y - y0)) + 1 : 1;
         for (size_t i = 1; i <= pieces && isfinite(y); i++) {
@@ -157,12 +163,18 @@ static void draw_curve(canvas *c, const smoe_curve *curve, const range *r, uint8
     }
 }
 
+/* Six colours of the terminal, and the same ones bright. */
+static void begin_colour(size_t run) {
+    size_t colour = run % COLOURS, half = COLOURS / 2;
+    printf("\033[%c%zum", colour < half ? '3' : '9', colour % half + 1);
+}
+
 static void print_cell(const watch_job *job, uint8_t dots, uint8_t colour) {
     if (!dots) {
         putchar(' ');
         return;
     }
-    if (job->colour) printf("\033[3%dm", colour % COLOURS + 1);
+    if (job->colour) begin_colour(colour);
     /* U+2800 and the dots, in UTF-8 */
     if (job->braille)
         printf("%c%c%c", 0xe2, 0xa0 | dots >> 6, 0x80 | (dots & 0x3f));
@@ -185,7 +197,9 @@ static void print_canvas(const watch_job *job, const canvas *c, const range *r) 
             print_cell(job, c->dots[y * c->columns + x], c->colour[y * c->columns + x]);
         putchar('\n');
     }
-    printf("%*s0%*.0f\n", LABEL, "", (int)c->columns - 1, r->last);
+    char end[32];
+    snprintf(end, sizeof end, "step %.0f", r->last);
+    printf("%*s0%*s\n", LABEL, "", (int)c->columns - 1, end);
 }
 
 static void plot(const watch_job *job, const char *name, size_t columns, size_t rows) {
@@ -196,9 +210,10 @@ static void plot(const watch_job *job, const char *name, size_t columns, size_t 
     c.colour = smoe_alloc(columns * rows, 1);
     for (size_t i = 0; i < job->runs; i++) {
         const smoe_curve *curve = smoe_curves_find(&job->run[i].curves, name);
-        if (curve) draw_curve(&c, curve, &r, (uint8_t)(i % COLOURS));
+        if (curve) draw_curve(&c, curve, &r, job->smooth, (uint8_t)(i % COLOURS));
     }
-    printf("%*s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "");
+    printf("%*s%s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "",
+           job->smooth ? " (running mean)" : "");
     print_canvas(job, &c, &r);
     free(c.dots);
     free(c.colour);
@@ -213,7 +228,8 @@ static void print_legend(const watch_job *job, size_t columns) {
         const char *slash = strrchr(job->run[shown].dir, '/');
         smoe_text_shown(slash ? slash + 1 : job->run[shown].dir, name, sizeof name);
         if (used + smoe_text_letters(name) + 2 > columns) break;
-        printf("\033[3%zum%s\033[0m  ", shown % COLOURS + 1, name);
+        begin_colour(shown);
+        printf("%s\033[0m  ", name);
         used += smoe_text_letters(name) + 2;
     }
     puts(shown == job->runs ? "" : job->runs > COLOURS ? "... (colours repeat)" : "...");
@@ -340,9 +356,8 @@ static void show(const watch_job *job, const smoe_options *options) {
         plot(job, options->metric ? options->metric : usual[i], columns, each);
     if (job->live || options->metric) print_legend(job, columns + LABEL);
     if (job->keys)
-        fputs(job->help ? "q: end, the runs go on   l: logarithmic axes   ?: hide this\n"
-                        : "?: keys\n",
-              stdout);
+        puts(job->help ? "q: end, the runs go on   l: logarithmic axes   s: smooth   ?: hide this"
+                       : "?: keys");
     fflush(stdout);
 }
 
@@ -386,6 +401,7 @@ static void pause_for_key(watch_job *job) {
     if (key == 'q' || key == 'Q') ended = 1;
     job->help ^= key == '?';
     job->log ^= key == 'l' || key == 'L';
+    job->smooth ^= key == 's' || key == 'S';
 }
 
 int cmd_watch(const smoe_options *options, smoe_err *err) {
