@@ -113,9 +113,22 @@ static int look(data_job *job, smoe_err *err) {
     return -1;
 }
 
+/* Looks at a folder without splits as if that share of it was held out. */
+static int look_parted(data_job *job, double share, smoe_err *err) {
+    if (!look(job, err)) return 0;
+    if (err->code != SMOE_DATA || job->spec.data.source != SMOE_SOURCE_FOLDER ||
+        job->spec.data.holdout > 0)
+        return -1;
+    job->spec.data.holdout = share;
+    memset(job->why, 0, sizeof job->why);
+    *err = (smoe_err){0};
+    return look(job, err);
+}
+
 int smoe_data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
-    return read_spec(job, options, err) || look(job, err) ? -1 : 0;
+    if (read_spec(job, options, err)) return -1;
+    return options->suggest ? look_parted(job, 0.1, err) : look(job, err);
 }
 
 int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_options *options,
@@ -126,13 +139,7 @@ int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_opti
     if (read_spec(job, &plain, err)) return -1;
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
-    if (!look(job, err)) return 0;
-    if (err->code != SMOE_DATA || job->spec.data.source != SMOE_SOURCE_FOLDER ||
-        job->spec.data.holdout > 0)
-        return -1;
-    job->spec.data.holdout = 0.5; /* a folder without splits: both halves of it */
-    *err = (smoe_err){0};
-    return look(job, err);
+    return look_parted(job, 0.5, err); /* both halves */
 }
 
 /* ---- near duplicates ------------------------------------------------------------------------- */

@@ -52,12 +52,13 @@ static void suggest(suggestion *s, const smoe_data_job *job) {
 
 /* The keys of the data that the user gave, besides those below. */
 static void put_given(FILE *out, const smoe_options *options) {
-    static const char *const own[] = {"data.source=", "data.path=",    "data.image_size=",
-                                      "data.mean=",   "data.std=",     "data.augment",
-                                      "data.fit=",    "data.channels="};
+    static const char *const own[] = {"data.source=", "data.path=",     "data.image_size=",
+                                      "data.mean=",   "data.std=",      "data.augment",
+                                      "data.fit=",    "data.channels=", "data.holdout="};
     for (size_t i = 0; i < options->overrides; i++) {
         const char *text = options->assign[i], *equal = strchr(text, '=');
-        bool again = strncmp(text, "data.", 5) != 0 || strchr(text + 5, '.') != NULL;
+        bool again =
+            strncmp(text, "data.", 5) != 0 || memchr(text, '.', (size_t)(equal - text)) != text + 4;
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)
             again |= !strncmp(text, own[k], strlen(own[k]));
         if (!again)
@@ -76,6 +77,9 @@ static void put_data(FILE *out, const suggestion *s, const smoe_data_job *job,
                     fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
     fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, data->path);
     put_given(out, options);
+    if (data->holdout > 0)
+        fprintf(out, "  holdout: %g  # this share of the images is for evaluations\n",
+                data->holdout);
     fprintf(out, "  channels: %zu\n", data->channels);
     if (s->middle)
         fprintf(out, "  image_size: %zu  # the shorter sides have %zu pixels in the median\n",
