@@ -251,8 +251,24 @@ static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep
     return 0;
 }
 
+/* Whether cells with experts differ in slots. */
+static bool slots_differ(const smoe_estimate *all, size_t trials) {
+    double some = 0;
+    for (size_t i = 0; i < trials; i++) {
+        if (some && all[i].slots && all[i].slots != some) return true;
+        if (all[i].slots) some = all[i].slots;
+    }
+    return false;
+}
+
+static bool swept(const smoe_sweep *sweep, const char *key) {
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], key)) return true;
+    return false;
+}
+
 static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
-                         const smoe_estimate *e) {
+                         const smoe_estimate *e, bool slots) {
     const smoe_trial *trial = &sweep->trial[i];
     char text[48], path[160];
     smoe_cell_text(frame, "cell", trial->name);
@@ -261,6 +277,7 @@ static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
         smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path, .typed = true,
                        .where = SMOE_IN_JSON);
     }
+    smoe_cell_number(frame, "slots", slots ? e->slots : (double)NAN);
     smoe_cell_number(frame, "params", e->params, .heading = "parameters", .format = "");
     smoe_cell_number(frame, "flops_train", e->flops, .heading = "training", .format = "FLOP");
     smoe_cell_number(frame, "bytes", e->bytes, .heading = "memory", .format = "B");
@@ -290,9 +307,14 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, s
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, "", NULL);
     int status = trials ? estimate_all(all, &by, sweep, options, err) : 0;
-    for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i]);
+    bool slots = !status && slots_differ(all, trials);
+    for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i], slots);
     if (!status && trials) {
         add_sum(&result, all, trials);
+        if (slots && swept(sweep, "model.moe.experts") && !swept(sweep, "model.moe.total_slots"))
+            smoe_result_line(&result, NULL,
+                             "more experts have more slots here, and so more FLOPs; with "
+                             "model.moe.total_slots=N all cells have the same number");
         add_memory(&result, all, trials, (size_t)options->jobs, by.memory);
     }
     if (!status) add_points(&result, sweep);

@@ -2,6 +2,7 @@
 #include "bench/estimate.h"
 #include "base/clock.h"
 #include "bench/bench.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -55,6 +56,9 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
                          .flops = step * steps,
                          .bytes = smoe_cost_bytes(cost),
                          .seconds = NAN};
+    for (size_t i = 0; i < spec->model.depth; i++)
+        if (spec->model.moe.is_moe[i])
+            e->slots = (double)smoe_moe_shape_of(&spec->model.moe, i, smoe_spec_tokens(spec)).S;
     e->fits = e->bytes <= by->memory;
     if (!e->fits) return 0;
     bool small = step <= most_flops && e->bytes <= most_bytes && e->bytes <= by->memory / 2;

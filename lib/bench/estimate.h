@@ -11,6 +11,7 @@
 
 typedef struct smoe_estimate {
     double params, flops, bytes; /* flops: of the whole training */
+    double slots;                /* of the last MoE layer; 0: there is none */
     double seconds;              /* of all steps; NAN: it does not fit */
     bool measured;               /* else from the FLOPs and a rate */
     bool fits;                   /* into the memory of this machine */

@@ -173,6 +173,13 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
         end_row(differences, m, r->compared.difference[i].metric, first, MOST_ROWS);
     }
     free(reference);
+    for (size_t i = 0; i < r->compared.differences; i++)
+        if (r->compared.difference[i].paired.n == 2) {
+            smoe_result_line(result, NULL,
+                             "Two seeds hardly tell how much seeds differ: their intervals are "
+                             "three times as wide as those of three would be.");
+            break;
+        }
     for (size_t g = 0; g < m->groups; g++) {
         char *why = smoe_comparison_missing(&r->compared, g);
         if (why) smoe_result_line(result, NULL, "%s", why);

@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum {
-    TICKS_DOWN = 16, /* names along an axis of a heat map at most */
-    TICKS_ACROSS = 8,
+    NAMES = 128,       /* along an axis of a heat map at most */
     RUN_IN_TITLE = 36, /* bytes of a run's name */
     RUN_IN_KEY = 60
 };
@@ -91,20 +90,18 @@ static bool rows_of(const figure *g, size_t panel, size_t line, const char *colu
     return numbers > 0;
 }
 
-/* A mark of the panel for a column; *mark NULL where it would have no numbers. */
-static int add_mark(smoe_mark **mark, const figure *g, smoe_panel *panel, size_t line,
-                    smoe_mark_kind kind, const char *y) {
+/* A mark of the panel for a column; NULL where it would have no numbers. */
+static smoe_mark *add_mark(const figure *g, smoe_panel *panel, size_t line, smoe_mark_kind kind,
+                           const char *y) {
     smoe_plot_rows rows;
-    *mark = NULL;
     if (!rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->entry->colour : y, &rows))
-        return 0;
-    *mark = smoe_plot_mark(panel);
-    if (!*mark) return -1;
-    (*mark)->kind = kind;
-    (*mark)->rows = rows;
-    (*mark)->x = g->entry->x;
-    (*mark)->y[0] = y;
-    return 0;
+        return NULL;
+    smoe_mark *mark = smoe_plot_mark(panel);
+    mark->kind = kind;
+    mark->rows = rows;
+    mark->x = g->entry->x;
+    mark->y[0] = y;
+    return mark;
 }
 
 /* Each column has its own colour; lines that differ in a number have colours by its rank; the
@@ -123,17 +120,15 @@ static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
         m->colour = (smoe_colour){SMOE_SERIES, (double)i};
 }
 
-static int add_lines(const figure *g, smoe_panel *panel) {
+static void add_lines(const figure *g, smoe_panel *panel) {
     static const smoe_mark_kind kinds[] = {[SMOE_FIGURE_LINES] = SMOE_MARK_LINE,
                                            [SMOE_FIGURE_STEPS] = SMOE_MARK_STEPS,
                                            [SMOE_FIGURE_HISTOGRAM] = SMOE_MARK_HISTOGRAM};
     char buf[SMOE_PLOT_TEXT];
     for (size_t i = 0; i < (g->lines ? g->lines : 1); i++)
         for (size_t k = 0; g->entry->y[k]; k++) {
-            smoe_mark *m;
-            if (add_mark(&m, g, panel, g->lines ? g->line_row[i] : SIZE_MAX, kinds[g->entry->kind],
-                         g->entry->y[k]))
-                return -1;
+            smoe_mark *m = add_mark(g, panel, g->lines ? g->line_row[i] : SIZE_MAX,
+                                    kinds[g->entry->kind], g->entry->y[k]);
             if (!m) continue;
             m->each = g->entry->each;
             m->error = g->entry->error[k];
@@ -146,11 +141,10 @@ static int add_lines(const figure *g, smoe_panel *panel) {
                 snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
                          smoe_words_of(g->entry->y[k], buf, sizeof buf));
         }
-    return 0;
 }
 
 /* The widest band first, the mean last. */
-static int add_bands(const figure *g, smoe_panel *panel) {
+static void add_bands(const figure *g, smoe_panel *panel) {
     static const char *const bands[][3] = {{"p0.5", "p99.5", "central 99%"},
                                            {"p2.5", "p97.5", "95%"},
                                            {"p5", "p95", "90%"},
@@ -158,40 +152,34 @@ static int add_bands(const figure *g, smoe_panel *panel) {
                                            {"p20", "p80", "60%"}};
     smoe_mark *m;
     for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
-        if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_BAND, bands[i][0])) return -1;
-        if (!m) continue;
+        if (!(m = add_mark(g, panel, SIZE_MAX, SMOE_MARK_BAND, bands[i][0]))) continue;
         m->y[1] = bands[i][1];
         m->colour = (smoe_colour){SMOE_BAND, (double)i};
         snprintf(m->name, sizeof m->name, "%s", bands[i][2]);
     }
-    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_LINE, g->entry->y[0])) return -1;
+    m = add_mark(g, panel, SIZE_MAX, SMOE_MARK_LINE, g->entry->y[0]);
     if (m) snprintf(m->name, sizeof m->name, "mean");
-    return 0;
 }
 
 /* Stacked bars are drawn from the tallest, the sum of all, down to the lowest. */
-static int add_bars(const figure *g, smoe_panel *panel) {
+static void add_bars(const figure *g, smoe_panel *panel) {
     const char *const *y = g->entry->y;
     char buf[SMOE_PLOT_TEXT];
     size_t columns = 0;
     while (y[columns]) columns++;
     for (size_t k = columns; k--;) {
-        smoe_mark *m;
-        if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_BAR, y[k])) return -1;
+        smoe_mark *m = add_mark(g, panel, SIZE_MAX, SMOE_MARK_BAR, y[k]);
         if (!m) continue;
         for (size_t i = 0; i <= k; i++) m->y[i] = y[i];
         m->colour = (smoe_colour){SMOE_SERIES, (double)k};
         if (columns > 1)
             snprintf(m->name, sizeof m->name, "%s", smoe_words_of(y[k], buf, sizeof buf));
     }
-    return 0;
 }
 
-static int add_cells(const figure *g, smoe_panel *panel) {
-    smoe_mark *m;
-    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_CELLS, g->entry->y[0])) return -1;
+static void add_cells(const figure *g, smoe_panel *panel) {
+    smoe_mark *m = add_mark(g, panel, SIZE_MAX, SMOE_MARK_CELLS, g->entry->y[0]);
     if (m) m->z = g->entry->colour;
-    return 0;
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -247,12 +235,13 @@ static void set_axes(const figure *g, smoe_panel *panel) {
     if (entry->share) smoe_plot_range(&panel->y, 0, 1, false, false);
 }
 
-/* The names of ranks, thinned out to `most` of them. */
-static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *panel,
-                      const char *rank, const char *name, size_t most) {
+/* The names of ranks, thinned out to NAMES. */
+static void name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *panel,
+                       const char *rank, const char *name) {
     const smoe_frame *f = g->f;
+    if (!name) return;
     double first = fmin(axis->low, axis->high) + 0.5, last = fmax(axis->low, axis->high) - 0.5;
-    double every = ceil((last + 1) / (double)most);
+    double every = ceil((last + 1) / NAMES);
     size_t what = smoe_frame_find(f, name);
     for (size_t i = 0; first + (double)i <= last; i++) {
         double at = first + (double)i;
@@ -261,16 +250,14 @@ static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *p
         while (r < f->rows && (smoe_figure_number(f, r, rank) != at ||
                                !smoe_figure_rows_agree(f, g->panel, panel->row, r)))
             r++;
-        smoe_plot_tick *tick = r < f->rows ? smoe_plot_add_tick(axis) : NULL;
         if (r == f->rows) continue;
-        if (!tick) return -1;
+        smoe_plot_tick *tick = smoe_plot_add_tick(axis);
         tick->at = at;
         if (f->column[what].text)
             snprintf(tick->text, sizeof tick->text, "%s", smoe_frame_text_at(f, r, what));
         else
             snprintf(tick->text, sizeof tick->text, "%g", smoe_frame_number_at(f, r, what));
     }
-    return 0;
 }
 
 /* The number of cells that belong together, from the table of runs; 0 if it is not there. */
@@ -287,7 +274,7 @@ static size_t group_of(const figure *g, const smoe_panel *panel) {
 }
 
 /* Rows from the top down, a unit for each cell. */
-static int set_cell_axes(const figure *g, smoe_panel *panel) {
+static void set_cell_axes(const figure *g, smoe_panel *panel) {
     const smoe_figure_entry *entry = g->entry;
     const char *const x[] = {entry->x, NULL};
     double low, high;
@@ -301,10 +288,8 @@ static int set_cell_axes(const figure *g, smoe_panel *panel) {
     panel->y.low = high + 0.5, panel->y.high = low - 0.5;
     panel->square = !entry->x_name;
     panel->group = group_of(g, panel);
-    if (entry->x_name && name_ranks(g, &panel->x, panel, entry->x, entry->x_name, TICKS_ACROSS))
-        return -1;
-    return entry->y_name ? name_ranks(g, &panel->y, panel, entry->y[0], entry->y_name, TICKS_DOWN)
-                         : 0;
+    name_ranks(g, &panel->x, panel, entry->x, entry->x_name);
+    name_ranks(g, &panel->y, panel, entry->y[0], entry->y_name);
 }
 
 /* Colours start at 0, unless all cells are nearly equal: then differences would not be visible. */
@@ -335,27 +320,24 @@ static bool has_column(const char *const *list, const char *column) {
 }
 
 /* A panel with its marks; no panel if it has nothing to show. */
-static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
-    static int (*const add[])(const figure *, smoe_panel *) = {
+static void add_panel(const figure *g, smoe_plot *plot, size_t row) {
+    static void (*const add[])(const figure *, smoe_panel *) = {
         [SMOE_FIGURE_LINES] = add_lines,     [SMOE_FIGURE_STEPS] = add_lines,
         [SMOE_FIGURE_HISTOGRAM] = add_lines, [SMOE_FIGURE_BANDS] = add_bands,
         [SMOE_FIGURE_BARS] = add_bars,       [SMOE_FIGURE_HEAT] = add_cells};
     smoe_panel *panel = smoe_plot_panel(plot);
-    if (!panel) return -1;
     panel->row = row;
     panel->block = has_column(g->panel, "block") ? smoe_figure_number(g->f, row, "block") : NAN;
-    if (add[g->entry->kind](g, panel)) return -1;
+    add[g->entry->kind](g, panel);
     if (!panel->marks) {
         plot->panels--;
-        return 0;
+        return;
     }
     smoe_figure_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
     snprintf(panel->x.label, sizeof panel->x.label, "%s", g->entry->x_title);
     snprintf(panel->y.label, sizeof panel->y.label, "%s",
              g->entry->y_title ? g->entry->y_title : "");
-    if (g->entry->kind == SMOE_FIGURE_HEAT) return set_cell_axes(g, panel);
-    set_axes(g, panel);
-    return 0;
+    (g->entry->kind == SMOE_FIGURE_HEAT ? set_cell_axes : set_axes)(g, panel);
 }
 
 void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
@@ -377,17 +359,14 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
     plot->section = has_column(entry->panel, "metric")  ? "training"
                     : has_column(entry->panel, "block") ? "layer"
                                                         : "across";
-    bool made = true;
-    if (made) {
-        choose_columns(&g);
-        if (g.line[0]) g.lines = smoe_figure_rows_find(g.f, g.line, NULL, g.line_row);
-        bool number = g.lines && !g.line[1] && !g.f->column[smoe_frame_find(g.f, g.line[0])].text;
-        for (size_t i = 0; number && i < g.lines; i++)
-            g.ordered += isfinite(smoe_figure_number(g.f, g.line_row[i], g.line[0]));
-        panels = smoe_figure_rows_find(g.f, g.panel, needed, first);
-        if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
-    }
-    for (size_t i = 0; made && i < panels; i++) made = !add_panel(&g, plot, first[i]);
+    choose_columns(&g);
+    if (g.line[0]) g.lines = smoe_figure_rows_find(g.f, g.line, NULL, g.line_row);
+    bool number = g.lines && !g.line[1] && !g.f->column[smoe_frame_find(g.f, g.line[0])].text;
+    for (size_t i = 0; number && i < g.lines; i++)
+        g.ordered += isfinite(smoe_figure_number(g.f, g.line_row[i], g.line[0]));
+    panels = smoe_figure_rows_find(g.f, g.panel, needed, first);
+    if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
+    for (size_t i = 0; i < panels; i++) add_panel(&g, plot, first[i]);
     free(first);
     free(g.line_row);
 }
@@ -398,10 +377,8 @@ int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folde
     for (size_t i = 0; i < FIGURES; i++) {
         smoe_plot plot;
         bool done = false;
-        int status = 0;
         smoe_figure_plot(&plot, &figures[i], frames, count);
-        if (!status)
-            status = plot.panels ? smoe_plot_draw(&plot, folder, size, &done, err)
+        int status = plot.panels ? smoe_plot_draw(&plot, folder, size, &done, err)
                                  : smoe_gnuplot_remove(folder, figures[i].name, err);
         *scripts += plot.panels > 0;
         *drawn += done;

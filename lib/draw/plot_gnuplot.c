@@ -14,7 +14,10 @@
 enum {
     PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */
     PANEL_HEIGHT = 290,
-    NARROW = 288, /* a panel on paper is no narrower */
+    HIGHEST = 600, /* so that all rows have their names */
+    NARROW = 288,  /* a panel on paper is no narrower, */
+    SLENDER = 144, /* or, where there are many and no cells, than this */
+    TALL = 9 * 96, /* a figure on paper that is higher has more panels side by side */
     TITLE_HEIGHT = 40,
     DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
     BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
@@ -49,17 +52,30 @@ static void lay_out_key(layout *l, const smoe_plot *plot) {
     if (entries) l->key = ((entries + l->key_columns - 1) / l->key_columns) * l->key_row + 10;
 }
 
+static size_t most_names(const smoe_plot *plot) {
+    size_t most = 0;
+    for (size_t i = 0; i < plot->panels; i++)
+        if (plot->panel[i].y.ticks > most) most = plot->panel[i].y.ticks;
+    return most;
+}
+
 static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
     layout l = {.paper = size->width > 0, .across = plot->panels < 3 ? plot->panels : 3};
     if (l.paper) {
         l.width = (size_t)lrint(size->width * SMOE_PLOT_INCH);
         while (l.across > 1 && l.width / l.across < NARROW) l.across--;
+        bool cells = plot->panel->mark->kind == SMOE_MARK_CELLS;
+        while (!cells && l.width / (l.across + 1) >= SLENDER &&
+               (plot->panels + l.across - 1) / l.across * (l.width / l.across) * 4 / 5 > TALL)
+            l.across++;
         l.panel_width = l.width / l.across;
-        l.panel_height = l.panel_width * 4 / 5;
+        l.panel_height = l.panel_width < NARROW ? l.panel_width : l.panel_width * 4 / 5;
     } else {
         bool alone = plot->panels == 1;
         l.panel_width = alone ? PANEL_WIDTH * 3 / 2 : PANEL_WIDTH;
         l.panel_height = alone ? PANEL_HEIGHT * 5 / 4 : PANEL_HEIGHT;
+        size_t names = most_names(plot) * SMOE_PLOT_SCREEN_FONT * 5 / 4 + PANEL_HEIGHT / 3;
+        if (names > l.panel_height && names <= HIGHEST) l.panel_height = names;
         l.width = l.across * l.panel_width + 40;
         l.title = TITLE_HEIGHT;
     }
@@ -295,19 +311,22 @@ static double longest_word(const smoe_plot_axis *a, const layout *l) {
     return LETTER * l->font * (double)longest;
 }
 
-/* Whether the words below a panel have room beside one another. */
-static bool words_fit(const smoe_panel *p, const layout *l) {
-    const smoe_plot_axis *x = &p->x;
+/* Of the words of an axis every first, second ... has room. Those below a panel are slanted where
+ * they are long and have no room beside one another. */
+static size_t words_every(const smoe_panel *p, bool across, bool slanted, const layout *l) {
     double left = p->y.ticks ? longest_word(&p->y, l) + 4 * l->font : 7 * l->font;
     double right = p->mark->kind == SMOE_MARK_CELLS ? 7 * l->font : l->font;
-    double unit = ((double)l->panel_width - left - right) / fabs(x->high - x->low);
-    double apart = INFINITY;
-    for (size_t i = 1; i < x->ticks; i++)
-        apart = fmin(apart, fabs(x->tick[i].at - x->tick[i - 1].at));
-    return longest_word(x, l) + LETTER * l->font <= apart * unit;
+    double length =
+        across ? (double)l->panel_width - left - right : (double)l->panel_height - 7 * l->font;
+    double room = across && !slanted ? longest_word(&p->x, l) + LETTER * l->font : 1.2 * l->font;
+    const smoe_plot_axis *a = across ? &p->x : &p->y;
+    double every = ceil(room * fabs(a->high - a->low) / length);
+    return every > 1 ? (size_t)every : 1;
 }
 
-static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, bool slanted, const layout *l) {
+static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *l) {
+    const smoe_plot_axis *a = across ? &p->x : &p->y;
+    const char axis = across ? 'x' : 'y';
     put_label(out, axis, a->label, l);
     if (a->log)
         fprintf(out, "set logscale %c %d\n", axis, a->log);
@@ -315,8 +334,11 @@ static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, bool slanted
         fprintf(out, "unset logscale %c\n", axis);
     fprintf(out, "set %crange [%.10g:%.10g]\n", axis, a->low, a->high);
     if (a->ticks) {
+        bool slanted = across && longest_word(a, l) > 3 * l->font * LETTER &&
+                       words_every(p, across, false, l) > 1;
+        size_t every = words_every(p, across, slanted, l);
         fprintf(out, "set %ctics %s(", axis, slanted ? "rotate by 30 right " : "norotate ");
-        for (size_t i = 0; i < a->ticks; i++) {
+        for (size_t i = 0; i < a->ticks; i += every) {
             if (i) fputs(", ", out);
             smoe_gnuplot_text(out, a->tick[i].text);
             fprintf(out, " %.10g", a->tick[i].at);
@@ -346,8 +368,8 @@ static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
     fputs("set title ", out);
     smoe_gnuplot_text(out, p->title);
     fputc('\n', out);
-    put_axis(out, 'x', &p->x, !words_fit(p, l), l);
-    put_axis(out, 'y', &p->y, false, l);
+    put_axis(out, p, true, l);
+    put_axis(out, p, false, l);
     put_groups(out, p);
     for (size_t m = 0; m < p->marks; m++) put_block(out, plot, &p->mark[m], (*number)++);
     for (size_t m = 0; m < p->marks; m++) {

@@ -205,7 +205,7 @@ static void add_trials(smoe_result *result, const smoe_results *r, const char *n
 
 /* Mean, standard deviation and number of a metric; in print "0.8120 +- 0.0040" with the sign for
  * +-, "0.8120" of a single value or of equal ones. */
-static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s) {
+static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s, bool shown) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const double value[] = {s.mean, s.sd, (double)s.n};
     char name[SMOE_METRIC_KEY + 8], path[SMOE_METRIC_KEY + 16], text[64];
@@ -220,9 +220,20 @@ static void add_stats(smoe_frame *frame, const char *metric, smoe_stats s) {
              : s.n > 1 ? "%.6g"
                        : "%.4g",
              s.mean, s.sd);
-    unsigned where = (smoe_metric_is_shown(metric, true) ? SMOE_IN_TEXT : 0) |
+    unsigned where = (shown || smoe_metric_is_shown(metric, true) ? SMOE_IN_TEXT : 0) |
                      (smoe_metric_is_shown(metric, false) ? SMOE_IN_MARKDOWN : 0);
     if (where) smoe_cell_text(frame, NULL, s.n ? text : NULL, .heading = metric, .where = where);
+}
+
+/* Whether a metric is more than a quarter larger in one group than in another. */
+static bool flops_differ(const smoe_results *r, size_t metric) {
+    double low = INFINITY, high = 0;
+    for (size_t g = 0; g < r->measured->groups; g++) {
+        double mean = smoe_measures_stats(r->measured, g, metric).mean;
+        low = fmin(low, mean);
+        high = fmax(high, mean);
+    }
+    return high > 1.25 * low;
 }
 
 /* summary.csv: one row per group. */
@@ -232,6 +243,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
     smoe_frame *frame = smoe_result_table(result, key, name);
     size_t x = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.x : "");
     size_t y = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.y : "");
+    size_t flops = smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column);
     frame->caption = "Mean and standard deviation over n seeds.";
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
@@ -239,7 +251,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
                 smoe_tables_key(frame, sweep->column[c], "set",
                                 smoe_measures_setting(r->measured, g, c));
         for (size_t m = 0; m < r->measured->metrics; m++)
-            add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m));
+            add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m),
+                      m == flops && flops_differ(r, m));
         smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
         if (x != SIZE_MAX && y != SIZE_MAX)
             smoe_cell_truth(frame, "front", smoe_results_on_front(r, g, x, y));
