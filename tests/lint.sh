@@ -1,6 +1,6 @@
 #!/bin/sh
-# Style checks. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped. Each check prints what
-# it objects to; the last line counts the checks.
+# Style checks. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped. A check that fails
+# prints its rule and the remedy, then the places; the last line counts the checks.
 CC=${CC:-cc}
 checks=lint
 . "$(dirname "$0")/verdict.sh"
@@ -13,7 +13,7 @@ pages=$(ls README.md NEWS.md HISTORY.md CONTRIBUTING.md */README.md */*/README.m
 texts="$sources $pages $(ls Makefile tests/Makefile experiments/Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cluster/*.sh experiments/*/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
-verdict "blanks at the end of a line"
+verdict "no line ends with a blank: remove them"
 
 # Links from the pages to files of the tree.
 for page in $pages; do
@@ -21,11 +21,11 @@ for page in $pages; do
         [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
     done
 done >"$out"
-verdict "links to files that are not there"
+verdict "links lead to files of the tree: correct the path, or remove the link"
 
 tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
-verdict "tabs"
+verdict "sources have no tabs: indent by four spaces"
 
 # Rooms from the top down; a file may include its own room and those below.
 awk '
@@ -40,17 +40,17 @@ awk '
         if (there in level && here in level && level[there] < level[here])
             print FILENAME ":" FNR ": " here " includes " $2
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
-verdict "includes that point upwards"
+verdict "a room includes only rooms below it (the list is in this script, and in lib/README.md): move the function down, or pass it in"
 
 # Only one file knows MPI: the module that is loaded under a launcher.
 grep -nE 'mpi\.h|(^|[^O])MPI_[A-Z]' lib/*/*.[ch] cmd/*.[ch] | grep -v '^lib/comm/link_mpi.c:' >"$out"
-verdict "MPI outside of its module"
+verdict "only lib/comm/link_mpi.c knows MPI: use lib/comm/comm.h"
 
 # The two lowest rooms know nothing of what is built on them; only base.h explains the letters. math/ has a kernel of attention,
 # which is products and a softmax, but knows no layer.
 grep -niEw 'moe|softmoe|routers?|experts?' lib/base/*.[ch] lib/math/*.[ch] |
     grep -v '^lib/base/base.h:[0-9]*: \*   E experts' >"$out"
-verdict "layers of the model in base/ and math/"
+verdict "base/ and math/ know no layer of the model: move the code to route/ or vit/, or use a general word"
 
 # The same within a room: a file and its header count as one, and no chain of includes leads back to its start.
 rooms=$(ls lib/*/*.c cmd/*.c | sed 's,/[^/]*$,,' | sort -u)
@@ -64,7 +64,7 @@ for room in $rooms; do
                 print stem(FILENAME), stem(there)
         }' $room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,$room: ,"
 done >"$out"
-verdict "files that include each other in a circle"
+verdict "includes within a room have no circle: move what both need to a header of its own"
 
 # And of calls and tables, as the linker sees them: the objects of the files that are there, those of a kernel as one.
 if [ -f build/release/libsmoe.a ]; then
@@ -84,7 +84,7 @@ if [ -f build/release/libsmoe.a ]; then
                 }
             }' | tsort 2>&1 >/dev/null | sed "s,^,$room: ,"
     done >"$out"
-    verdict "files that call each other in a circle"
+    verdict "calls between files of a room have no circle: move the function to the file that calls it, or below both"
 else
     skip "no build/release: circles of calls"
 fi
@@ -95,7 +95,7 @@ for h in $public; do
     printf '#include "%s"\n' "$h" | $CC -I. -Wall -Wextra -Wpedantic -fsyntax-only -x c++ - 2>&1 | sed "s,^,$h: ,"
     grep -nHw real "$h"
 done >"$out"
-verdict "public headers that need more than themselves, or are no C++"
+verdict "public headers include only system headers, are C++ too, and say float: move what they need into them"
 
 # The library neither prints nor exits. Comments are ignored; the runner of sweeps may end the processes that it started, and
 # base/alloc.c ends the program where there is no memory.
@@ -106,14 +106,14 @@ for f in lib/*/*.c; do
         line ~ /(^|[^a-z_])(printf|puts|putchar|perror|exit|_exit|abort)[ ]*\(/ ||
         line ~ /[^a-z_](stdout|stderr)[^a-z_]/ { print file ":" FNR ": " $0 }' "$f"
 done >"$out"
-verdict "the library prints or exits"
+verdict "only cmd/ prints and exits: return an error by smoe_fail"
 
 for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
     [ -f "$h" ] || continue
     printf '#include "%s"\n' "$h" |
         $CC $HEADER_FLAGS -I. -Wno-unused-function -Wno-psabi -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
 done >"$out"
-verdict "headers that do not compile alone"
+verdict "a header compiles alone: include what it uses"
 
 # A function whose name begins with the name of a header, as smoe_plan_measure with that of plan.h, is declared in this
 # header or in one that belongs to it: plans.h, plan_view.h.
@@ -136,7 +136,7 @@ ls lib/*/*.h cmd/*.h | xargs awk '
                 print what " belongs to " best ".h"
         }
     }' | sort >"$out"
-verdict "functions declared in another header than their names say"
+verdict "a function is declared in the header that its name begins with: rename or move it"
 
 # Names of metrics occur only in their table and in tables of columns. Names that are one plain word are not searched for.
 awk '
@@ -166,17 +166,17 @@ awk '
             }
         }
     }' lib/spec/metrics.def $(ls lib/*/*.[ch] lib/*/*.js cmd/*.[ch]) >"$out"
-verdict "names of metrics outside their table"
+verdict "names of metrics are written in lib/spec/metrics.def alone: use smoe_metric_name or smoe_metrics[...]"
 
 if command -v groff >/dev/null; then
     for m in man/*.[1-9]; do
         [ -f "$m" ] && groff -man -ww -Tutf8 -z "$m" 2>&1
     done >"$out"
-    verdict "man pages that groff complains about"
+    verdict "groff accepts the man pages: correct the markup"
     for m in man/*.[1-9]; do
         groff -man -Tascii -rLL=80n -P-cbou "$m" 2>/dev/null | awk -v m="$m" 'length($0) > 80 { print m ": " $0 }'
     done >"$out"
-    verdict "lines of man pages that are wider than 80 columns"
+    verdict "man pages fit 80 columns: break the example or the table"
 else
     skip "no groff: man pages, their width"
 fi
@@ -185,19 +185,21 @@ if command -v clang-format >/dev/null; then
     for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
-    verdict "files that clang-format would change"
+    verdict "sources are as clang-format writes them: clang-format -i FILE"
 else
     skip "no clang-format: layout of the code"
 fi
 
-awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c >"$out"
-verdict "lines of more than 100 columns"
+# Of tables, those that are read as text; the others have a row per line.
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c cmd/rules.def \
+    lib/spec/acts.def lib/spec/elsewhere.def >"$out"
+verdict "lines of code and of rules have at most 100 columns: break them"
 
 if command -v clang-tidy >/dev/null; then
     ls lib/*/*.c cmd/*.c | xargs -P "$(nproc)" -n 4 sh -c \
         'clang-tidy --quiet "$@" -- $HEADER_FLAGS -Wno-unknown-pragmas 2>/dev/null' tidy |
         grep -E '(warning|error):' | sort -u >"$out"
-    verdict "clang-tidy"
+    verdict "clang-tidy finds nothing: mend it, or say in .clang-tidy why a check does not fit"
 else
     skip "no clang-tidy: what clang-tidy finds"
 fi

@@ -1,5 +1,8 @@
-# The tables on the pages of experiments/ are those that the command on the page prints from the CSV files beside it.
+# Numbers on the pages of experiments/ are those of the CSV files beside them. A page is corrected by hand, from what
+# `experiments/tables.sh` prints; results and pages are changed in one commit.
 . "$ROOT/tests/cli/lib.sh"
+
+# The tables are those that the command on the page prints.
 found=0
 for page in "$ROOT"/experiments/*.md; do
     grep -o '`experiments/tables\.sh [^`]*`' "$page" | tr -d '`' | sort -u >commands
@@ -14,11 +17,11 @@ for page in "$ROOT"/experiments/*.md; do
         { columns = split($0, cell, "|"); row = cell[2] "|" columns }
         NR == FNR { printed[$0]; rows[row]; next }
         $0 in printed { same++; next }
-        row in rows && $0 ~ /[0-9]\.[0-9]/ { print page ": not what tables.sh prints: " $0; wrong = 1 }
-        END { if (!same) print page ": no line of what tables.sh prints"; exit wrong || !same }' printed "$page" >wrong || fail "$(cat wrong)"
+        row in rows && $0 ~ /[0-9]\.[0-9]/ { print page ": is not a row that its experiments/tables.sh prints (run the command on the page, and replace the table): " $0; wrong = 1 }
+        END { if (!same) print page ": has no row that its experiments/tables.sh prints: run the command on the page, and replace the table"; exit wrong || !same }' printed "$page" >wrong || fail "$(cat wrong)"
     found=$((found + 1))
 done
-[ $found -gt 10 ] || fail "only $found pages with such a command"
+[ $found -gt 10 ] || fail "only $found pages name their command, as \`experiments/tables.sh NAME\`"
 
 # The primary contrasts in evidence.md and README.md are those of the CSV files; README.md names a difference by what is better.
 for primary in "$ROOT"/experiments/results/*/primary.csv; do
@@ -27,8 +30,8 @@ for primary in "$ROOT"/experiments/results/*/primary.csv; do
           form = low > 0 ? "%+.3f (%.3f to %.3f)\n" : "%+.3f (%+.3f to %+.3f)\n"
           printf form, value, low, high >"in_evidence"
           printf "%+.4f ± %.4f\n", value, (high - low) / 2 >"in_readme" }' "$primary" || fail "$primary cannot be read"
-    while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/evidence.md" || fail "evidence.md does not have $effect, of $primary"; done <in_evidence
-    while read -r effect; do grep -qF -- "${effect#[-+]}" "$ROOT/experiments/README.md" || fail "README.md does not have $effect, of $primary"; done <in_readme
+    while read -r effect; do grep -qF -- "$effect" "$ROOT/experiments/evidence.md" || fail "experiments/evidence.md does not have $effect, of $primary: write the primary contrast as the file has it"; done <in_evidence
+    while read -r effect; do grep -qF -- "${effect#[-+]}" "$ROOT/experiments/README.md" || fail "experiments/README.md does not have $effect, of $primary: write the primary contrast as the file has it"; done <in_readme
 done
 
 # The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval. Those of soups, whose
@@ -46,7 +49,7 @@ grep '^| \[' "$ROOT/experiments/README.md" | while IFS='|' read -r _ spec _ effe
         { n = split_csv($0, f); for (i = 1; i + 2 <= n; i++) if (f[i] ~ /^[-+]?[0-9.]+(e-?[0-9]+)?$/ && f[i + 2] ~ /[0-9]/) {
             width = (f[i + 2] - f[i + 1]) / 2
             if (sprintf(form, f[i], width) == value " " half || sprintf(form, -f[i], width) == value " " half) { same = 1; exit } } }
-        END { exit !same }' || echo "README.md: $name: $value ± $half is in no table"
+        END { exit !same }' || echo "experiments/README.md: $name: $value ± $half is in no CSV file of its results: write a value and half its interval from there"
 done >wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
 
@@ -68,7 +71,7 @@ awk "$(cat "$ROOT/experiments/csv.awk")"'
         while (match(rest, /[(] *[-+]?[0-9]+\.[0-9]+ to [-+]?[0-9]+\.[0-9]+[)]/)) {
             split(substr(rest, RSTART + 1, RLENGTH - 2), end, " to "); checked++
             digits = length(end[1]) - index(end[1], ".")
-            if (!((decimal(end[1], digits), decimal(end[2], digits)) in known)) { sub(/.*\//, "", FILENAME); print FILENAME ": " substr(rest, RSTART, RLENGTH) " is in no table" }
+            if (!((decimal(end[1], digits), decimal(end[2], digits)) in known)) { sub(/.*\//, "", FILENAME); print FILENAME ": " substr(rest, RSTART, RLENGTH) " is the interval of no CSV file (low, high) and of no table of soups: write one that is, with the same digits" }
             rest = substr(rest, RSTART + RLENGTH)
         }
     }
