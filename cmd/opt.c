@@ -34,34 +34,25 @@ enum { OPTIONS = SMOE_OPTIONS, CODE = 256, NAMES = 128 };
 
 /* What other programs call a command, or what one may expect to be one. */
 static const struct {
-    const char *name, *write;
+    const char *names, *write;
 } called_otherwise[] = {
     {"fit", "smoe train SPEC.yaml"},
     {"resume", "smoe train --resume RUN"},
-    {"finetune", "smoe train SPEC.yaml --init MODEL"},
-    {"fine-tune", "smoe train SPEC.yaml --init MODEL"},
+    {"finetune fine-tune", "smoe train SPEC.yaml --init MODEL"},
     {"upcycle", "smoe train SPEC.yaml --init MODEL --upcycle"},
-    {"test", "smoe eval RUN"},
-    {"evaluate", "smoe eval RUN"},
-    {"validate", "smoe eval RUN"},
-    {"infer", "smoe predict RUN IMAGE"},
-    {"inference", "smoe predict RUN IMAGE"},
-    {"classify", "smoe predict RUN IMAGE"},
-    {"report", "smoe inspect RUN -o DIR"},
-    {"visualize", "smoe inspect RUN -o DIR"},
+    {"test evaluate validate", "smoe eval RUN"},
+    {"infer inference classify", "smoe predict RUN IMAGE"},
+    {"report visualize", "smoe inspect RUN -o DIR"},
     {"plot", "smoe inspect RUN -o DIR, or smoe sweep --status DIR"},
     {"diff", "smoe compare A B"},
     {"status", "smoe watch RUN, or smoe sweep --status DIR"},
     {"tensorboard", "smoe train SPEC.yaml train.tensorboard=true"},
     {"dataset", "smoe data PATH"},
-    {"benchmark", "smoe bench SPEC.yaml"},
-    {"profile", "smoe bench SPEC.yaml"},
-    {"flops", "smoe cost SPEC.yaml"},
-    {"params", "smoe cost SPEC.yaml"},
+    {"benchmark profile", "smoe bench SPEC.yaml"},
+    {"flops params", "smoe cost SPEC.yaml"},
     {"export", "smoe convert MODEL FILE"},
     {"check", "smoe verify PATH"},
-    {"average", "smoe soup MODEL MODEL"},
-    {"merge", "smoe soup MODEL MODEL"},
+    {"average merge", "smoe soup MODEL MODEL"},
     {"info", "smoe version, or smoe doctor"},
 };
 
@@ -73,7 +64,8 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     }
     const char *write = NULL;
     for (size_t i = 0; i < sizeof called_otherwise / sizeof *called_otherwise; i++)
-        if (!strcmp(called_otherwise[i].name, name)) write = called_otherwise[i].write;
+        if (smoe_text_has_word(called_otherwise[i].names, ' ', name))
+            write = called_otherwise[i].write;
     int nearest = smoe_text_nearest(name, names, smoe_command_count);
     if (write)
         smoe_fail(err, SMOE_USAGE, "unknown command '%s'; write %s", name, write);

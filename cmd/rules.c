@@ -7,19 +7,15 @@
 const smoe_option_rule smoe_option_rules[] = {
 #define RULE(commands, options, relation, others, why) \
     {commands, options, SMOE_RULE_##relation, others, why},
-#define KEYS(command, keys, why)
 #include "rules.def"
 #undef RULE
-#undef KEYS
 };
 const size_t smoe_option_rule_count = sizeof smoe_option_rules / sizeof *smoe_option_rules;
 
 const smoe_key_rule smoe_key_rules[] = {
-#define RULE(commands, options, relation, others, why)
-#define KEYS(command, keys, why) {command, keys, why},
+#define RULE_OF_KEYS(command, keys, why) {command, keys, why},
 #include "rules.def"
-#undef RULE
-#undef KEYS
+#undef RULE_OF_KEYS
 };
 const size_t smoe_key_rule_count = sizeof smoe_key_rules / sizeof *smoe_key_rules;
 
@@ -40,15 +36,6 @@ static const char *state_shown(const char *name) {
     return NULL;
 }
 
-/* The next word of a list with one separator; false at its end. */
-static bool next_word(const char **list, char separator, char word[SMOE_RULE_WORD]) {
-    size_t length = strcspn(*list, (char[]){separator, '\0'});
-    if (!length) return false;
-    snprintf(word, SMOE_RULE_WORD, "%.*s", (int)length, *list);
-    *list += length + ((*list)[length] == separator);
-    return true;
-}
-
 static bool given(const smoe_options *options, const char *name) {
     for (size_t i = 0; i < smoe_option_count; i++)
         if (!strcmp(smoe_option_table[i].name, name)) return options->given[i];
@@ -58,7 +45,7 @@ static bool given(const smoe_options *options, const char *name) {
 /* Whether all words of "status+json" hold. */
 static bool holds(const smoe_options *options, const char *state, const char *words) {
     char word[SMOE_RULE_WORD];
-    while (next_word(&words, '+', word)) {
+    while (smoe_text_next(&words, '+', word, sizeof word)) {
         const char *shown = state_shown(word);
         bool is = !strcmp(word, "any") || (state && !strcmp(state, word));
         if (shown ? !is : !given(options, word)) return false;
@@ -69,7 +56,7 @@ static bool holds(const smoe_options *options, const char *state, const char *wo
 /* Adds "--status and --json" to the text. */
 static void name_words(char *text, size_t size, const char *words) {
     char word[SMOE_RULE_WORD];
-    for (size_t n = 0; next_word(&words, '+', word); n++) {
+    for (size_t n = 0; smoe_text_next(&words, '+', word, sizeof word); n++) {
         size_t used = strlen(text);
         const char *shown = state_shown(word);
         snprintf(text + used, size - used, "%s%s%s", n ? " and " : "", shown ? "" : "--",
@@ -82,7 +69,8 @@ static int check(const smoe_option_rule *rule, const char *option, const smoe_op
                  const char *state, smoe_err *err) {
     char words[SMOE_RULE_WORD], all[256] = "";
     size_t count = 0;
-    for (const char *others = rule->others; next_word(&others, ' ', words); count++) {
+    for (const char *others = rule->others; smoe_text_next(&others, ' ', words, sizeof words);
+         count++) {
         bool here = holds(options, state, words);
         bool open = !state && state_shown(words); /* the command checks once it knows its state */
         if (rule->relation == SMOE_RULE_NEEDS && (here || open)) return 0;
@@ -123,7 +111,7 @@ int smoe_options_check(const smoe_options *options, const char *state, smoe_err 
 /* Whether KEY=VALUE sets one of the keys, or one of a section of them. */
 static bool sets(const char *assign, const char *keys) {
     char name[SMOE_RULE_WORD];
-    while (next_word(&keys, ' ', name)) {
+    while (smoe_text_next(&keys, ' ', name, sizeof name)) {
         size_t length = strlen(name);
         if (!strncmp(assign, name, length) && strchr("=.", assign[length])) return true;
     }

@@ -98,6 +98,9 @@ int smoe_text_nearest(const char *word, const char *const *candidates, size_t co
 /* Whether `word` is one of the words of `list`, separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
+/* The next word of a list with one separator, and moves on behind it; false at the end. */
+bool smoe_text_next(const char **list, char separator, char *word, size_t size);
+
 /* Whether a text ends so. */
 bool smoe_text_ends(const char *text, const char *end);
 

@@ -154,6 +154,14 @@ void smoe_locale_leave(void *old) {
     freelocale(ours);
 }
 
+bool smoe_text_next(const char **list, char separator, char *word, size_t size) {
+    size_t length = strcspn(*list, (char[]){separator, '\0'});
+    if (!length) return false;
+    snprintf(word, size, "%.*s", (int)length, *list);
+    *list += length + ((*list)[length] == separator);
+    return true;
+}
+
 bool smoe_text_has_word(const char *list, char separator, const char *word) {
     size_t length = strlen(word);
     for (const char *at = list; at; at = strchr(at, separator)) {

@@ -127,11 +127,8 @@ static void rule_words(const rule *r, char why[SMOE_IDLE_TEXT]) {
 /* Whether the list contains the entry, or a section of it. */
 static bool names_entry(const char *keys, int entry) {
     char name[SMOE_KEY_SIZE];
-    for (size_t length; *keys; keys += length + (keys[length] == ' ')) {
-        length = strcspn(keys, " ");
-        snprintf(name, sizeof name, "%.*s", (int)length, keys);
+    while (smoe_text_next(&keys, ' ', name, sizeof name))
         if (!strcmp(smoe_schema[entry].key, name) || smoe_schema_within(entry, name)) return true;
-    }
     return false;
 }
 
@@ -152,12 +149,8 @@ bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]) {
             snprintf(unknown, SMOE_KEY_SIZE, "%s", rules[i].condition);
             return false;
         }
-        for (const char *keys = rules[i].keys; *keys;) {
-            size_t length = strcspn(keys, " ");
-            snprintf(unknown, SMOE_KEY_SIZE, "%.*s", (int)length, keys);
+        for (const char *keys = rules[i].keys; smoe_text_next(&keys, ' ', unknown, SMOE_KEY_SIZE);)
             if (smoe_schema_find(unknown) < 0 && smoe_schema_section(unknown) < 0) return false;
-            keys += length + (keys[length] == ' ');
-        }
     }
     return true;
 }

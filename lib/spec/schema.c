@@ -274,14 +274,16 @@ const char *smoe_spec_key_near(const char *word) {
 
 const char *smoe_spec_elsewhere(const char *word) {
     static const struct {
-        const char *word, *here;
-    } words[] = {
-#define WORD(word, here) {word, here},
+        const char *words, *here;
+    } entry[] = {
+#define WORDS(words, here) {words, here},
 #include "spec/elsewhere.def"
-#undef WORD
+#undef WORDS
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (same_word(words[i].word, word)) return words[i].here;
+    char own[SMOE_KEY_SIZE];
+    for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
+        for (const char *words = entry[i].words; smoe_text_next(&words, ' ', own, sizeof own);)
+            if (same_word(own, word)) return entry[i].here;
     return NULL;
 }
 
