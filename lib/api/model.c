@@ -14,7 +14,6 @@
 #include "store/model_file.h"
 #include "store/run.h"
 #include "tensors/safetensors.h"
-#include "train/trainer.h"
 #include "vit/model.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"

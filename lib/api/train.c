@@ -1,12 +1,7 @@
 /* The public function that trains; see smoe/smoe.h. */
 #include "math/blas.h"
 #include "store/env.h"
-#include "store/run.h"
-#include "train/fewshot.h"
 #include "train/trainer.h"
-#include "tensors/params_io.h"
-
-#include <stdlib.h>
 
 static void on_step(void *user, const smoe_train_status *step) {
     const smoe_train_settings *settings = user;

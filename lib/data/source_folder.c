@@ -18,7 +18,6 @@
 #include "data/tar.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

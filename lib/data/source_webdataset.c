@@ -17,7 +17,6 @@
  * nothing but the step. With data.on_error: skip, every image is decoded once at the start, and
  * samples that cannot be used are left out, up to one of 100.
  */
-#include "base/file.h"
 #include "base/alloc.h"
 #include "data/classlist.h"
 #include "data/dataset_source.h"
@@ -30,7 +29,6 @@
 #include <jansson.h>
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

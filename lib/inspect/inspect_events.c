@@ -3,8 +3,6 @@
 #include "draw/overlay.h"
 #include "inspect/inspect.h"
 
-#include <stdlib.h>
-
 enum { IMAGES = 4 };
 
 static int put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {

@@ -8,7 +8,6 @@
 #include "data/loader.h"
 #include "train/evaluate.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,10 @@
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
-#include "base/file.h"
 #include "spec/metrics.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- runs ------------------------------------------------------------------------------------ */

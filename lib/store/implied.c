@@ -1,7 +1,6 @@
 /* Keys that a file of weights, and what lies beside it, says; see implied.h. */
 #include "store/implied.h"
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "tensors/foreign.h"
 

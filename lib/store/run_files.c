@@ -8,7 +8,6 @@
 #include "base/json.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sha256.h>
 #include <stdio.h>

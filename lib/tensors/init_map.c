@@ -1,11 +1,9 @@
 /* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
  * dimension is the classes, the positions, the tokens before patches, the experts and the slots. */
 #include "tensors/init_map.h"
-#include "base/file.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim) {

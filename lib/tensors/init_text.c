@@ -1,7 +1,6 @@
 /* What is taken from another model's file, and what is not, in words; see init_map.h. */
 #include "tensors/init_map.h"
 #include "base/alloc.h"
-#include "base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "tensors/safetensors_format.h"
 
 #include <jansson.h>

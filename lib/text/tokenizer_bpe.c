@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unictype.h>

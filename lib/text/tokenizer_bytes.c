@@ -2,8 +2,6 @@
 #include "text/tokenizer.h"
 #include "base/alloc.h"
 
-#include <stdlib.h>
-
 static void encode_bytes(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     (void)t;
     while (*text && smoe_token_add(ids, (unsigned char)*text)) text++;

@@ -1,7 +1,6 @@
 /* Opening the tokenizer of a spec; see tokenizer.h. */
 #include "text/tokenizer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {

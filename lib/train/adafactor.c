@@ -17,7 +17,6 @@
 #include "train/schedule.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { LEAST = 32, COLUMNS = 256, ROWS = 16, PIECE = 1024 };
 static const double TINY = 1e-30;

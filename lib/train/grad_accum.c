@@ -1,7 +1,6 @@
 /* Sums over the pieces of a batch; see grad_accum.h. */
 #include "train/grad_accum.h"
 #include "math/rows.h"
-#include "spec/parts.h"
 
 #include <string.h>
 

@@ -4,8 +4,6 @@
 #include "base/team.h"
 #include "math/gemm.h"
 
-#include <stdlib.h>
-
 const size_t smoe_recall_at[SMOE_RECALLS] = {1, 5, 10};
 
 static bool item_nearer(const real *score, size_t a, size_t b) {

@@ -1,11 +1,8 @@
 /* Counts of routing over an evaluation; see routing.h. */
 #include "train/routing.h"
 #include "base/alloc.h"
-#include "spec/routers.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static void routing_count(void *routing, size_t i, const smoe_router *router) {
     smoe_routing *r = routing;

@@ -5,7 +5,6 @@
 #include "train/optim.h"
 #include "vit/expert_parallel.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNIT = SMOE_OPTIM_UNIT };

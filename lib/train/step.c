@@ -10,7 +10,6 @@
 #include "base/threads.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is summed beside gradients: these, what routers count for their states, and, where the step

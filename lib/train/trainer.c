@@ -21,7 +21,6 @@
 #include "train/evaluate.h"
 #include "store/implied.h"
 #include "train/fewshot.h"
-#include "store/model_file.h"
 #include "tensors/init_map.h"
 
 #include <inttypes.h>

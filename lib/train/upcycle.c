@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_copied(const smoe_init_map *from, const smoe_param *param) {

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "math/gemm.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name) {
