@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "bench/budget.h"
 #include "data/decode.h"
-#include "data/decode_foreign.h"
 #include "base/file.h"
 #include "spec/spec.h"
 #include "spec/tasks.h"

@@ -1,15 +1,17 @@
-/* Image files in memory to pixels, see decode.h. */
-#include "data/decode.h"
+/* Image files in memory to pixels: which format they have, see decode.h; and the part of an image
+ * that is used. */
 #include "base/file.h"
-#include "data/decode_foreign.h"
-#include "data/decode_png.h"
-#include "data/decode_webp.h"
+#include "data/decode_format.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <turbojpeg.h>
+
+static const smoe_decode_format *const formats[SMOE_IMAGE_KINDS] = {
+    [SMOE_IMAGE_JPEG] = &smoe_decode_jpeg,
+    [SMOE_IMAGE_PNG] = &smoe_decode_png,
+    [SMOE_IMAGE_WEBP] = &smoe_decode_webp,
+};
 
 bool smoe_decode_is_image(const char *name) {
     static const char *const ending[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp"};
@@ -20,117 +22,31 @@ bool smoe_decode_is_image(const char *name) {
     return known;
 }
 
-static smoe_image_kind kind_in(const uint8_t *bytes, size_t size) {
-    static const uint8_t jpeg[] = {0xff, 0xd8, 0xff},
-                         png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
-    if (smoe_decode_is_webp(bytes, size)) return SMOE_IMAGE_WEBP;
-    if (size >= sizeof jpeg && !memcmp(bytes, jpeg, sizeof jpeg)) return SMOE_IMAGE_JPEG;
-    return size >= sizeof png && !memcmp(bytes, png, sizeof png) ? SMOE_IMAGE_PNG : SMOE_IMAGE_NONE;
-}
+/* ---- formats that are not read --------------------------------------------------------------- */
 
-/*
- * Copies a JPEG without two faults of which libjpeg warns although no pixel depends on them: bytes
- * before the first scan that belong to no segment, and a revision of JFIF other than 1. Returns the
- * size of the copy; with `to` NULL nothing is copied. *faults counts what was left out or changed.
- * From the first scan on nothing is changed, because surplus bytes there mean that a scan is
- * damaged.
- */
-static size_t mend_jpeg(uint8_t *to, const uint8_t *bytes, size_t size, size_t *faults) {
-    enum { ESCAPED = 0x00, ALONE = 0x01, SCAN = 0xda, APP0 = 0xe0, JFIF_LENGTH = 16, MAJOR = 9 };
-    size_t at = 2, used = 2; /* the start of the image is there */
-    if (to) memcpy(to, bytes, 2);
-    *faults = 0;
-    while (at + 4 <= size) {
-        const uint8_t *p = bytes + at;
-        if (p[0] != 0xff || p[1] == ESCAPED || p[1] == 0xff) {
-            *faults += p[0] != 0xff || p[1] == ESCAPED; /* 0xff again fills up, and may */
-            at += p[0] == 0xff && p[1] == ESCAPED ? 2 : 1;
-            continue;
-        }
-        size_t length = (size_t)p[2] << 8 | p[3];
-        bool alone = p[1] == ALONE || (p[1] >= 0xd0 && p[1] <= 0xd9); /* has no length */
-        if (alone || p[1] == SCAN || length < 2 || length + 2 > size - at) break;
-        bool revised =
-            p[1] == APP0 && length >= JFIF_LENGTH && !memcmp(p + 4, "JFIF", 5) && p[MAJOR] != 1;
-        if (to) memcpy(to + used, p, length + 2);
-        if (to && revised) to[used + MAJOR] = 1;
-        *faults += revised;
-        used += length + 2;
-        at += length + 2;
-    }
-    if (to) memcpy(to + used, bytes + at, size - at);
-    return used + (size - at);
-}
+/* HEIC and AVIF files are ISO media files: after the length of the first box come "ftyp" and the
+ * name of what the rest is. mif1 and msf1 are the general names, which both use. */
+enum { BOX = 4 };
 
-/* The bytes of a JPEG or, if they have such faults, a corrected copy, *own, which the caller frees.
- * NULL when out of memory. */
-static const uint8_t *sound_jpeg(const uint8_t *bytes, size_t *size, uint8_t **own, smoe_err *err) {
-    size_t faults, n = mend_jpeg(NULL, bytes, *size, &faults);
-    *own = NULL;
-    if (!faults) return bytes;
-    *own = malloc(n);
-    if (!*own) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", n);
-        return NULL;
-    }
-    *size = mend_jpeg(*own, bytes, *size, &faults);
-    return *own;
-}
+static const struct {
+    size_t at, size;
+    const char *bytes, *format;
+} others[] = {
+    {0, 4, "GIF8", "GIF"},         {0, 2, "BM", "BMP"},
+    {0, 4, "II*\0", "TIFF"},       {0, 4, "MM\0*", "TIFF"},
+    {BOX, 8, "ftypavif", "AVIF"},  {BOX, 8, "ftypavis", "AVIF"},
+    {BOX, 8, "ftypheic", "HEIC"},  {BOX, 8, "ftypheix", "HEIC"},
+    {BOX, 8, "ftyphevc", "HEIC"},  {BOX, 8, "ftypmif1", "HEIF"},
+    {BOX, 8, "ftypmsf1", "HEIF"},  {BOX, 8, "JXL \r\n\x87\n", "JPEG XL"},
+    {0, 2, "\xff\x0a", "JPEG XL"}, {BOX, 8, "jP  \r\n\x87\n", "JPEG 2000"},
+};
 
-/* EXIF's tag Orientation, from 1 (as stored) to 8, of an APP1 segment of `size` bytes; 1 if it has
- * none. EXIF data are a TIFF file, whose first directory has the tag. */
-static unsigned orientation_in(const uint8_t *exif, size_t size) {
-    enum { MARK = 6, HEADER = 8, ENTRY = 12, ORIENTATION = 0x0112 };
-    if (size < MARK + HEADER || memcmp(exif, "Exif\0", MARK)) return 1;
-    const uint8_t *tiff = exif + MARK;
-    bool little = tiff[0] == 'I';
-    size -= MARK;
-#define PAIR(at) (little ? tiff[at] | tiff[(at) + 1] << 8 : tiff[at] << 8 | tiff[(at) + 1])
-    size_t first = (size_t)PAIR(little ? 4 : 6) | (size_t)PAIR(little ? 6 : 4) << 16;
-    if (first > size || size - first < 2) return 1;
-    size_t entries = (size_t)PAIR(first);
-    for (size_t i = 0, at = first + 2; i < entries && size - at >= ENTRY; i++, at += ENTRY) {
-        unsigned value = (unsigned)PAIR(at + 8);
-        if (PAIR(at) == ORIENTATION) return value >= 1 && value <= 8 ? value : 1;
-    }
-#undef PAIR
-    return 1;
-}
-
-/* The orientation that a segment before the first scan states; 1 if none does. */
-static unsigned orientation_of(const uint8_t *bytes, size_t size) {
-    enum { SCAN = 0xda, APP1 = 0xe1 };
-    for (size_t at = 2; at + 4 <= size && bytes[at] == 0xff && bytes[at + 1] != SCAN;) {
-        size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (length < 2 || length + 2 > size - at) return 1;
-        unsigned orientation =
-            bytes[at + 1] == APP1 ? orientation_in(bytes + at + 4, length - 2) : 1;
-        if (orientation > 1) return orientation;
-        at += length + 2;
-    }
-    return 1;
-}
-
-static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
-                       smoe_err *err) {
-    int width = 0, height = 0, sampling = 0, space = 0;
-    tjhandle tj = tjInitDecompress();
-    if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
-    int failed = tjDecompressHeader3(tj, bytes, size, &width, &height, &sampling, &space);
-    if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG header: %s", tjGetErrorStr2(tj));
-    if (!failed &&
-        (width < 1 || height < 1)) { /* libturbojpeg takes a lack of a frame for tables alone */
-        failed = 1;
-        smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
-    }
-    tjDestroy(tj);
-    header->mode = space == TJCS_CMYK || space == TJCS_YCCK ? SMOE_MODE_INKS
-                   : space == TJCS_GRAY                     ? SMOE_MODE_GREY
-                                                            : SMOE_MODE_COLOUR;
-    header->width = (size_t)width;
-    header->height = (size_t)height;
-    header->orientation = orientation_of(bytes, size);
-    return failed ? -1 : 0;
+const char *smoe_decode_foreign(const uint8_t *bytes, size_t size) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (size >= others[i].at + others[i].size &&
+            !memcmp(bytes + others[i].at, others[i].bytes, others[i].size))
+            return others[i].format;
+    return NULL;
 }
 
 static int refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
@@ -141,75 +57,26 @@ static int refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
 }
 
+/* ---- those that are -------------------------------------------------------------------------- */
+
 int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) {
-    *header = (smoe_image_header){.kind = kind_in(bytes, size), .orientation = 1};
+    *header = (smoe_image_header){.orientation = 1};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
+    for (int kind = SMOE_IMAGE_NONE + 1; kind < SMOE_IMAGE_KINDS; kind++)
+        if (formats[kind]->begins(bytes, size)) header->kind = (smoe_image_kind)kind;
     if (header->kind == SMOE_IMAGE_NONE) return refuse(bytes, size, err);
-    uint8_t *own = NULL;
-    int status = -1;
-    if (header->kind == SMOE_IMAGE_PNG)
-        status = smoe_decode_png_header(&header->width, &header->height, &header->mode,
-                                        &header->deep, bytes, size, err);
-    else if (header->kind == SMOE_IMAGE_WEBP)
-        status = smoe_decode_webp_header(&header->width, &header->height, &header->mode, bytes,
-                                         size, err);
-    else if ((bytes = sound_jpeg(bytes, &size, &own, err)))
-        status = jpeg_header(header, bytes, size, err);
-    free(own);
-    if (status) return -1;
+    if (formats[header->kind]->header(header, bytes, size, err)) return -1;
     if (!header->width || !header->height || header->width > SMOE_MOST_PIXELS / header->height)
         return smoe_fail(err, SMOE_DATA, "claims %zu x %zu pixels, at most %d are accepted",
                          header->width, header->height, SMOE_MOST_PIXELS);
     return 0;
 }
 
-/* CMYK to RGB, in place. JPEG files follow Adobe in storing inverted values: what each ink lets
- * through, so that red = cyan * black. */
-static void inks_to_colour(smoe_image *image) {
-    size_t pixels = image->width * image->height;
-    for (size_t i = 0; i < pixels; i++) {
-        const uint8_t *ink = image->pixel + 4 * i;
-        unsigned black = ink[3];
-        for (size_t k = 0; k < 3; k++)
-            image->pixel[3 * i + k] = (uint8_t)((ink[k] * black + 127) / 255);
-    }
-    image->channels = 3;
-}
-
-/* Warnings that are left are failures (a truncated scan is one), and scans are limited: a file of a
- * few kilobytes can claim enough of them to keep a decoder busy for minutes. */
-static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_t channels,
-                       size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
-    size_t width = (header->width + shrink - 1) / shrink;
-    size_t height = (header->height + shrink - 1) / shrink;
-    bool inks = header->mode == SMOE_MODE_INKS;
-    int format = inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
-    if (smoe_image_shape(image, width, height, inks ? 4 : channels, err)) return -1;
-    tjhandle tj = tjInitDecompress();
-    if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
-    int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height, format,
-                               TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
-    if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG image: %s", tjGetErrorStr2(tj));
-    tjDestroy(tj);
-    if (failed || !inks) return failed ? -1 : 0;
-    inks_to_colour(image);
-    return smoe_image_convert(image, channels, err);
-}
-
 int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
                 const uint8_t *bytes, size_t size, smoe_err *err) {
-    if (header->kind == SMOE_IMAGE_PNG)
-        return smoe_decode_png_image(image, bytes, size, err)
-                   ? -1
-                   : smoe_image_convert(image, channels, err);
-    if (header->kind == SMOE_IMAGE_WEBP)
-        return smoe_decode_webp_image(image, header->width, header->height, bytes, size, err)
-                   ? -1
-                   : smoe_image_convert(image, channels, err);
-    SMOE_FREED uint8_t *own = NULL;
-    bytes = sound_jpeg(bytes, &size, &own, err);
-    return bytes ? decode_jpeg(image, header, channels, shrink, bytes, size, err) : -1;
+    if (formats[header->kind]->image(image, header, channels, shrink, bytes, size, err)) return -1;
+    return smoe_image_convert(image, channels, err);
 }
 
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,

@@ -1,7 +1,5 @@
 /*
- * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng (decode_png.h), WebP by
- * libwebp (decode_webp.h).
- * Leaves to others: where the bytes come from; messages name no file, the caller puts it before
+ * Image files in memory to pixels: JPEG, PNG and WebP (decode_format.h). Leaves to others: where the bytes come from; messages name no file, the caller puts it before
  * them.
  *
  * The format is that of the bytes, whatever the name: collections have images with the ending of
@@ -39,6 +37,10 @@ typedef struct smoe_image_header {
  * or lower case. */
 #define SMOE_IMAGE_ENDINGS ".jpg, .jpeg, .jpe, .jfif, .png, .webp"
 bool smoe_decode_is_image(const char *name);
+
+/* The name of a format that is not read, such as "HEIC", by the first bytes of a file; NULL: none that
+ * is known. */
+const char *smoe_decode_foreign(const uint8_t *bytes, size_t size);
 
 /* Reads the header only; checks format and dimensions. */
 int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,

@@ -1,5 +1,13 @@
-/* PNG files in memory to pixels, see decode_png.h. */
-#include "data/decode_png.h"
+/*
+ * PNG files by libpng, see decode_format.h. Samples are taken as they are stored: gamma,
+ * chromaticities and colour profiles are ignored. Of 16-bit samples the upper 8 bits count;
+ * transparency, of a channel or of one colour, is laid over black in the same values: sample *
+ * alpha / 255, rounded.
+ *
+ * Warnings of libpng that concern pixels or their transparency are failures; those about anything
+ * else, such as a bad time or text, are ignored.
+ */
+#include "data/decode_format.h"
 
 #include <png.h>
 #include <setjmp.h>
@@ -105,33 +113,34 @@ static smoe_image_mode mode_of(png_byte colour) {
     }
 }
 
-int smoe_decode_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
-                           const uint8_t *bytes, size_t size, smoe_err *err) {
-    reader r;
-    int status = reader_open(&r, bytes, size, err);
-    if (!status) status = guard(&r, read_header, "header", err);
-    if (!status) {
-        *width = png_get_image_width(r.png, r.info);
-        *height = png_get_image_height(r.png, r.info);
-        *mode = mode_of(png_get_color_type(r.png, r.info));
-        *deep = png_get_bit_depth(r.png, r.info) == 16;
-    }
-    reader_close(&r);
-    return status;
+static int read_png_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
+                           smoe_err *err) {
+    SMOE_FREED_BY(reader_close) reader r;
+    if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err)) return -1;
+    header->width = png_get_image_width(r.png, r.info);
+    header->height = png_get_image_height(r.png, r.info);
+    header->mode = mode_of(png_get_color_type(r.png, r.info));
+    header->deep = png_get_bit_depth(r.png, r.info) == 16;
+    return 0;
 }
 
-int smoe_decode_png_image(smoe_image *image, const uint8_t *bytes, size_t size, smoe_err *err) {
-    reader r;
-    int status = -1;
+static int read_png_image(smoe_image *image, const smoe_image_header *header, size_t channels,
+                          size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
+    SMOE_FREED_BY(reader_close) reader r;
+    (void)header, (void)channels, (void)shrink;
     if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err) ||
         guard(&r, set_form, "header", err) ||
         smoe_image_shape(image, png_get_image_width(r.png, r.info),
                          png_get_image_height(r.png, r.info), png_get_channels(r.png, r.info), err))
-        goto out;
+        return -1;
     r.image = image;
-    status = guard(&r, read_pixels, "image", err);
+    int status = guard(&r, read_pixels, "image", err);
     if (!status && image->channels % 2 == 0) smoe_image_over_black(image);
-out:
-    reader_close(&r);
     return status;
 }
+
+static bool is_png(const uint8_t *bytes, size_t size) {
+    return size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8);
+}
+
+const smoe_decode_format smoe_decode_png = {is_png, read_png_header, read_png_image};

@@ -1,10 +1,11 @@
-/* WebP files in memory to pixels, see decode_webp.h. */
-#include "data/decode_webp.h"
+/* WebP files by libwebp, see decode_format.h: lossy and lossless, one image; transparency is laid
+ * over black. Animations are refused. */
+#include "data/decode_format.h"
 
 #include <string.h>
 #include <webp/decode.h>
 
-bool smoe_decode_is_webp(const uint8_t *bytes, size_t size) {
+static bool is_webp(const uint8_t *bytes, size_t size) {
     return size >= 12 && !memcmp(bytes, "RIFF", 4) && !memcmp(bytes + 8, "WEBP", 4);
 }
 
@@ -19,26 +20,28 @@ static int features(WebPBitstreamFeatures *found, const uint8_t *bytes, size_t s
     return 0;
 }
 
-int smoe_decode_webp_header(size_t *width, size_t *height, smoe_image_mode *mode,
-                            const uint8_t *bytes, size_t size, smoe_err *err) {
+static int webp_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
+                       smoe_err *err) {
     WebPBitstreamFeatures found;
     if (features(&found, bytes, size, err)) return -1;
-    *width = (size_t)found.width;
-    *height = (size_t)found.height;
-    *mode = found.has_alpha ? SMOE_MODE_COLOUR_ALPHA : SMOE_MODE_COLOUR;
+    header->width = (size_t)found.width;
+    header->height = (size_t)found.height;
+    header->mode = found.has_alpha ? SMOE_MODE_COLOUR_ALPHA : SMOE_MODE_COLOUR;
     return 0;
 }
 
-int smoe_decode_webp_image(smoe_image *image, size_t width, size_t height, const uint8_t *bytes,
-                           size_t size, smoe_err *err) {
-    WebPBitstreamFeatures found;
-    if (features(&found, bytes, size, err)) return -1;
-    size_t channels = found.has_alpha ? 4 : 3, all = width * height * channels;
-    if (smoe_image_shape(image, width, height, channels, err)) return -1;
-    int stride = (int)(width * channels);
-    bool whole = channels == 4 ? WebPDecodeRGBAInto(bytes, size, image->pixel, all, stride) != NULL
-                               : WebPDecodeRGBInto(bytes, size, image->pixel, all, stride) != NULL;
-    if (!whole) return smoe_fail(err, SMOE_DATA, "damaged WebP image: it cannot be decoded whole");
+static int webp_image(smoe_image *image, const smoe_image_header *header, size_t wanted,
+                      size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
+    size_t channels = header->mode == SMOE_MODE_COLOUR_ALPHA ? 4 : 3;
+    size_t row = header->width * channels, all = row * header->height;
+    (void)wanted, (void)shrink;
+    if (smoe_image_shape(image, header->width, header->height, channels, err)) return -1;
+    uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) =
+        channels == 4 ? WebPDecodeRGBAInto : WebPDecodeRGBInto;
+    if (!decode(bytes, size, image->pixel, all, (int)row))
+        return smoe_fail(err, SMOE_DATA, "damaged WebP image: it cannot be decoded whole");
     if (channels == 4) smoe_image_over_black(image);
     return 0;
 }
+
+const smoe_decode_format smoe_decode_webp = {is_webp, webp_header, webp_image};
