@@ -296,10 +296,7 @@ static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state
                      path, state->best);
 }
 
-static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoint *state,
-                      smoe_err *err) {
-    state->step = step;
-    if (step_agrees(file, step, err)) return -1;
+static int state_read(const smoe_safetensors *file, smoe_checkpoint *state, smoe_err *err) {
     if (metadata_integer(file, "smoe.optimizer_steps", &state->optimizer_steps, err)) return -1;
     if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
     if (metadata_integer(file, "smoe.best_step", &state->best_step, err)) return -1;
@@ -328,60 +325,51 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
-/* The average of a checkpoint, opened and checked. */
-static int average_open(smoe_safetensors **file, const char *dir, uint64_t step,
-                        const smoe_params *params, const smoe_safetensors *moments, smoe_err *err) {
+/* A file of a checkpoint, opened. */
+static int file_open(smoe_safetensors **file, const char *dir, uint64_t step, const char *name,
+                     smoe_err *err) {
     smoe_checkpoints_path at;
-    smoe_slab weights = {.prefix = ""};
-    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, SMOE_CHECKPOINT_AVERAGE),
-                              err))
-        return -1;
-    if (step_agrees(*file, step, err)) return -1;
-    if (smoe_params_load_slabs(params, &weights, 1, *file, SMOE_FIT_EXACT, NULL, err)) return -1;
-    return crc_agrees(*file, moments, AVERAGE_CRC, err);
+    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, name), err)) return -1;
+    return step_agrees(*file, step, err);
+}
+
+/* Checks slabs without values against a file, and fills others from it. */
+static int load(const smoe_params *params, const smoe_slab *slabs, size_t count,
+                const smoe_safetensors *file, smoe_err *err) {
+    return smoe_params_load_slabs(params, slabs, count, file, SMOE_FIT_EXACT, NULL, err);
 }
 
 /* Checks one checkpoint against the table and, with `fill`, reads it; nothing is changed before all
  * has been checked. */
 static int step_load(const char *dir, uint64_t step, const smoe_params *params, bool fill,
                      smoe_checkpoint *state, smoe_err *err) {
-    smoe_checkpoints_path at;
-    smoe_safetensors *model = NULL, *moments = NULL, *average = NULL;
-    smoe_checkpoint read;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *model = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *moments = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *average = NULL;
+    smoe_checkpoint read = {.step = step};
     smoe_slab weights = {.prefix = ""}, averages = weights, slabs[2], checked[2];
     size_t count = smoe_params_moments(params, slabs);
-    int status = -1;
     for (size_t i = 0; i < count; i++)
         checked[i] = (smoe_slab){.prefix = slabs[i].prefix, .table = slabs[i].table};
-    if (smoe_checkpoints_own(dir, step, err)) goto out;
-    if (smoe_safetensors_open(&model, smoe_checkpoints_file(&at, dir, step, "model.safetensors"),
-                              err))
-        goto out;
-    if (smoe_safetensors_open(&moments, smoe_checkpoints_file(&at, dir, step, "state.safetensors"),
-                              err))
-        goto out;
-    if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
-    if (smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err)) goto out;
-    if (smoe_params_load_slabs(params, checked, count, moments, SMOE_FIT_EXACT, NULL, err))
-        goto out;
-    if (crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
-        goto out;
-    if (params->average && average_open(&average, dir, step, params, moments, err)) goto out;
-    status = 0;
-    if (!fill) goto out;
+    if (smoe_checkpoints_own(dir, step, err) ||
+        file_open(&model, dir, step, "model.safetensors", err) ||
+        file_open(&moments, dir, step, "state.safetensors", err) ||
+        state_read(moments, &read, err) || load(params, &weights, 1, model, err) ||
+        load(params, checked, count, moments, err) || crc_agrees(model, moments, MODEL_CRC, err) ||
+        crc_agrees(moments, moments, STATE_CRC, err))
+        return -1;
+    if (params->average &&
+        (file_open(&average, dir, step, SMOE_CHECKPOINT_AVERAGE, err) ||
+         load(params, &weights, 1, average, err) || crc_agrees(average, moments, AVERAGE_CRC, err)))
+        return -1;
+    if (!fill) return 0;
     weights.values = params->w;
     averages.values = params->average;
-    status = smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err);
-    if (!status)
-        status = smoe_params_load_slabs(params, slabs, count, moments, SMOE_FIT_EXACT, NULL, err);
-    if (!status && average)
-        status = smoe_params_load_slabs(params, &averages, 1, average, SMOE_FIT_EXACT, NULL, err);
-    if (!status) *state = read;
-out:
-    smoe_safetensors_free(average);
-    smoe_safetensors_free(model);
-    smoe_safetensors_free(moments);
-    return status;
+    if (load(params, &weights, 1, model, err) || load(params, slabs, count, moments, err) ||
+        (average && load(params, &averages, 1, average, err)))
+        return -1;
+    *state = read;
+    return 0;
 }
 
 /* After a corrupt checkpoint: names the newest older one that is intact, and how to continue from

@@ -60,28 +60,25 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
     if (uname(&host)) host = (struct utsname){.nodename = "unknown"};
     if (!getcwd(cwd, sizeof cwd)) snprintf(cwd, sizeof cwd, "unknown");
     json_t *env = json_object(), *arguments = json_array();
-    int bad = !arguments;
-    for (int i = 0; i < argc; i++) bad |= json_array_append_new(arguments, smoe_json_text(argv[i]));
-    bad |= json_object_set_new(env, "version", smoe_json_text(SMOE_VERSION));
-    bad |= json_object_set_new(env, "compiler", smoe_json_text(COMPILER));
-    bad |= json_object_set_new(env, "flags", smoe_json_text(SMOE_CFLAGS));
-    bad |= json_object_set_new(env, "real",
-                               smoe_json_text(sizeof(real) == sizeof(float) ? "float" : "double"));
-    bad |= json_object_set_new(env, "cpu", smoe_json_text(cpu_model(cpu, sizeof cpu)));
-    bad |= json_object_set_new(env, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    bad |= json_object_set_new(env, "threads", json_integer(threads));
-    bad |= json_object_set_new(env, "blas", smoe_json_text(blas ? blas : "unknown"));
-    bad |= json_object_set_new(env, "kernel", smoe_json_text(kernel ? kernel : "unknown"));
-    bad |= json_object_set_new(env, "argv", arguments);
-    bad |= json_object_set_new(env, "cwd", smoe_json_text(cwd));
-    bad |= json_object_set_new(env, "date", smoe_json_text(smoe_env_date(date, smoe_env_now())));
-    bad |= json_object_set_new(env, "host", smoe_json_text(host.nodename));
+    for (int i = 0; i < argc; i++) json_array_append_new(arguments, smoe_json_text(argv[i]));
+    json_object_set_new(env, "version", smoe_json_text(SMOE_VERSION));
+    json_object_set_new(env, "compiler", smoe_json_text(COMPILER));
+    json_object_set_new(env, "flags", smoe_json_text(SMOE_CFLAGS));
+    json_object_set_new(env, "real",
+                        smoe_json_text(sizeof(real) == sizeof(float) ? "float" : "double"));
+    json_object_set_new(env, "cpu", smoe_json_text(cpu_model(cpu, sizeof cpu)));
+    json_object_set_new(env, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    json_object_set_new(env, "threads", json_integer(threads));
+    json_object_set_new(env, "blas", smoe_json_text(blas ? blas : "unknown"));
+    json_object_set_new(env, "kernel", smoe_json_text(kernel ? kernel : "unknown"));
+    json_object_set_new(env, "argv", arguments);
+    json_object_set_new(env, "cwd", smoe_json_text(cwd));
+    json_object_set_new(env, "date", smoe_json_text(smoe_env_date(date, smoe_env_now())));
+    json_object_set_new(env, "host", smoe_json_text(host.nodename));
     char system[sizeof host.sysname + sizeof host.release + sizeof host.machine + 2];
     snprintf(system, sizeof system, "%s %s %s", host.sysname, host.release, host.machine);
-    bad |= json_object_set_new(env, "system", smoe_json_text(system));
-    if (!bad) return env;
-    json_decref(env);
-    return NULL;
+    json_object_set_new(env, "system", smoe_json_text(system));
+    return env;
 }
 
 json_t *smoe_env_here(int argc, char *const *argv) {
@@ -89,7 +86,6 @@ json_t *smoe_env_here(int argc, char *const *argv) {
     snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
     const smoe_kernels *kernels = smoe_kernels_get();
     json_t *env = smoe_env_json(argc, argv, blas, kernels->isa, smoe_threads());
-    if (!env || !json_object_set_new(env, "matrix", json_string(kernels->matrix->unit))) return env;
-    json_decref(env);
-    return NULL;
+    json_object_set_new(env, "matrix", json_string(kernels->matrix->unit));
+    return env;
 }

@@ -61,13 +61,19 @@ static const struct {
     {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
 };
 
+/* The first bytes of a file, as many as it has of 8; fewer than 1: it cannot be read. */
+static ssize_t first_bytes(const char *arg, void *first) {
+    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got = fd >= 0 ? read(fd, first, 8) : 0;
+    if (fd >= 0) close(fd);
+    return got;
+}
+
 /* Whether arg is a file of a kind that is not read (tensors/foreign.h reads .npz and .pth); err
  * then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
     char first[8] = {0};
-    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t got = fd >= 0 ? read(fd, first, sizeof first) : 0;
-    if (fd >= 0) close(fd);
+    ssize_t got = first_bytes(arg, first);
     bool read_here = got > 0 && smoe_foreign_begins(first, (size_t)got);
     for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !read_here; i++) {
         bool here = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
@@ -115,21 +121,16 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
 }
 
 bool smoe_run_is_model(const char *arg) {
-    static const char ending[] = ".safetensors";
-    struct stat there;
-    size_t letters = strlen(arg), least = sizeof ending - 1;
-    if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
-    if (S_ISDIR(there.st_mode)) return true;
     static const char *const foreign[] = {".npz", ".pth",  ".pt",
                                           ".bin", ".ckpt", SMOE_SHARDS_INDEX};
+    struct stat there;
+    if (stat(arg, &there)) return smoe_text_ends(arg, ".safetensors");
+    if (S_ISDIR(there.st_mode)) return true;
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (letters > strlen(foreign[i]) && !strcmp(arg + letters - strlen(foreign[i]), foreign[i]))
-            return true;
-    unsigned char length[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool whole = fd >= 0 && read(fd, length, sizeof length) == (ssize_t)sizeof length;
-    if (fd >= 0) close(fd);
-    return whole && !length[4] && !length[5] && !length[6] && !length[7];
+        if (smoe_text_ends(arg, foreign[i])) return true;
+    unsigned char length[8];
+    return first_bytes(arg, length) == sizeof length && !length[4] && !length[5] && !length[6] &&
+           !length[7];
 }
 
 /* What a user asks for. */
@@ -185,10 +186,8 @@ static int look_again(const wanted *w, char **model, char **spec_text, smoe_safe
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) {
     const wanted w = {.arg = arg, .which = which};
-    smoe_safetensors *file;
-    int status = look_again(&w, model, spec_text, &file, err);
-    smoe_safetensors_free(file);
-    return status;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    return look_again(&w, model, spec_text, &file, err);
 }
 
 int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
@@ -198,4 +197,14 @@ int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *c
     bool average = w.choice.weights && !strcmp(w.choice.weights, "ema");
     if (average && (!which || !strcmp(which, "latest"))) w.which = "ema";
     return look_again(&w, model, spec_text, file, err);
+}
+
+int smoe_run_latest_spec(smoe_spec *spec, const char *dir, smoe_err *err) {
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED char *model = NULL;
+    SMOE_FREED char *text = NULL;
+    if (smoe_run_model(dir, NULL, NULL, &model, &text, &file, NULL) || !text) return 1;
+    if (smoe_spec_parse(spec, text, strlen(text), model, dir, NULL, 0, err)) return -1;
+    smoe_spec_continue(spec);
+    return 0;
 }

@@ -195,14 +195,9 @@ static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
     return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
 }
 
-static int put_spec(FILE *out, const void *context, smoe_err *err) {
-    (void)err;
-    return smoe_spec_write_yaml(context, out, false);
-}
-
 static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     place at;
-    return smoe_file_print(in_run(&at, run, "spec.yaml"), put_spec, spec, err);
+    return smoe_run_spec_write(in_run(&at, run, "spec.yaml"), spec, err);
 }
 
 /* env, with what an earlier process of the run said under "previous", oldest first. */
@@ -254,32 +249,22 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
-/* The spec with which the run was computed: the one in its latest checkpoint, even if spec.yaml has
- * changed since; spec.yaml if no checkpoint can be read. */
-static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
-    place at;
-    char *model = NULL, *text = NULL;
-    smoe_safetensors *file = NULL;
-    bool carried = !smoe_run_model(run->dir, NULL, NULL, &model, &text, &file, NULL) && text;
-    smoe_safetensors_free(file);
-    int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
-                         : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
-    if (!status) smoe_spec_continue(spec);
-    free(model);
-    free(text);
-    return status;
-}
-
 static void note_change(void *user, const char *text) {
     smoe_run_log(user, "%s", text);
 }
 
-/* The run's own spec against the one given. */
+/* The spec with which the run was computed, against the one given. It is the one in its latest
+ * checkpoint, even if spec.yaml has changed since; spec.yaml if no checkpoint can be read. */
 static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    place at;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec old = {0};
-    if (spec_of_run(run, &old, err) ||
-        smoe_run_spec_check(run->dir, &old, spec, note_change, run, err))
-        return -1;
+    int latest = smoe_run_latest_spec(&old, run->dir, err);
+    if (latest < 0) return -1;
+    if (latest) {
+        if (smoe_spec_read(&old, in_run(&at, run, names[SPEC]), NULL, 0, err)) return -1;
+        smoe_spec_continue(&old);
+    }
+    if (smoe_run_spec_check(run->dir, &old, spec, note_change, run, err)) return -1;
     return spec_write(run, spec, err);
 }
 
@@ -310,40 +295,44 @@ static int open_log(smoe_run *run, smoe_err *err) {
     return -1;
 }
 
-int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
-                  json_t *env, smoe_err *err) {
-    *result = NULL;
-    if (!env) env = json_object();
-    smoe_run *run = smoe_alloc(1, sizeof *run);
-    run->records.fd = -1;
-    bool fresh, made, locked = false;
-    size_t length = strlen(dir);
-    while (length > 1 && dir[length - 1] == '/') length--;
-    if (!length || length > PATH_MOST) {
-        smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
-                  length ? "too long" : "empty");
-        goto fail;
-    }
-    memcpy(run->dir, dir, length);
-    if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) goto fail;
-    locked = true;
-    if (files_check(run, err)) goto fail;
-    if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) goto fail;
-    if (open_log(run, err)) goto fail;
-    if (!fresh && resume(run, spec, env, err)) goto fail;
+/* Claims the directory and makes or continues the run in it; *mine: it is new. */
+static int start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, json_t *env, bool *mine,
+                 smoe_err *err) {
     place at;
+    bool fresh, made;
+    if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) return -1;
+    *mine = made;
+    if (files_check(run, err)) return -1;
+    if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) return -1;
+    if (open_log(run, err) || (!fresh && resume(run, spec, env, err))) return -1;
     if (status_write(run, "running", err) ||
         smoe_file_remove(in_run(&at, run, SMOE_RUN_MANIFEST), err))
-        goto fail;
+        return -1;
     run->events = spec->train.tensorboard;
     smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
-    json_decref(env);
-    *result = run;
     return 0;
-fail:
-    json_decref(env);
-    if (locked && made) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
+}
+
+int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
+                  json_t *given, smoe_err *err) {
+    json_auto_t *env = given ? given : json_object();
+    smoe_run *run = *result = smoe_alloc(1, sizeof *run);
+    bool mine = false;
+    int status;
+    size_t length = strlen(dir);
+    run->records.fd = -1;
+    while (length > 1 && dir[length - 1] == '/') length--;
+    if (!length || length > PATH_MOST) {
+        status = smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
+                           length ? "too long" : "empty");
+    } else {
+        memcpy(run->dir, dir, length);
+        status = start(run, mode, spec, env, &mine, err);
+    }
+    if (!status) return 0;
+    if (mine) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
     (void)!smoe_run_close(run, NULL, NULL);
+    *result = NULL;
     return -1;
 }
 

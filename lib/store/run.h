@@ -102,6 +102,10 @@ int smoe_run_locate(const char *arg, const char *which, char **model, char **spe
 int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
                    char **spec_text, smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The spec in the latest checkpoint of a run, as it is to be continued. 1: there is none; -1: it is
+ * not valid. */
+int smoe_run_latest_spec(smoe_spec *spec, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
 /* SMOE_USAGE if dir is the folder of a sweep and not of a run. The message names one of its cells
  * to use, then `instead`, an alternative. */
 int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_MUST_CHECK;

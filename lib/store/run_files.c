@@ -155,17 +155,8 @@ typedef struct manifest {
 } manifest;
 
 int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) {
-    enum { BLOCK = 1 << 20 };
-    SMOE_FREED uint8_t *block = smoe_alloc(BLOCK, 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    SHA2_CTX sum;
-    ssize_t n = -1;
-    SHA256Init(&sum);
-    while (fd >= 0 && (n = read(fd, block, BLOCK)) > 0) SHA256Update(&sum, block, (size_t)n);
-    SHA256End(&sum, hex);
-    if (n) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-    if (fd >= 0) close(fd);
-    return n ? -1 : 0;
+    if (SHA256File(path, hex)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
 }
 
 /* Syncs the file first: after a power cut the list must not name more than is on the disk. */

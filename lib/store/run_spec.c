@@ -1,6 +1,7 @@
 /* The spec of a run and the one that continues it, key by key; see run_spec.h. */
 #include "store/run_spec.h"
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -53,18 +54,14 @@ typedef struct comparison {
 /* One key that differs: refused or noted. What has no effect in either spec may differ. */
 static void difference(comparison *c, const char *key, const json_t *old, const json_t *now) {
     if (!smoe_spec_acts(c->old, key) && !smoe_spec_acts(c->now, key)) return;
-    char *was = value_text(old), *is = value_text(now);
-    SMOE_FREED char *text = free_to_differ(key)
-                                ? smoe_text_format("%s was %s, from now on it is %s", key,
-                                                   was ? was : "?", is ? is : "?")
-                                : NULL;
-    if (text && c->note)
-        c->note(c->user, text);
-    else if (!free_to_differ(key))
+    SMOE_FREED char *was = value_text(old);
+    SMOE_FREED char *is = value_text(now);
+    SMOE_FREED char *text = smoe_text_format("%s was %s, from now on it is %s", key, was, is);
+    if (!free_to_differ(key))
         smoe_fail_more(&c->refused, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s",
-                       c->dir, key, was ? was : "?", is ? is : "?");
-    free(was);
-    free(is);
+                       c->dir, key, was, is);
+    else if (c->note)
+        c->note(c->user, text);
 }
 
 /* `at` is the dotted name of the two objects. */
@@ -92,16 +89,22 @@ static json_t *as_json(const smoe_spec *spec) {
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
                         smoe_run_spec_note *note, void *user, smoe_err *err) {
     comparison c = {.dir = dir, .old = old, .now = now, .user = user};
-    json_t *a = as_json(old), *b = as_json(now);
-    int status = 0;
-    if (!status) compare(&c, "", a, b);
-    c.note = note; /* a run that is refused stays as it is */
-    if (!status && !c.refused.code) compare(&c, "", a, b);
+    json_auto_t *a = as_json(old), *b = as_json(now);
+    compare(&c, "", a, b);
     if (c.refused.code) {
         if (err) *err = c.refused;
-        status = -1;
+        return -1;
     }
-    json_decref(a);
-    json_decref(b);
-    return status;
+    c.note = note; /* a run that is refused stays as it is */
+    compare(&c, "", a, b);
+    return 0;
+}
+
+static int print_spec(FILE *out, const void *context, smoe_err *err) {
+    (void)err;
+    return smoe_spec_write_yaml(context, out, false);
+}
+
+int smoe_run_spec_write(const char *path, const smoe_spec *spec, smoe_err *err) {
+    return smoe_file_print(path, print_spec, spec, err);
 }

@@ -13,4 +13,7 @@ typedef void smoe_run_spec_note(void *user, const char *text);
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
                         smoe_run_spec_note *note, void *user, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Writes the spec of a run. */
+int smoe_run_spec_write(const char *path, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

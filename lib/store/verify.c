@@ -41,7 +41,7 @@ void smoe_verify_array(smoe_verifier *v, const char *path) {
 }
 
 void smoe_verify_file(smoe_verifier *v, const char *path) {
-    smoe_safetensors *file;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_err err = {0};
     if (smoe_safetensors_open(&file, path, &err)) {
         smoe_verify_blame(v, path, &err);
@@ -53,7 +53,6 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
                         ? "well formed, without a digest; contents not checked"
                         : "well formed, from another program; contents not checked",
                     true);
-    smoe_safetensors_free(file);
 }
 
 void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
@@ -87,7 +86,7 @@ static int count_record(void *user, const smoe_record *record, smoe_err *err) {
 
 /* How many records there were when the latest checkpoint was written, 0 where it does not say. */
 static size_t records_then(const char *dir, uint64_t *step) {
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     *step = smoe_checkpoint_latest(dir);
     SMOE_FREED char *path =
         smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
@@ -95,7 +94,6 @@ static size_t records_then(const char *dir, uint64_t *step) {
                            ? smoe_safetensors_metadata(file, "smoe.records")
                            : NULL;
     size_t records = text ? (size_t)strtoull(text, NULL, 10) : 0;
-    smoe_safetensors_free(file);
     return records;
 }
 
@@ -120,49 +118,25 @@ static void verify_records(smoe_verifier *v, const char *dir) {
     free(path);
 }
 
-static int put_spec(FILE *out, const void *context, smoe_err *err) {
-    (void)err;
-    return smoe_spec_write_yaml(context, out, false);
-}
-
 /* Writes the spec of the latest checkpoint to the file of that path. */
 static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     SMOE_FREED char *model = smoe_checkpoint_find(dir, "latest", err);
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    int status = model ? smoe_safetensors_open(&file, model, err) : -1;
-    const char *text = status ? NULL : smoe_safetensors_metadata(file, "smoe.spec");
-    if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
-    if (!status && text)
-        status = smoe_spec_parse(&spec, text, strlen(text), model, dir, NULL, 0, err);
-    if (!status) status = smoe_file_print(path, put_spec, &spec, err);
-    smoe_safetensors_free(file);
-    return status;
-}
-
-/* The spec of the latest checkpoint; false where there is none. */
-static bool checkpoint_spec(smoe_spec *spec, const char *dir) {
-    char *model = NULL, *text = NULL;
-    smoe_safetensors *file = NULL;
-    bool found = !smoe_run_model(dir, NULL, NULL, &model, &text, &file, NULL) && text &&
-                 !smoe_spec_parse(spec, text, strlen(text), model, dir, NULL, 0, NULL);
-    smoe_safetensors_free(file);
-    free(model);
-    free(text);
-    return found;
+    if (!model || smoe_safetensors_open(&file, model, err)) return -1;
+    const char *text = smoe_safetensors_metadata(file, "smoe.spec");
+    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
+    if (smoe_spec_parse(&spec, text, strlen(text), model, dir, NULL, 0, err)) return -1;
+    return smoe_run_spec_write(path, &spec, err);
 }
 
 /* Valid, and the same as in the latest checkpoint, but for keys that may change at a resume. */
 static int check_spec(const char *dir, const char *path, smoe_err *err) {
-    smoe_spec spec = {0}, trained = {0};
-    int status = smoe_spec_read(&spec, path, NULL, 0, err);
-    if (!status && checkpoint_spec(&trained, dir)) {
-        smoe_spec_continue(&trained);
-        status = smoe_run_spec_check(dir, &trained, &spec, NULL, NULL, err);
-    }
-    smoe_spec_free(&spec);
-    smoe_spec_free(&trained);
-    return status;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec trained = {0};
+    if (smoe_spec_read(&spec, path, NULL, 0, err)) return -1;
+    if (smoe_run_latest_spec(&trained, dir, NULL)) return 0;
+    return smoe_run_spec_check(dir, &trained, &spec, NULL, NULL, err);
 }
 
 static void verify_spec(smoe_verifier *v, const char *dir) {

@@ -47,7 +47,7 @@ static void pot_free(pot *p) {
 }
 
 static int pot_load(pot *p, const char *path, smoe_err *err) {
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     if (smoe_safetensors_open(&file, path, err)) return -1;
     const char *names = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
     int status = 0;
@@ -56,7 +56,6 @@ static int pot_load(pot *p, const char *path, smoe_err *err) {
         status = smoe_fail(err, SMOE_DATA,
                            "%s: its classes are others than those of the first model", path);
     if (!status) status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
-    smoe_safetensors_free(file);
     return status;
 }
 
@@ -162,7 +161,7 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
 static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
                     smoe_err *err) {
     const char *out = p->options->out;
-    smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_slab slab = {.prefix = "", .values = p->params->w};
     for (size_t i = 0; i < p->params->size; i++)
         p->params->w[i] = (real)(p->sum[i] / (double)p->members);
@@ -175,9 +174,7 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
         if (strcmp(pairs[i].key, "smoe.soup")) pairs[kept++] = pairs[i];
     pairs = smoe_alloc_more(pairs, kept + 1, sizeof *pairs);
     pairs[kept++] = (smoe_pair){"smoe.soup", text};
-    int status = smoe_safetensors_write(out, tensors, p->params->count, pairs, kept, err);
-    smoe_safetensors_free(file);
-    return status;
+    return smoe_safetensors_write(out, tensors, p->params->count, pairs, kept, err);
 }
 
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,
