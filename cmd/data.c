@@ -322,7 +322,7 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
     int status = smoe_data_look(&job, options->arg[0], options, err);
     if (!status && options->against)
         status = smoe_data_look_against(&against, &job.spec, options, err);
-    if (!status) status = smoe_data_compare(&job, options->against ? &against : NULL, err);
+    if (!status) smoe_data_compare(&job, options->against ? &against : NULL);
     if (!status)
         status =
             options->suggest ? smoe_data_suggest(&job, options, err) : show(&job, options, err);

@@ -45,8 +45,7 @@ int smoe_data_look_against(smoe_data_job *job, const smoe_spec *spec, const smoe
                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* Fills job->near: its splits among one another, and with those of `against` (NULL: none). */
-int smoe_data_compare(smoe_data_job *job, const smoe_data_job *against,
-                      smoe_err *err) SMOE_MUST_CHECK;
+void smoe_data_compare(smoe_data_job *job, const smoe_data_job *against);
 
 /* --suggest: prints a spec for the data. */
 int smoe_data_suggest(const smoe_data_job *job, const smoe_options *options,

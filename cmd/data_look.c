@@ -144,23 +144,21 @@ int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_opti
 
 /* ---- near duplicates ------------------------------------------------------------------------- */
 
-static int add_near(data_job *job, const split *a, const split *b, const char *of, smoe_err *err) {
+static void add_near(data_job *job, const split *a, const split *b, const char *of) {
     near_pairs *n = &job->near[job->nears];
     *n = (near_pairs){.a = a, .b = b, .against = of != NULL};
     snprintf(n->other, sizeof n->other, "%s%s%s", a->name, of ? " of " : "", of ? of : "");
-    if (smoe_survey_near(&n->pair, &n->count, &a->survey, &b->survey, err)) return -1;
+    n->pair = smoe_survey_near(&n->count, &a->survey, &b->survey);
     job->nears++;
-    return 0;
 }
 
-int smoe_data_compare(data_job *job, const data_job *against, smoe_err *err) {
+void smoe_data_compare(data_job *job, const data_job *against) {
     for (size_t i = 0; i < job->splits; i++)
         for (size_t j = i + 1; j < job->splits; j++)
-            if (add_near(job, &job->split[i], &job->split[j], NULL, err)) return -1;
+            add_near(job, &job->split[i], &job->split[j], NULL);
     for (size_t i = 0; against && i < against->splits; i++)
         for (size_t j = 0; j < job->splits; j++)
-            if (add_near(job, &against->split[i], &job->split[j], against->path, err)) return -1;
-    return 0;
+            add_near(job, &against->split[i], &job->split[j], against->path);
 }
 
 /* Names of the images of a split that are near some of the other data set, each once. */

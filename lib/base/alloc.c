@@ -77,6 +77,11 @@ void *smoe_alloc_in(smoe_alloc_pool *pool, size_t count, size_t size) {
     return piece + 1;
 }
 
+char *smoe_alloc_text_in(smoe_alloc_pool *pool, const char *text) {
+    size_t size = strlen(text) + 1;
+    return memcpy(smoe_alloc_in(pool, size, 1), text, size);
+}
+
 void smoe_alloc_pool_free(smoe_alloc_pool *pool) {
     for (struct smoe_alloc_piece *piece; (piece = pool->last); free(piece))
         pool->last = piece->before;

@@ -26,6 +26,7 @@ typedef struct smoe_alloc_pool {
     struct smoe_alloc_piece *last;
 } smoe_alloc_pool;
 void *smoe_alloc_in(smoe_alloc_pool *pool, size_t count, size_t size);
+char *smoe_alloc_text_in(smoe_alloc_pool *pool, const char *text);
 void smoe_alloc_pool_free(smoe_alloc_pool *pool);
 
 /* A stream into fresh memory. Closing it returns its text, which ends with NUL. */

@@ -102,10 +102,10 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
                           size_t height, size_t channels, smoe_err *err) {
     size_t image = width * height * channels, to = 0;
     bool *keep = smoe_alloc(n, sizeof *keep);
-    smoe_binary_grid *grid = set->store = smoe_alloc(1, sizeof *grid);
+    smoe_binary_grid *grid = set->store = smoe_alloc_in(&set->memory, 1, sizeof *grid);
     smoe_dataset_select(keep, label, n, set->named, set->data.limit);
-    grid->place = smoe_alloc(n, sizeof *grid->place);
-    set->label = smoe_alloc(n, sizeof *set->label);
+    grid->place = smoe_alloc_in(&set->memory, n, sizeof *grid->place);
+    set->label = smoe_alloc_in(&set->memory, n, sizeof *set->label);
     for (size_t i = 0; i < n; i++) {
         if (!keep[i]) continue;
         set->label[to] = label[i];
@@ -120,9 +120,11 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
         return smoe_fail(err, SMOE_USAGE,
                          "%s: %zu images of %zu bytes are more than data.cache_mb (%zu)", set->path,
                          set->images, image, set->cache_bytes >> 20);
-    grid->pixel = malloc(set->images * image + 1);
-    if (grid->pixel) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path, set->images);
+    smoe_arena_take(&set->pixels, set->images, image);
+    if (smoe_arena_bind(&set->pixels, err))
+        return smoe_fail_prefix(err, "%s: %zu images", set->path, set->images);
+    grid->pixel = smoe_arena_take(&set->pixels, set->images, image);
+    return 0;
 }
 
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
@@ -138,11 +140,4 @@ int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, 
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     const smoe_binary_grid *grid = set->store;
     snprintf(buf, size, "%s/%llu", set->split, (unsigned long long)grid->place[i]);
-}
-
-void smoe_binary_grid_close(smoe_dataset *set) {
-    SMOE_FREED smoe_binary_grid *grid = set->store;
-    if (!grid) return;
-    free(grid->pixel);
-    free(grid->place);
 }

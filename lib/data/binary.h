@@ -53,11 +53,10 @@ int smoe_binary_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, si
 int smoe_binary_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                            smoe_image *work, smoe_err *err);
 void smoe_binary_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
-void smoe_binary_grid_close(smoe_dataset *set);
 #define SMOE_BINARY_GRID_SOURCE(opens)                                                     \
     {                                                                                      \
         .open = opens, .image = smoe_binary_grid_image, .label = smoe_dataset_table_label, \
-        .image_name = smoe_binary_grid_image_name, .close = smoe_binary_grid_close         \
+        .image_name = smoe_binary_grid_image_name                                          \
     }
 
 #endif

@@ -13,15 +13,13 @@
 /* ---- images ---------------------------------------------------------------------------------- */
 
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep) {
-    size_t count = 0, *part_at = set->parts ? smoe_alloc(set->parts + 1, sizeof *part_at) : NULL;
-    uint32_t *kept = smoe_alloc(set->images, sizeof *kept);
+    size_t count = 0, *part_at = smoe_alloc_in(&set->memory, set->parts + 1, sizeof *part_at);
+    uint32_t *kept = smoe_alloc_in(&set->memory, set->images, sizeof *kept);
     for (size_t i = 0, p = 0; i < set->images; i++) {
         for (; p < set->parts && i == set->part_at[p]; p++) part_at[p] = count;
         if (keep[i]) kept[count++] = (uint32_t)smoe_dataset_place(set, i);
     }
-    if (set->parts) part_at[set->parts] = count;
-    free(set->part_at);
-    free(set->kept);
+    part_at[set->parts] = count;
     set->part_at = part_at;
     set->kept = kept;
     set->images = count;
@@ -99,30 +97,26 @@ static int leave_out(smoe_dataset *set, const char *path, const char **name, siz
     free(keep);
     if (!set->images)
         return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", path, set->split);
-    smoe_dataset_remark_on(set,
-                           "data.exclude: %zu images of %s are left out, of the %zu that %s names",
-                           found, set->split, count, path);
+    smoe_dataset_remark_on(
+        set, "data.exclude: %zu image%s of %s %s left out, of the %zu that %s names", found,
+        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", count, path);
     return 0;
 }
 
 int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     enum { MOST_BYTES = 1 << 30 };
-    char *path = NULL, *text = NULL;
-    const char **name = NULL;
+    SMOE_FREED char *path = NULL;
+    SMOE_FREED char *text = NULL;
+    SMOE_FREED const char **name = NULL;
     size_t size;
     if (!spec->data.exclude) return 0;
-    int status = smoe_spec_data_exclude(spec, &path, err);
-    if (!status) status = smoe_file_read(path, MOST_BYTES, &text, &size, err);
-    if (!status && strlen(text) != size)
-        status = smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
-    if (!status) {
-        size_t count = read_names(text, &name);
-        status = leave_out(set, path, name, count, err);
-    }
-    free(name);
-    free(text);
-    free(path);
-    return status;
+    if (smoe_spec_data_exclude(spec, &path, err) ||
+        smoe_file_read(path, MOST_BYTES, &text, &size, err))
+        return -1;
+    if (strlen(text) != size)
+        return smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
+    size_t count = read_names(text, &name);
+    return leave_out(set, path, name, count, err);
 }
 
 /* ---- the classes of a model ------------------------------------------------------------------ */
@@ -140,7 +134,7 @@ static bool has_names(char *const *name, size_t count) {
 /* A table of labels where the source computes them. */
 static void make_table(smoe_dataset *set) {
     if (set->label) return;
-    uint32_t *label = smoe_alloc(set->images, sizeof *label);
+    uint32_t *label = smoe_alloc_in(&set->memory, set->images, sizeof *label);
     for (size_t i = 0; i < set->images; i++) label[i] = (uint32_t)set->type->label(set, i, NULL);
     set->label = label;
 }
@@ -175,8 +169,6 @@ static const char *unknown_text(const smoe_dataset *set, const uint32_t *number,
 }
 
 static void rename_classes(smoe_dataset *set, char *const *name, size_t count) {
-    for (size_t k = 0; k < set->named; k++) free(set->class_name[k]);
-    free(set->class_name);
     set->classes = count;
     smoe_dataset_name_classes(set, (const char *const *)name, count);
 }
@@ -199,9 +191,10 @@ static void apply(smoe_dataset *set, const uint32_t *number, size_t unknown) {
     free(keep);
     free(known);
     if (unknown)
-        smoe_dataset_remark_on(
-            set, "the model does not know %s: %zu images are left out, and %zu are used",
-            unknown_text(set, number, text, sizeof text), left, set->images);
+        smoe_dataset_remark_on(set,
+                               "the model does not know %s: %zu image%s left out, and %zu used",
+                               unknown_text(set, number, text, sizeof text), left,
+                               left == 1 ? " is" : "s are", set->images);
 }
 
 bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size_t count) {

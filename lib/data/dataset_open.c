@@ -76,17 +76,8 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
 void smoe_dataset_free(smoe_dataset *set) {
     if (!set) return;
     if (set->type->close) set->type->close(set);
-    for (size_t i = 0; set->class_name && i < set->named; i++) free(set->class_name[i]);
-    free(set->class_name);
-    free(set->label);
-    free(set->more);
-    free(set->more_at);
-    free(set->part_at);
-    free(set->kept);
-    for (size_t i = 0; set->left && i < SMOE_LEFT; i++) free(set->left[i]);
-    free(set->left);
-    for (size_t i = 0; i < set->remarks; i++) free(set->remark[i]);
-    free(set->remark);
+    smoe_arena_free(&set->pixels);
+    smoe_alloc_pool_free(&set->memory);
     free(set->path);
     free(set);
 }

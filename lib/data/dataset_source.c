@@ -52,8 +52,8 @@ void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (set->remarks == MOST) return;
-    set->remark = smoe_alloc_next(set->remark, set->remarks, sizeof *set->remark);
-    set->remark[set->remarks++] = smoe_alloc_text(text);
+    if (!set->remark) set->remark = smoe_alloc_in(&set->memory, MOST, sizeof *set->remark);
+    set->remark[set->remarks++] = smoe_alloc_text_in(&set->memory, text);
 }
 
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
@@ -64,8 +64,9 @@ size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi
 }
 
 void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why) {
-    if (!set->left) set->left = smoe_alloc(SMOE_LEFT, sizeof *set->left);
-    if (set->left_out < SMOE_LEFT) set->left[set->left_out] = smoe_alloc_text(why->text);
+    if (!set->left) set->left = smoe_alloc_in(&set->memory, SMOE_LEFT, sizeof *set->left);
+    if (set->left_out < SMOE_LEFT)
+        set->left[set->left_out] = smoe_alloc_text_in(&set->memory, why->text);
     set->left_out++;
 }
 
@@ -100,9 +101,12 @@ size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {
 
 void smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count) {
     set->named = count;
-    set->class_name = smoe_alloc(count, sizeof *set->class_name);
-    for (size_t i = 0; i < count; i++)
-        set->class_name[i] = name ? smoe_alloc_text(name[i]) : smoe_text_format("%zu", i);
+    set->class_name = smoe_alloc_in(&set->memory, count, sizeof *set->class_name);
+    for (size_t i = 0; i < count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%zu", i);
+        set->class_name[i] = smoe_alloc_text_in(&set->memory, name ? name[i] : number);
+    }
 }
 
 /* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,

@@ -5,6 +5,7 @@
 #ifndef SMOE_DATASET_SOURCE_H
 #define SMOE_DATASET_SOURCE_H
 
+#include "base/alloc.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 #include "data/image.h"
@@ -31,7 +32,7 @@ typedef struct smoe_source_type {
                    size_t size, smoe_err *err);
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
-    void (*close)(smoe_dataset *set);
+    void (*close)(smoe_dataset *set); /* NULL: nothing to do */
 } smoe_source_type;
 
 #define SOURCE(name, source, type, ...) extern const smoe_source_type type;
@@ -39,6 +40,8 @@ typedef struct smoe_source_type {
 #undef SOURCE
 
 struct smoe_dataset {
+    smoe_alloc_pool memory; /* of what follows, but the path */
+    smoe_arena pixels;      /* of images that are kept decoded */
     const smoe_source_type *type;
     const char *name;      /* of its source */
     char split[8];         /* as asked for */
@@ -49,28 +52,28 @@ struct smoe_dataset {
     uint64_t seed;         /* of generated images: the run's for training, else data.seed */
     bool endless;
     size_t classes;    /* N */
-    char **class_name; /* [named], owned */
+    char **class_name; /* [named] */
     size_t named;      /* classes the data has, at most N */
-    uint32_t *label;   /* [images], or NULL where the source computes it; owned */
+    uint32_t *label;   /* [images], or NULL where the source computes it */
     /* All classes of image i of multi-label data: more[more_at[i] .. more_at[i + 1]); NULL where
-     * the label is the only one; owned. */
+     * the label is the only one. */
     uint32_t *more;
     size_t *more_at;
     /* These tables are by the numbers of the source, as its functions are. The images of part p,
      * which are read fastest one after another (a shard), are part_at[p] .. part_at[p + 1]; parts
-     * is 0 where all are alike; owned. */
+     * is 0 where all are alike. */
     size_t *part_at, parts;
-    uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used; owned */
-    char **remark;  /* owned */
+    uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
+    char **remark;
     size_t remarks;
-    char **left;        /* what was wrong with the first of what was left out; owned */
+    char **left;        /* what was wrong with the first of what was left out */
     size_t left_out;    /* data.on_error */
     bool tolerant;      /* any number of images may be left out */
     size_t turned;      /* images of a folder with another orientation than 1 */
     smoe_others others; /* files among the images that are not images */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
-    void *store;        /* the source's own; its close frees it */
+    void *store;        /* the source's own; its close frees what is not in memory */
 };
 
 /* The number of image i in its source. */

@@ -439,20 +439,20 @@ static void apply_limit(const smoe_dataset *set, images *list) {
 static void give_labels(smoe_dataset *set, const smoe_folder *f) {
     const images *list = &f->images;
     const smoe_labels *t = f->labels;
-    size_t all = 0;
-    set->images = list->count;
-    set->label = smoe_alloc(list->count + 1, sizeof *set->label);
-    if (t) set->more_at = smoe_alloc(list->count + 1, sizeof *set->more_at);
-    if (t) set->more = smoe_alloc(1, sizeof *set->more);
-    for (size_t i = 0; i < list->count; i++) {
-        const image *a = &list->item[i];
-        const char *const *name = a->row ? smoe_labels_classes(t, a->row) : NULL;
-        set->label[i] = a->label;
-        for (size_t k = 0; name && k < t->row[a->row - 1].count; k++) {
-            set->more = smoe_alloc_next(set->more, all, sizeof *set->more);
-            set->more[all++] = (uint32_t)class_number(set, name[k]);
-        }
-        if (t) set->more_at[i + 1] = all;
+    size_t n = list->count, all = 0, to = 0;
+    for (size_t i = 0; i < n; i++)
+        if (list->item[i].row) all += t->row[list->item[i].row - 1].count;
+    set->images = n;
+    set->label = smoe_alloc_in(&set->memory, n, sizeof *set->label);
+    for (size_t i = 0; i < n; i++) set->label[i] = list->item[i].label;
+    if (!t) return;
+    set->more_at = smoe_alloc_in(&set->memory, n + 1, sizeof *set->more_at);
+    set->more = smoe_alloc_in(&set->memory, all, sizeof *set->more);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t row = list->item[i].row;
+        for (size_t k = 0; row && k < t->row[row - 1].count; k++)
+            set->more[to++] = (uint32_t)class_number(set, smoe_labels_classes(t, row)[k]);
+        set->more_at[i + 1] = to;
     }
 }
 

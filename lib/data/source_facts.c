@@ -47,11 +47,10 @@ static smoe_rng table_stream(const smoe_dataset *set, uint64_t table) {
 
 /* Different words of n bits: a word that exists already is drawn again. `seen` is a hash table of
  * codes + 1, twice as large as necessary. */
-static int draw_codes(const smoe_dataset *set, facts *f, smoe_err *err) {
+static void draw_codes(const smoe_dataset *set, facts *f) {
     size_t n = set->data.facts.entities, size = 2;
     while (size < 2 * n) size *= 2;
-    SMOE_FREED uint64_t *seen = calloc(size, sizeof *seen);
-    if (!seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu entities", n);
+    SMOE_FREED uint64_t *seen = smoe_alloc(size, sizeof *seen);
     smoe_rng rng = table_stream(set, CODES);
     for (size_t e = 0; e < n;) {
         uint64_t code = smoe_rng_u64(&rng) >> (64 - set->data.facts.bits);
@@ -61,7 +60,6 @@ static int draw_codes(const smoe_dataset *set, facts *f, smoe_err *err) {
         seen[at] = code + 1;
         f->code[e++] = code;
     }
-    return 0;
 }
 
 /* Every class has as many entities as any other, or one more. */
@@ -221,33 +219,21 @@ static size_t facts_label(const smoe_dataset *set, uint64_t i, real *multi) {
     return f->label[entity];
 }
 
-static void facts_close(smoe_dataset *set) {
-    SMOE_FREED facts *f = set->store;
-    if (!f) return;
-    free(f->code);
-    free(f->label);
-    free(f->up_to);
-    free(f->pattern);
-    free(f->marker);
-}
-
 static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    (void)split;
+    (void)split, (void)err;
     size_t entities = spec->data.facts.entities;
-    facts *f = set->store = calloc(1, sizeof *f);
-    if (!f) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu entities", entities);
+    smoe_alloc_pool *pool = &set->memory;
+    facts *f = set->store = smoe_alloc_in(pool, 1, sizeof *f);
     f->edge = 1;
     while (f->edge * f->edge < spec->data.facts.cells) f->edge++;
     f->side = set->size / f->edge * set->channels;
     f->cell = set->size / f->edge * f->side;
-    f->code = malloc(entities * sizeof *f->code);
-    f->label = malloc(entities * sizeof *f->label);
-    f->up_to = malloc(entities * sizeof *f->up_to);
-    f->pattern = malloc(spec->data.facts.bits * f->cell * sizeof *f->pattern);
-    f->marker = malloc(f->cell * sizeof *f->marker);
-    if (!f->code || !f->label || !f->up_to || !f->pattern || !f->marker)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu entities", entities);
-    if (draw_codes(set, f, err)) return -1;
+    f->code = smoe_alloc_in(pool, entities, sizeof *f->code);
+    f->label = smoe_alloc_in(pool, entities, sizeof *f->label);
+    f->up_to = smoe_alloc_in(pool, entities, sizeof *f->up_to);
+    f->pattern = smoe_alloc_in(pool, spec->data.facts.bits * f->cell, sizeof *f->pattern);
+    f->marker = smoe_alloc_in(pool, f->cell, sizeof *f->marker);
+    draw_codes(set, f);
     draw_classes(set, f);
     add_up_frequencies(set, f);
     draw_patterns(set, f);
@@ -262,5 +248,4 @@ const smoe_source_type smoe_source_facts = {
     .image = facts_image,
     .label = facts_label,
     .image_name = smoe_dataset_generated_name,
-    .close = facts_close,
 };

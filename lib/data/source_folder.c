@@ -229,8 +229,12 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     }
     bool small = !set->tolerant && n <= set->cache_bytes / each;
     bool pixels = small && (!set->native || fits_as_is);
-    if (!status && pixels && !(f->pixels = calloc(f->images.count, each)))
-        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path, n);
+    if (!status && pixels) {
+        smoe_arena_take(&set->pixels, f->images.count, each);
+        status = smoe_arena_bind(&set->pixels, err);
+        f->pixels = (uint8_t *)set->pixels.base;
+        if (status) smoe_fail_prefix(err, "%s: %zu images", set->path, n);
+    }
     bool decodes = pixels || originals <= (double)set->cache_bytes;
     if (!status && decodes && !set->tolerant)
         status = smoe_image_each(n, decode_and_keep, &all, err);
@@ -241,7 +245,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
 /* ---- the source ------------------------------------------------------------------------------ */
 
 static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    folder *f = set->store = smoe_alloc(1, sizeof *f);
+    folder *f = set->store = smoe_alloc_in(&set->memory, 1, sizeof *f);
     if (smoe_spec_data_path(spec, &set->path, err) || smoe_place_kind_of(&f->kind, set->path, err))
         return -1;
     if (f->kind == SMOE_PLACE_FILE)
@@ -280,13 +284,11 @@ static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, si
 }
 
 static void folder_close(smoe_dataset *set) {
-    SMOE_FREED folder *f = set->store;
+    folder *f = set->store;
     if (!f) return;
     smoe_folder_images_free(&f->images);
     smoe_labels_free(f->labels);
-    for (size_t i = 0; i < f->tars; i++) free(f->tar[i]);
-    free(f->tar);
-    free(f->pixels);
+    smoe_texts_free(f->tar, f->tars);
 }
 
 const smoe_source_type smoe_source_folder = {

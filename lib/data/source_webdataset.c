@@ -382,7 +382,7 @@ static void apply_limit(smoe_dataset *set) {
 
 /* Where the samples of each shard begin. */
 static void mark_parts(smoe_dataset *set, const store *s) {
-    set->part_at = smoe_alloc(s->shards + 1, sizeof *set->part_at);
+    set->part_at = smoe_alloc_in(&set->memory, s->shards + 1, sizeof *set->part_at);
     for (size_t i = 0; i < set->images; i++)
         if (!i || s->sample[i].shard != s->sample[i - 1].shard) set->part_at[set->parts++] = i;
     set->part_at[set->parts] = set->images;
@@ -402,20 +402,22 @@ static int adopt_names(store *s, const char *split, smoe_err *err) {
 
 /* Gives the set the classes of all samples. */
 static void give_labels(smoe_dataset *set, const store *s) {
-    size_t all = 0;
+    size_t n = s->samples, all = 0, to = 0;
+    for (size_t i = 0; i < n; i++) all += s->sample[i].classes;
     bool several = false;
-    for (size_t i = 0; i < s->samples; i++) several |= s->sample[i].classes > 1;
-    set->label = smoe_alloc(s->samples, sizeof *set->label);
-    if (several) set->more_at = smoe_alloc(s->samples + 1, sizeof *set->more_at);
-    for (size_t i = 0; i < s->samples; i++) {
+    set->label = smoe_alloc_in(&set->memory, n, sizeof *set->label);
+    for (size_t i = 0; i < n; i++) {
         const sample *x = &s->sample[i];
-        const uint32_t *class = s->list.item + x->class_at;
-        if (x->classes) set->label[i] = *class;
-        for (size_t k = 0; several && k < x->classes; k++) {
-            set->more = smoe_alloc_next(set->more, all, sizeof *set->more);
-            set->more[all++] = class[k];
-        }
-        if (several) set->more_at[i + 1] = all;
+        several |= x->classes > 1;
+        if (x->classes) set->label[i] = s->list.item[x->class_at];
+    }
+    if (!several) return;
+    set->more_at = smoe_alloc_in(&set->memory, n + 1, sizeof *set->more_at);
+    set->more = smoe_alloc_in(&set->memory, all, sizeof *set->more);
+    for (size_t i = 0; i < n; i++) {
+        const sample *x = &s->sample[i];
+        for (size_t k = 0; k < x->classes; k++) set->more[to++] = s->list.item[x->class_at + k];
+        set->more_at[i + 1] = to;
     }
 }
 
@@ -429,7 +431,7 @@ static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
 
 static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
                            smoe_err *err) {
-    store *s = set->store = smoe_alloc(1, sizeof *s);
+    store *s = set->store = smoe_alloc_in(&set->memory, 1, sizeof *s);
     s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
     s->captions = smoe_task_pairs(spec->train.loss);
@@ -489,7 +491,6 @@ static void webdataset_name(const smoe_dataset *set, uint64_t i, char *buf, size
 
 static void webdataset_close(smoe_dataset *set) {
     if (set->store) store_free(set->store);
-    free(set->store);
 }
 
 const smoe_source_type smoe_source_webdataset = {

@@ -15,6 +15,10 @@ int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *spli
 
 /* ---- one image after another ----------------------------------------------------------------- */
 
+static size_t thumb_bytes(const smoe_survey *s) {
+    return (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * s->channels;
+}
+
 typedef struct looks {
     smoe_survey *survey;
     const smoe_dataset *set;
@@ -42,8 +46,7 @@ static int look(void *context, size_t k, smoe_image *image, smoe_image *work, sm
     const looks *to = context;
     const smoe_dataset *set = to->set;
     smoe_survey *s = to->survey;
-    size_t C = s->channels, i = s->number[k];
-    size_t bytes = (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C;
+    size_t C = s->channels, i = s->number[k], bytes = thumb_bytes(s);
     double start = smoe_now();
     if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, err)) return -1;
     to->seconds[k] = smoe_now() - start;
@@ -109,38 +112,25 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
     s->looked = s->images < SMOE_SURVEY_MOST ? s->images : SMOE_SURVEY_MOST;
     s->files = set->type->header != NULL;
     size_t n = s->looked, C = s->channels;
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool m = {0};
     looks to = {.survey = s,
                 .set = set,
-                .sum = calloc(n * C, sizeof *to.sum),
-                .squares = calloc(n * C, sizeof *to.squares),
-                .seconds = calloc(n, sizeof *to.seconds),
-                .width = calloc(n, sizeof *to.width),
-                .height = calloc(n, sizeof *to.height),
-                .header = calloc(n, sizeof *to.header)};
-    s->number = calloc(n, sizeof *s->number);
-    s->thumb = calloc(n, (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C);
-    int status = -1;
-    if (!to.sum || !to.squares || !to.seconds || !to.width || !to.height || !to.header ||
-        !s->number || !s->thumb) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a look at %zu images", n);
-        goto out;
-    }
+                .sum = smoe_alloc_in(&m, n * C, sizeof *to.sum),
+                .squares = smoe_alloc_in(&m, n * C, sizeof *to.squares),
+                .seconds = smoe_alloc_in(&m, n, sizeof *to.seconds),
+                .width = smoe_alloc_in(&m, n, sizeof *to.width),
+                .height = smoe_alloc_in(&m, n, sizeof *to.height),
+                .header = smoe_alloc_in(&m, n, sizeof *to.header)};
+    s->number = smoe_alloc_in(&s->memory, n, sizeof *s->number);
+    s->thumb = smoe_alloc_in(&s->memory, n, thumb_bytes(s));
     for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
-    status = smoe_image_each(n, look, &to, err);
-    if (!status) sum_up(s, &to, set);
-out:
-    free(to.sum);
-    free(to.squares);
-    free(to.seconds);
-    free(to.width);
-    free(to.height);
-    free(to.header);
-    return status;
+    if (smoe_image_each(n, look, &to, err)) return -1;
+    sum_up(s, &to, set);
+    return 0;
 }
 
 void smoe_survey_free(smoe_survey *s) {
-    free(s->number);
-    free(s->thumb);
+    smoe_alloc_pool_free(&s->memory);
     *s = (smoe_survey){0};
 }
 
@@ -153,10 +143,6 @@ typedef struct sample {
     uint32_t number;
 } sample;
 
-static size_t thumb_bytes(const smoe_survey *s) {
-    return (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * s->channels;
-}
-
 static int compare_means(const void *x, const void *y) {
     const sample *a = x, *b = y;
     if (a->mean != b->mean) return a->mean < b->mean ? -1 : 1;
@@ -165,15 +151,15 @@ static int compare_means(const void *x, const void *y) {
 
 static sample *by_mean(const smoe_survey *s) {
     size_t n = thumb_bytes(s);
-    sample *list = malloc((s->looked + 1) * sizeof *list);
-    for (size_t k = 0; list && k < s->looked; k++) {
+    sample *list = smoe_alloc(s->looked, sizeof *list);
+    for (size_t k = 0; k < s->looked; k++) {
         const uint8_t *t = s->thumb + k * n;
         double sum = 0, away = 0;
         for (size_t i = 0; i < n; i++) sum += t[i];
         for (size_t i = 0; i < n; i++) away += fabs(t[i] - sum / (double)n);
         list[k] = (sample){t, sum / (double)n, away / (double)n, s->number[k]};
     }
-    if (list) qsort(list, s->looked, sizeof *list, compare_means);
+    qsort(list, s->looked, sizeof *list, compare_means);
     return list;
 }
 
@@ -217,29 +203,17 @@ static int compare_pairs(const void *x, const void *y) {
     return (a->b > b->b) - (a->b < b->b);
 }
 
-int smoe_survey_near(smoe_near **out, size_t *count, const smoe_survey *a, const smoe_survey *b,
-                     smoe_err *err) {
-    sample *x = by_mean(a), *y = by_mean(b);
-    smoe_near *pair = calloc(b->looked + 1, sizeof *pair);
-    bool *near = calloc(b->looked + 1, sizeof *near);
+smoe_near *smoe_survey_near(size_t *count, const smoe_survey *a, const smoe_survey *b) {
+    SMOE_FREED sample *x = by_mean(a);
+    SMOE_FREED sample *y = by_mean(b);
+    SMOE_FREED bool *near = smoe_alloc(b->looked, sizeof *near);
+    smoe_near *pair = smoe_alloc(b->looked, sizeof *pair);
     size_t n = thumb_bytes(a);
-    *out = NULL;
     *count = 0;
-    if (!x || !y || !pair || !near) {
-        free(x);
-        free(y);
-        free(pair);
-        free(near);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for near duplicates");
-    }
 #pragma omp parallel for schedule(dynamic, 16)
     for (size_t k = 0; k < b->looked; k++) near[k] = nearest(&pair[k], x, a->looked, &y[k], n);
     for (size_t k = 0; k < b->looked; k++)
         if (near[k]) pair[(*count)++] = pair[k];
     qsort(pair, *count, sizeof *pair, compare_pairs);
-    *out = pair;
-    free(x);
-    free(y);
-    free(near);
-    return 0;
+    return pair;
 }

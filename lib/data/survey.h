@@ -6,12 +6,14 @@
 #ifndef SMOE_DATA_SURVEY_H
 #define SMOE_DATA_SURVEY_H
 
+#include "base/alloc.h"
 #include "data/dataset.h"
 #include "data/decode.h"
 
 enum { SMOE_SURVEY_MOST = 200000, SMOE_SURVEY_THUMB = 16 };
 
 typedef struct smoe_survey {
+    smoe_alloc_pool memory;
     size_t images;    /* of the split */
     size_t looked;    /* of them, evenly over the split, SMOE_SURVEY_MOST at most */
     uint32_t *number; /* [looked] which */
@@ -44,7 +46,6 @@ typedef struct smoe_near {
 } smoe_near;
 
 /* Pairs of an image of a and one of b, in the order of b, the nearest one of a for each; fresh. */
-int smoe_survey_near(smoe_near **pair, size_t *count, const smoe_survey *a, const smoe_survey *b,
-                     smoe_err *err) SMOE_MUST_CHECK;
+smoe_near *smoe_survey_near(size_t *count, const smoe_survey *a, const smoe_survey *b);
 
 #endif

@@ -13,6 +13,7 @@
 enum { SLOTS = 8, PATCHES = 4 }; /* rows of an image in a layer: the slots that matter most */
 
 typedef struct captions {
+    smoe_alloc_pool memory;
     smoe_tokenizer *tokenizer;
     size_t D, batch, an_image;
     uint32_t *tokens; /* [text.context] */
@@ -26,30 +27,20 @@ typedef struct captions {
     char caption[SMOE_CAPTION];
 } captions;
 
-static void captions_free(captions *c) {
-    smoe_tokenizer_free(c->tokenizer);
-    free(c->tokens);
-    free(c->pixels);
-    free(c->target);
-    free(c->text);
-    free(c->unit);
-    free(c->slot);
-    free(c->without);
-}
-
 static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
     const smoe_data_spec *data = &r->subject.spec->data;
     *c = (captions){.D = smoe_model_width(r->subject.model),
                     .batch = r->subject.batch,
                     .an_image = data->channels * data->image_size * data->image_size};
+    smoe_alloc_pool *pool = &c->memory;
     if (smoe_tokenizer_open(&c->tokenizer, r->subject.spec, err)) return -1;
-    c->tokens = smoe_alloc(r->subject.spec->text.context, sizeof *c->tokens);
-    c->pixels = smoe_alloc(c->batch * c->an_image, sizeof *c->pixels);
-    c->target = smoe_alloc(r->N, sizeof *c->target);
-    c->text = smoe_alloc(c->D, sizeof *c->text);
-    c->unit = smoe_alloc(c->batch * c->D, sizeof *c->unit);
-    c->slot = smoe_alloc(c->batch, sizeof *c->slot);
-    c->without = smoe_alloc(r->S, sizeof *c->without);
+    c->tokens = smoe_alloc_in(pool, r->subject.spec->text.context, sizeof *c->tokens);
+    c->pixels = smoe_alloc_in(pool, c->batch * c->an_image, sizeof *c->pixels);
+    c->target = smoe_alloc_in(pool, r->N, sizeof *c->target);
+    c->text = smoe_alloc_in(pool, c->D, sizeof *c->text);
+    c->unit = smoe_alloc_in(pool, c->batch * c->D, sizeof *c->unit);
+    c->slot = smoe_alloc_in(pool, c->batch, sizeof *c->slot);
+    c->without = smoe_alloc_in(pool, r->S, sizeof *c->without);
     return 0;
 }
 
@@ -146,6 +137,7 @@ int smoe_fill_caption_slots(const smoe_inspection *r, smoe_frame *frame, smoe_er
         if (smoe_comm_agree(r->comm, status, NULL, err)) status = -1;
         for (size_t l = 0; l < r->layers && !status; l++) put_layer(&c, r, frame, l, &r->sample[i]);
     }
-    captions_free(&c);
+    smoe_tokenizer_free(c.tokenizer);
+    smoe_alloc_pool_free(&c.memory);
     return status;
 }

@@ -34,33 +34,20 @@ size_t smoe_inspect_best(const smoe_inspection *r) {
     return best < r->E ? best : r->E;
 }
 
-static void choices_open(void *state, const smoe_inspection *r) {
+static void choices_open(void *state, smoe_inspection *r) {
     choices *c = state;
+    smoe_alloc_pool *pool = &r->memory;
     c->best = smoe_inspect_best(r);
-    c->processed = smoe_alloc(r->E + 1, sizeof *c->processed);
-    c->used = smoe_alloc(r->E + 1, sizeof *c->used);
-    c->selected = smoe_alloc(r->E + 1, sizeof *c->selected);
-    c->dropped = smoe_alloc(r->T, sizeof *c->dropped);
-    c->placed = smoe_alloc(r->E, sizeof *c->placed);
-    c->chosen = smoe_alloc(r->E, sizeof *c->chosen);
-    c->lost = smoe_alloc(r->E, sizeof *c->lost);
-    c->weight = smoe_alloc(c->best * WEIGHT_BINS, sizeof *c->weight);
-    c->seen = smoe_alloc(r->E, sizeof *c->seen);
-    c->taken = smoe_alloc(r->E, sizeof *c->taken);
-}
-
-static void choices_close(void *state) {
-    choices *c = state;
-    free(c->processed);
-    free(c->used);
-    free(c->selected);
-    free(c->dropped);
-    free(c->placed);
-    free(c->chosen);
-    free(c->lost);
-    free(c->weight);
-    free(c->seen);
-    free(c->taken);
+    c->processed = smoe_alloc_in(pool, r->E + 1, sizeof *c->processed);
+    c->used = smoe_alloc_in(pool, r->E + 1, sizeof *c->used);
+    c->selected = smoe_alloc_in(pool, r->E + 1, sizeof *c->selected);
+    c->dropped = smoe_alloc_in(pool, r->T, sizeof *c->dropped);
+    c->placed = smoe_alloc_in(pool, r->E, sizeof *c->placed);
+    c->chosen = smoe_alloc_in(pool, r->E, sizeof *c->chosen);
+    c->lost = smoe_alloc_in(pool, r->E, sizeof *c->lost);
+    c->weight = smoe_alloc_in(pool, c->best * WEIGHT_BINS, sizeof *c->weight);
+    c->seen = smoe_alloc_in(pool, r->E, sizeof *c->seen);
+    c->taken = smoe_alloc_in(pool, r->E, sizeof *c->taken);
 }
 
 static void count_weights(choices *c, size_t E, const real *gate) {
@@ -134,8 +121,7 @@ const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
                                            .open = choices_open,
                                            .image = choices_image,
                                            .batch = choices_batch,
-                                           .sum = choices_sum,
-                                           .close = choices_close};
+                                           .sum = choices_sum};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

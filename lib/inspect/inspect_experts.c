@@ -31,24 +31,15 @@ typedef struct experts {
     uint64_t all;
 } experts;
 
-static void experts_open(void *state, const smoe_inspection *r) {
+static void experts_open(void *state, smoe_inspection *r) {
     experts *x = state;
-    x->by_class = smoe_alloc((1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
-    x->by_position = smoe_alloc((1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
-    x->images = smoe_alloc(r->N, sizeof *x->images);
-    x->weight = smoe_alloc(r->T * r->E, sizeof *x->weight);
-    x->image = smoe_alloc(r->E, sizeof *x->image);
-    x->order = smoe_alloc(r->T, sizeof *x->order);
-}
-
-static void experts_close(void *state) {
-    experts *x = state;
-    free(x->by_class);
-    free(x->by_position);
-    free(x->images);
-    free(x->weight);
-    free(x->image);
-    free(x->order);
+    smoe_alloc_pool *pool = &r->memory;
+    x->by_class = smoe_alloc_in(pool, (1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
+    x->by_position = smoe_alloc_in(pool, (1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
+    x->images = smoe_alloc_in(pool, r->N, sizeof *x->images);
+    x->weight = smoe_alloc_in(pool, r->T * r->E, sizeof *x->weight);
+    x->image = smoe_alloc_in(pool, r->E, sizeof *x->image);
+    x->order = smoe_alloc_in(pool, r->T, sizeof *x->order);
 }
 
 static void add(smoe_exact *to, const smoe_exact *from, size_t n) {
@@ -89,11 +80,8 @@ static void experts_sum(void *state, const smoe_inspection *r, smoe_comm *comm) 
     smoe_comm_sum_counts(comm, &x->all, 1);
 }
 
-const smoe_counter smoe_counter_experts = {.size = sizeof(experts),
-                                           .open = experts_open,
-                                           .image = experts_image,
-                                           .sum = experts_sum,
-                                           .close = experts_close};
+const smoe_counter smoe_counter_experts = {
+    .size = sizeof(experts), .open = experts_open, .image = experts_image, .sum = experts_sum};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

@@ -21,24 +21,17 @@ typedef struct changes {
     size_t best, layer;
 } changes;
 
-static void changes_open(void *state, const smoe_inspection *r) {
+static void changes_open(void *state, smoe_inspection *r) {
     changes *c = state;
+    smoe_alloc_pool *pool = &r->memory;
     c->best = smoe_inspect_best(r);
-    c->changed = smoe_alloc(LEVELS * c->best, sizeof *c->changed);
-    c->lost = smoe_alloc(LEVELS * c->best, sizeof *c->lost);
-    c->score = smoe_alloc(3 * r->E, sizeof *c->score);
-    c->order = smoe_alloc(2 * r->E, sizeof *c->order);
+    c->changed = smoe_alloc_in(pool, LEVELS * c->best, sizeof *c->changed);
+    c->lost = smoe_alloc_in(pool, LEVELS * c->best, sizeof *c->lost);
+    c->score = smoe_alloc_in(pool, 3 * r->E, sizeof *c->score);
+    c->order = smoe_alloc_in(pool, 2 * r->E, sizeof *c->order);
     c->noisy = c->score + r->E;
     c->normal = c->noisy + r->E;
     c->other = c->order + r->E;
-}
-
-static void changes_close(void *state) {
-    changes *c = state;
-    free(c->changed);
-    free(c->lost);
-    free(c->score);
-    free(c->order);
 }
 
 /* order[0..best) becomes the experts with the largest scores, the first of equal ones first. */
@@ -104,8 +97,7 @@ const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .size = sizeof(changes),
                                            .open = changes_open,
                                            .image = changes_image,
-                                           .sum = changes_sum,
-                                           .close = changes_close};
+                                           .sum = changes_sum};
 
 void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const changes *c = smoe_inspect_state(r, SMOE_COUNT_CHANGES, l);

@@ -140,17 +140,6 @@ static unsigned what_routers_have(const smoe_model *model) {
            (smoe_params_find(router->params, name) ? SMOE_INSPECT_PHI : 0);
 }
 
-static void free_views(smoe_inspection *r) {
-    for (size_t i = 0; r->view && i < r->views; i++) {
-        free(r->view[i].weight);
-        free(r->view[i].disp_sums);
-        free(r->view[i].comb_sums);
-        free(r->view[i].place);
-        free(r->view[i].work);
-    }
-    free(r->view);
-}
-
 /* As many images at a time as fit into the memory, at least one. */
 static void open_views(smoe_inspection *r) {
     bool dense = r->has & SMOE_INSPECT_DENSE;
@@ -159,30 +148,26 @@ static void open_views(smoe_inspection *r) {
     r->views = (r->subject.memory ? r->subject.memory : (size_t)32 << 20) / bytes;
     if (r->views > r->subject.batch) r->views = r->subject.batch;
     if (!r->views) r->views = 1;
-    r->view = smoe_alloc(r->views, sizeof *r->view);
+    smoe_alloc_pool *pool = &r->memory;
+    r->view = smoe_alloc_in(pool, r->views, sizeof *r->view);
     for (size_t i = 0; i < r->views; i++) {
         smoe_inspect_view *v = &r->view[i];
-        v->weight = smoe_alloc(weights, sizeof *v->weight);
-        v->disp_sums = smoe_alloc(sums + 1, sizeof *v->disp_sums);
-        v->comb_sums = smoe_alloc(sums + 1, sizeof *v->comb_sums);
-        v->place = smoe_alloc(places + 1, sizeof *v->place);
-        v->work = smoe_alloc(r->T > r->S ? r->T : r->S, sizeof *v->work);
+        v->weight = smoe_alloc_in(pool, weights, sizeof *v->weight);
+        v->disp_sums = smoe_alloc_in(pool, sums, sizeof *v->disp_sums);
+        v->comb_sums = smoe_alloc_in(pool, sums, sizeof *v->comb_sums);
+        v->place = smoe_alloc_in(pool, places, sizeof *v->place);
+        v->work = smoe_alloc_in(pool, r->T > r->S ? r->T : r->S, sizeof *v->work);
     }
 }
 
 static void open_counters(smoe_inspection *r) {
-    r->state = smoe_alloc(SMOE_COUNTERS * r->layers, sizeof *r->state);
+    r->state = smoe_alloc_in(&r->memory, SMOE_COUNTERS * r->layers, sizeof *r->state);
     for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++) {
         const smoe_counter *counter = counters[i / r->layers];
         if ((counter->needs & r->has) != counter->needs) continue;
-        r->state[i] = smoe_alloc(1, counter->size);
+        r->state[i] = smoe_alloc_in(&r->memory, 1, counter->size);
         if (counter->open) counter->open(r->state[i], r);
     }
-}
-
-static void open_order(smoe_inspection *r) {
-    r->order = smoe_alloc(r->images + 1, sizeof *r->order);
-    smoe_dataset_order(r->order, r->images, r->subject.spec);
 }
 
 static int check(const smoe_inspect_subject *s, smoe_err *err) {
@@ -221,7 +206,8 @@ static void open_all(smoe_inspection **out, const smoe_inspect_subject *s) {
     r->alone = smoe_comm_alone;
     r->comm = s->comm ? s->comm : &r->alone;
     r->seen = (size_t)r->comm->rank * s->batch;
-    open_order(r);
+    r->order = smoe_alloc_in(&r->memory, r->images, sizeof *r->order);
+    smoe_dataset_order(r->order, r->images, s->spec);
     open_views(r);
     open_counters(r);
 }
@@ -261,7 +247,7 @@ int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe
     open_all(out, &own);
     smoe_inspection *r = *out;
     r->enough = own.images;
-    r->kept = smoe_alloc(own.images + 1, sizeof *r->kept);
+    r->kept = smoe_alloc_in(&r->memory, own.images, sizeof *r->kept);
     for (size_t i = 0; i < own.images; i++) r->kept[i] = r->order[i];
     r->subject.image = r->kept;
     if (pass(r, err) && (r->seen < r->enough || err->code != SMOE_STOPPED)) return -1;
@@ -270,18 +256,7 @@ int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe
 }
 
 void smoe_inspect_free(smoe_inspection *r) {
-    if (!r) return;
-    for (size_t i = 0; r->state && i < SMOE_COUNTERS * r->layers; i++) {
-        const smoe_counter *counter = counters[i / r->layers];
-        if (r->state[i] && counter->close) counter->close(r->state[i]);
-        free(r->state[i]);
-    }
-    free(r->state);
-    free(r->order);
-    free(r->kept);
-    free(r->predicted);
-    free_views(r);
-    smoe_samples_free(r->sample, r->subject.images);
+    if (r) smoe_alloc_pool_free(&r->memory);
     free(r);
 }
 

@@ -6,40 +6,21 @@
 #include "train/task.h"
 #include "data/loader.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-void smoe_samples_free(smoe_sample *sample, size_t count) {
-    for (size_t i = 0; sample && i < count; i++) {
-        smoe_sample *s = &sample[i];
-        for (size_t l = 0; s->layer && l < s->layers; l++) {
-            free(s->layer[l].dispatch);
-            free(s->layer[l].combine);
-            free(s->layer[l].place);
-            free(s->layer[l].gate);
-        }
-        free(s->layer);
-        free(s->pixels);
-        free(s->run);
-        free(s->name);
-        free(s->label);
-        free(s->prediction);
-    }
-    free(sample);
-}
-
 /* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
-static void open_layer(smoe_sample_layer *layer, const smoe_inspection *r, size_t l) {
+static void open_layer(smoe_sample_layer *layer, smoe_inspection *r, size_t l) {
     bool dense = r->has & SMOE_INSPECT_DENSE, gate = r->has & SMOE_INSPECT_GATE;
     *layer = (smoe_sample_layer){
         .block = smoe_model_moe_block(r->subject.model, l), .E = r->E, .P = r->P, .S = r->S};
-    if (dense) layer->dispatch = smoe_alloc(r->T * r->S, sizeof *layer->dispatch);
-    if (dense) layer->combine = smoe_alloc(r->T * r->S, sizeof *layer->combine);
-    if (!dense) layer->place = smoe_alloc(r->T * r->E, sizeof *layer->place);
-    if (gate) layer->gate = smoe_alloc(r->T * r->E, sizeof *layer->gate);
+    smoe_alloc_pool *pool = &r->memory;
+    if (dense) layer->dispatch = smoe_alloc_in(pool, r->T * r->S, sizeof *layer->dispatch);
+    if (dense) layer->combine = smoe_alloc_in(pool, r->T * r->S, sizeof *layer->combine);
+    if (!dense) layer->place = smoe_alloc_in(pool, r->T * r->E, sizeof *layer->place);
+    if (gate) layer->gate = smoe_alloc_in(pool, r->T * r->E, sizeof *layer->gate);
 }
 
-static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, smoe_err *err) {
+static int open_sample(smoe_sample *s, smoe_inspection *r, size_t image, smoe_err *err) {
     const smoe_inspect_subject *subject = &r->subject;
     const smoe_data_spec *data = &subject->spec->data;
     size_t pixels = data->channels * data->image_size * data->image_size;
@@ -52,26 +33,27 @@ static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, s
                        .T = r->T,
                        .first_patch = r->first_patch,
                        .layers = r->layers};
-    real *image_pixels = smoe_alloc(pixels, sizeof *image_pixels),
-         *target = smoe_alloc(r->N, sizeof *target);
-    s->pixels = smoe_alloc(pixels, sizeof *s->pixels);
-    s->run = smoe_alloc_text(subject->run);
-    s->name = smoe_alloc_text(smoe_dataset_image_name(subject->set, image, name, sizeof name));
-    s->label = smoe_alloc_text(
-        smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
-    s->layer = smoe_alloc(r->layers, sizeof *s->layer);
+    SMOE_FREED real *image_pixels = smoe_alloc(pixels, sizeof *image_pixels);
+    SMOE_FREED real *target = smoe_alloc(r->N, sizeof *target);
+    smoe_alloc_pool *pool = &r->memory;
+    s->pixels = smoe_alloc_in(pool, pixels, sizeof *s->pixels);
+    s->run = smoe_alloc_text_in(pool, subject->run);
+    s->name =
+        smoe_alloc_text_in(pool, smoe_dataset_image_name(subject->set, image, name, sizeof name));
+    s->label = smoe_alloc_text_in(
+        pool, smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
+    s->layer = smoe_alloc_in(pool, r->layers, sizeof *s->layer);
     for (size_t l = 0; l < r->layers; l++) open_layer(&s->layer[l], r, l);
-    int status = smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err);
-    for (size_t i = 0; !status && i < pixels; i++)
+    if (smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err))
+        return -1;
+    for (size_t i = 0; i < pixels; i++)
         s->pixels[i] = (float)smoe_image_shown(data, i / (s->size * s->size), image_pixels[i]);
-    free(image_pixels);
-    free(target);
-    return status;
+    return 0;
 }
 
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) {
-    r->sample = smoe_alloc(r->subject.images + 1, sizeof *r->sample);
-    r->predicted = smoe_alloc(r->subject.images + 1, sizeof *r->predicted);
+    r->sample = smoe_alloc_in(&r->memory, r->subject.images, sizeof *r->sample);
+    r->predicted = smoe_alloc_in(&r->memory, r->subject.images, sizeof *r->predicted);
     for (size_t i = 0; i < r->subject.images; i++)
         if (open_sample(&r->sample[i], r, r->subject.image[i], err)) return -1;
     return 0;
@@ -125,7 +107,7 @@ void smoe_samples_close(smoe_inspection *r) {
         for (size_t l = 0; l < r->layers; l++) join(r, &r->sample[i].layer[l]);
     for (size_t i = 0; i < r->subject.images; i++) {
         const char *name = smoe_dataset_class_name(r->subject.set, r->predicted[i].top);
-        r->sample[i].prediction = smoe_alloc_text(name);
+        r->sample[i].prediction = smoe_alloc_text_in(&r->memory, name);
         r->sample[i].probability = r->predicted[i].probability;
     }
 }

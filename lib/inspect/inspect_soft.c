@@ -23,14 +23,9 @@ typedef struct token_sums {
     double largest;
 } token_sums;
 
-static void sums_open(void *state, const smoe_inspection *r) {
-    (void)r;
+static void sums_open(void *state, smoe_inspection *r) {
     token_sums *s = state;
-    s->count = smoe_alloc(SUM_BINS, sizeof *s->count);
-}
-
-static void sums_close(void *state) {
-    free(((token_sums *)state)->count);
+    s->count = smoe_alloc_in(&r->memory, SUM_BINS, sizeof *s->count);
 }
 
 static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
@@ -70,8 +65,7 @@ const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
                                               .size = sizeof(token_sums),
                                               .open = sums_open,
                                               .image = sums_image,
-                                              .sum = sums_sum,
-                                              .close = sums_close};
+                                              .sum = sums_sum};
 
 void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
@@ -128,20 +122,13 @@ static size_t rank_at(const cumulative *c, size_t i) {
     return c->ranks < c->n ? i * (c->n - 1) / (RANKS - 1) : i;
 }
 
-static void cumulative_open(cumulative *c, size_t n, size_t lists) {
+static void cumulative_open(cumulative *c, smoe_alloc_pool *pool, size_t n, size_t lists) {
     c->n = n;
     c->ranks = n < RANKS ? n : RANKS;
     c->lists_an_image = lists;
-    c->total = smoe_alloc(c->ranks, sizeof *c->total);
-    c->count = smoe_alloc(c->ranks * (STEPS + 1), sizeof *c->count);
-    c->needed = smoe_alloc(lists * FRACTIONS, sizeof *c->needed);
-}
-
-static void cumulative_close(void *state) {
-    cumulative *c = state;
-    free(c->total);
-    free(c->count);
-    free(c->needed);
+    c->total = smoe_alloc_in(pool, c->ranks, sizeof *c->total);
+    c->count = smoe_alloc_in(pool, c->ranks * (STEPS + 1), sizeof *c->count);
+    c->needed = smoe_alloc_in(pool, lists * FRACTIONS, sizeof *c->needed);
 }
 
 static void cumulative_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
@@ -196,15 +183,15 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
     }
 }
 
-static void dispatch_open(void *state, const smoe_inspection *r) {
-    cumulative_open(state, r->T, r->S);
+static void dispatch_open(void *state, smoe_inspection *r) {
+    cumulative_open(state, &r->memory, r->T, r->S);
 }
 static void dispatch_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
     cumulative_image(state, view->disp_sums);
 }
-static void combine_open(void *state, const smoe_inspection *r) {
-    cumulative_open(state, r->S, r->T);
+static void combine_open(void *state, smoe_inspection *r) {
+    cumulative_open(state, &r->memory, r->S, r->T);
 }
 static void combine_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
@@ -215,14 +202,12 @@ const smoe_counter smoe_counter_dispatch_sums = {.needs = SMOE_INSPECT_DENSE,
                                                  .size = sizeof(cumulative),
                                                  .open = dispatch_open,
                                                  .image = dispatch_image,
-                                                 .sum = cumulative_sum,
-                                                 .close = cumulative_close};
+                                                 .sum = cumulative_sum};
 const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
                                                 .size = sizeof(cumulative),
                                                 .open = combine_open,
                                                 .image = combine_image,
-                                                .sum = cumulative_sum,
-                                                .close = cumulative_close};
+                                                .sum = cumulative_sum};
 
 void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     fill_bands(r, frame, l, SMOE_COUNT_DISPATCH_SUMS);

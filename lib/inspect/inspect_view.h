@@ -6,6 +6,7 @@
 #ifndef SMOE_INSPECT_VIEW_H
 #define SMOE_INSPECT_VIEW_H
 
+#include "base/alloc.h"
 #include "inspect/inspect.h"
 #include "train/trainer.h"
 #include "data/loader.h"
@@ -44,13 +45,13 @@ typedef struct smoe_inspect_view {
 typedef struct smoe_counter {
     unsigned needs;
     size_t size; /* of the state of one layer, which starts as zeros */
-    void (*open)(void *state, const smoe_inspection *r); /* may be NULL */
+    /* Takes its memory from the pool of the inspection. May be NULL. */
+    void (*open)(void *state, smoe_inspection *r);
     /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
     /* Adds what other processes have counted. */
     void (*sum)(void *state, const smoe_inspection *r, smoe_comm *comm);
-    void (*close)(void *state); /* may be NULL */
 } smoe_counter;
 
 extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
@@ -75,6 +76,7 @@ typedef struct smoe_predicted {
 } smoe_predicted;
 
 struct smoe_inspection {
+    smoe_alloc_pool memory; /* of all that follows */
     smoe_inspect_subject subject;
     smoe_comm *comm, alone; /* that of the subject, or `alone` */
     unsigned has;           /* SMOE_INSPECT_* of its routers */
@@ -113,7 +115,6 @@ int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
 void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits);
 void smoe_samples_close(smoe_inspection *r);
-void smoe_samples_free(smoe_sample *sample, size_t count);
 
 /* Writes the rows of one frame: those of layer l, where nothing but memory can fail
  * (frame->failed), or all of a run. */

@@ -257,15 +257,13 @@ static int trainer_restore(trainer *t, smoe_err *err) {
 
 /* The spec with only the last name of data.path: on another machine the data may be elsewhere. */
 static char *placeless_spec(const smoe_spec *spec) {
-    char *text = smoe_spec_json(spec);
-    json_t *all = json_loads(text, 0, NULL), *data = json_object_get(all, "data");
+    SMOE_FREED char *text = smoe_spec_json(spec);
+    json_auto_t *all = json_loads(text, 0, NULL);
+    json_t *data = json_object_get(all, "data");
     const char *path = json_string_value(json_object_get(data, "path"));
     const char *last = path ? strrchr(path, '/') : NULL;
-    free(text);
     if (last) json_object_set_new(data, "path", json_string(last + 1));
-    text = smoe_json_dump(all, 0);
-    json_decref(all);
-    return text;
+    return smoe_json_dump(all, 0);
 }
 
 /* Specs and data must be the same, or the processes would sum gradients of different runs. */
@@ -290,10 +288,14 @@ static int open_run(trainer *t, smoe_err *err) {
 /* data.on_error: reports the number of images that are left out; the log lists them. */
 static void say_left_out(const trainer *t, const smoe_dataset *set, const char *split) {
     size_t count = smoe_dataset_left_out(set);
+    bool one = count == 1;
     char text[128];
     if (!count || !t->chief) return;
-    snprintf(text, sizeof text, "data.on_error: %zu images of %s are left out; log.txt lists %s",
-             count, split, count > SMOE_LEFT ? "the first 1000" : "them");
+    snprintf(text, sizeof text, "data.on_error: %zu image%s of %s %s left out; log.txt lists %s",
+             count, one ? "" : "s", split, one ? "is" : "are",
+             count > SMOE_LEFT ? "the first 1000"
+             : one             ? "it"
+                               : "them");
     trainer_say((void *)t, text);
     for (size_t i = 0; i < count && i < SMOE_LEFT; i++)
         smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
@@ -318,10 +320,12 @@ static void say_turned(const trainer *t) {
     size_t count = smoe_dataset_turned(t->train);
     char text[160];
     if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
-    snprintf(text, sizeof text,
-             "%zu images of train are not turned upright; data.orientation=apply turns them as "
-             "their EXIF data say",
-             count);
+    snprintf(
+        text, sizeof text,
+        "%zu image%s of train %s not turned upright; data.orientation=apply turns %s EXIF data "
+        "say",
+        count, count == 1 ? "" : "s", count == 1 ? "is" : "are",
+        count == 1 ? "it as its" : "them as their");
     trainer_say((void *)t, text);
 }
 

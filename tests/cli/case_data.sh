@@ -76,6 +76,6 @@ for way in ignore apply; do
     status 0 smoe train tiny.yaml data.source=image-folder data.path=side data.limit=0 data.orientation=$way train.batch_size=4 train.steps=20 -o $way >/dev/null 2>$way.err
     status 0 smoe predict $way side/train/ape/1.jpg side/train/ape/2.jpg --json >$way.json
 done
-grep -q '^1 images of train are not turned upright; data.orientation=apply' ignore.err && ! grep -q orientation apply.err || fail "remarks: $(cat ignore.err apply.err)"
+grep -q '^1 image of train is not turned upright; data.orientation=apply' ignore.err && ! grep -q orientation apply.err || fail "remarks: $(cat ignore.err apply.err)"
 probabilities() { tr -d ' \n' <$1.json | grep -o '"top":\[[^]]*' | uniq | wc -l; }
 [ "$(probabilities ignore)" -eq 1 ] && [ "$(probabilities apply)" -eq 2 ] || fail "predictions: $(cat ignore.json apply.json)"

@@ -61,7 +61,7 @@ status 3 smoe data brought >out 2>err
 grep -q '1 image cannot be used; data.on_error=skip trains without it' err || fail "the remedy: $(cat err)"
 rm brought/train/ape/40.png && ln -s 40.png brought/train/ape/40.png # unreadable, and not a link to nothing
 status 0 smoe train tiny.yaml $brought -o brought-run >/dev/null 2>err
-grep -q '1 images of train are left out' err && grep -q 'up leads to a folder above it' err || fail "of a run: $(cat err)"
+grep -q '1 image of train is left out' err && grep -q 'up leads to a folder above it' err || fail "of a run: $(cat err)"
 cp photos/ape/1.png w=200.png && cp photos/ape/1.png 'seed=3'
 status 0 smoe predict brought-run *=*.png seed=3 >out && status 0 smoe predict brought-run -- w=200.png >out
 cp tiny.yaml lr=1e-3.yaml && cp tiny.yaml seed=5 && status 0 smoe cost lr=1e-3.yaml >out && status 0 smoe cost -- seed=5 >out
@@ -72,7 +72,7 @@ grep -q 'write ./seed=5 for the file' err || fail "what to write: $(cat err)"
 mkdir -p zoo && for s in train test; do mkdir -p zoo/$s && cp -r photos/bee zoo/$s/bee && cp -r photos/bee zoo/$s/cow && rm -f zoo/$s/*/live.* zoo/$s/*/notes; done
 zoo='data.path=zoo data.holdout=0 data.on_error=stop'
 status 0 smoe eval brought-run $zoo --json >zoo.json 2>err
-grep -q 'the model does not know cow: 20 images are left out, and 20 are used' err || fail "an unknown class: $(cat err)"
+grep -q 'the model does not know cow: 20 images are left out, and 20 used' err || fail "an unknown class: $(cat err)"
 grep -q '"images": 20' zoo.json || fail "images of known classes: $(cat zoo.json)"
 status 0 smoe eval brought-run $zoo --predictions z.csv >/dev/null 2>&1
 cut -d, -f3,4 z.csv | sort -u | tr '\n' ' ' | grep -q '^1,bee label,label_name $' || fail "bee is class 1 of the model: $(head -n 3 z.csv)"
@@ -109,5 +109,5 @@ split='data.source=image-folder data.path=split data.limit=0 train.steps=4'
 status 3 smoe train tiny.yaml -q $split -o none 2>err
 grep -q 'bad.png: unknown format' err && grep -q 'data.on_error=skip' err || fail "of a damaged file: $(cat err)"
 status 0 smoe train tiny.yaml $split data.on_error=skip -o skipped >/dev/null 2>err
-grep -q '1 images of train are left out' err || fail "the number: $(cat err)"
+grep -q '1 image of train is left out' err || fail "the number: $(cat err)"
 grep -q 'left out: .*bad.png: unknown format' skipped/log.txt || fail "the list: $(cat skipped/log.txt)"

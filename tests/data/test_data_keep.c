@@ -55,7 +55,7 @@ static void excluded(void **state) {
         assert_int_equal(smoe_dataset_label(set, i), place[i] > 1);
     }
     assert_non_null(
-        strstr(smoe_dataset_remark(set, 0), "1 images of train are left out, of the 3"));
+        strstr(smoe_dataset_remark(set, 0), "1 image of train is left out, of the 3"));
     smoe_dataset_free(set);
     smoe_dataset_free(whole);
     write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
@@ -145,7 +145,7 @@ static void classes_by_name(void **state) {
     }
     assert_string_equal(smoe_dataset_class_name(set, 1), "dog");
     assert_non_null(strstr(smoe_dataset_remark(set, 0), "wolf"));
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "1 images are left out, and 2 are used"));
+    assert_non_null(strstr(smoe_dataset_remark(set, 0), "1 image is left out, and 2 used"));
     smoe_dataset_free(set);
     set = folders_open(&spec, "test");
     assert_int_equal(smoe_dataset_align(set, numbers, 2, &err), 0);
