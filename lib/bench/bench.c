@@ -18,7 +18,7 @@
 #include <time.h>
 
 /* The times of a pass: its parts, the work of the threads, then these. */
-enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, SERIES };
+enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, PROCESSOR, SERIES };
 
 typedef struct bencher {
     const smoe_spec *spec;
@@ -97,6 +97,12 @@ static smoe_bench_time time_of(double *seconds, size_t rounds) {
     return (smoe_bench_time){seconds[0], median};
 }
 
+static double processor_time(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
                        smoe_bench_pass *out, watcher *w, smoe_err *err) {
     double *series[SERIES];
@@ -106,11 +112,12 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         smoe_clock parts = {0};
         smoe_worked worked;
         x->machine[x->measured++] = smoe_peaks_measure(&x->peaks);
-        double start = smoe_now();
+        double start = smoe_now(), spent = processor_time();
         smoe_team_watch(&worked);
         int status = pass(x, &parts, err);
         smoe_team_watched();
         if (status) return -1;
+        series[PROCESSOR][i] = processor_time() - spent;
         series[WHOLE][i] = smoe_now() - start;
         series[LAYERS][i] = series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
@@ -122,6 +129,7 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         out->work[k] = time_of(series[WORK + k], x->rounds);
     out->whole = time_of(series[WHOLE], x->rounds);
     out->layers = time_of(series[LAYERS], x->rounds);
+    out->processor = time_of(series[PROCESSOR], x->rounds);
     return 0;
 }
 
@@ -241,12 +249,6 @@ static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_er
     x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                             cost->bytes.activations;
     return 0;
-}
-
-static double processor_time(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Peak memory of the process so far, without the buffers for measuring the machine's peaks; read

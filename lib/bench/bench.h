@@ -20,12 +20,12 @@ typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* Times of one pass of the model: of the whole, of the whole without the optimiser, of each part,
- * and of each kind of work, as seconds of all threads together. */
+/* Times of one pass of the model: of the whole, of the whole without the optimiser, of each part;
+ * and, of all threads together, the processor time and that of each kind of work. */
 typedef struct smoe_bench_pass {
     double flops;             /* of the batch; products, a multiply-add is 2 */
     smoe_precision precision; /* of the operands of products, but for those of routers and head */
-    smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
+    smoe_bench_time whole, layers, processor, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
     double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
     double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */
     double part_bytes[SMOE_PART_COUNT]; /* and to write, or to read and write */
