@@ -5,6 +5,8 @@
     tests/bench/peer.py tiny-dense tiny-soft64       some cases
     tests/bench/peer.py --peers torch --turns 5 --rounds 10 --threads 2
     tests/bench/peer.py --precision bf16             smoe in BF16, every peer in BF16 and in single precision
+    tests/bench/peer.py --isa v3 --into runs/peers   every program with AVX2; rows for performance.csv and .md
+    make bench-peers                                 the tables of experiments/performance.md: an hour on an idle machine
 
 Optional: nothing else here needs it, and make check never runs it. It needs Python 3.9 and the peers to be timed:
     torch      PyTorch, eager            pip install torch   (or Debian's python3-torch)
@@ -136,6 +138,8 @@ def time_torch(case, rounds, threads, precision, compiled):
     model = torch_model(case)
     x = torch.rand(case["B"], 3, case["image"], case["image"]) * 2 - 1
     labels = torch.randint(case["N"], (case["B"],))
+    if compiled and os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
+        torch._inductor.config.cpp.simdlen = 256
     forward = torch.compile(model) if compiled else model
     cast = lambda: torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
     no_gradient = getattr(torch, "inference_mode", torch.no_grad)
@@ -326,6 +330,51 @@ def report(name, results):
     sys.stdout.flush()
 
 
+TITLES = {"smoe": "smoe", "torch": "PyTorch {} eager", "compile": "PyTorch {} compiled", "jax": "JAX {}"}
+PROGRAMS = {"smoe": "smoe", "torch": "pytorch-{}-eager", "compile": "pytorch-{}-compiled", "jax": "jax-{}"}
+
+
+def version_of(turns, digits):
+    return ".".join(turns[0].get("version", "").split("+")[0].split(".")[:digits])
+
+
+def write(folder, name, results, args):
+    """Adds the results of a case to folder/peers.csv, as rows of performance.csv, and to folder/peers.md."""
+    os.makedirs(folder, exist_ok=True)
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    isa = args.isa or "best"
+    remark = f"{isa}; {args.threads} threads; {args.turns} alternating turns of {args.rounds} rounds"
+    peers = [p for p in results if p != "smoe" and p.endswith(" " + args.precision)]
+    ours = {what: summary(results["smoe"], what) for what in ("train_s", "infer_s")}
+    with open(os.path.join(folder, "peers.csv"), "a") as out:
+        for program in ["smoe"] + peers:
+            key = program.split()[0]
+            label = PROGRAMS[key].format(version_of(results[program], 3 if key == "jax" else 2))
+            for what, measure in (("train_s", "train_step"), ("infer_s", "infer_batch")):
+                least, median = summary(results[program], what)
+                row = [args.machine, time.strftime("%Y-%m-%d"), commit, label, name, measure, "s", f"{least:.6f}", f"{median:.6f}", remark]
+                print(",".join(row), file=out)
+    path = os.path.join(folder, "peers.md")
+    fresh = not os.path.exists(path)
+    with open(path, "a") as out:
+        if fresh:
+            titles = [TITLES[p.split()[0]].format(version_of(results[p], 3 if p.startswith("jax") else 2)) for p in peers]
+            print("Times of other programs over those of smoe, least (median).\n", file=out)
+            print("| model | instructions | pass | smoe, ms | share | " + " | ".join(titles) + " |", file=out)
+            print("|---" * (5 + len(titles)) + "|", file=out)
+        for what, title in (("train_s", "training"), ("infer_s", "inference")):
+            share = max(t["mfu_fma"][what[:-2]] for t in results["smoe"])
+            cells = [name, isa, title, f"{1e3 * ours[what][0]:.2f} ({1e3 * ours[what][1]:.2f})", f"{100 * share:.0f}%"]
+            for p in peers:
+                least, median = summary(results[p], what)
+                cells.append(f"{least / ours[what][0]:.2f} ({median / ours[what][1]:.2f})")
+            print("| " + " | ".join(cells) + " |", file=out)
+
+
+# What limits every program to the instruction set that SMOE_ISA names.
+LIMITS = {"v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}, "v4": {}}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="of " + ", ".join(CASES) + " [all]")
@@ -335,12 +384,17 @@ def main():
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32", help="of smoe; peers also run in f32 [%(default)s]")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="[%(default)s]")
     parser.add_argument("--smoe", default=os.path.join(ROOT, "build", "smoe"), help="the program [build/smoe]")
+    parser.add_argument("--isa", choices=LIMITS, help="the instruction set of all programs: v3 is AVX2, v4 AVX-512 [the best]")
+    parser.add_argument("--into", metavar="FOLDER", help="add the results to peers.csv and peers.md there")
+    parser.add_argument("--machine", default="here", help="its name in peers.csv [%(default)s]")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.peers = args.peers.split(",")
     unknown = [x for x in args.cases if x not in CASES] + [x for x in args.peers if x not in PEERS]
     if unknown:
         parser.error("unknown: " + ", ".join(unknown))
+    if args.isa:
+        os.environ.update(LIMITS[args.isa], SMOE_ISA=args.isa)
     if args.worker:
         print(json.dumps(PEERS[args.worker](CASES[args.cases[0]], args.rounds, args.threads, args.precision)))
         return
@@ -349,6 +403,8 @@ def main():
         results = take_turns(name, args)
         if results:
             report(name, results)
+        if results and args.into:
+            write(args.into, name, results, args)
 
 
 if __name__ == "__main__":
