@@ -1,6 +1,7 @@
 /* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
 #include "opt.h"
+#include "spec/metrics.h"
 #include "spec/profiles.h"
 #include "spec/routers.h"
 
@@ -139,8 +140,7 @@ static bool help_router(const char *name) {
     return true;
 }
 
-static bool help_profiles(const char *name) {
-    if (strcmp(name, "profiles")) return false;
+static void help_profiles(void) {
     puts("--profile paper|vmoe sets these keys; the spec and overrides take precedence.\n"
          "S: the Soft MoE paper, V: the V-MoE paper, vmoe: their public code.");
     for (size_t i = 0; i < SMOE_PROFILES; i++) {
@@ -149,7 +149,6 @@ static bool help_profiles(const char *name) {
         printf("  %-6s %-12s  ", entry->profile, entry->value);
         smoe_cmd_wrap(stdout, entry->source, 23);
     }
-    return true;
 }
 
 static bool help_key(const char *word) {
@@ -161,22 +160,78 @@ static bool help_key(const char *word) {
     return query.found;
 }
 
-static bool help_papers(const char *name) {
-    if (strcmp(name, "papers")) return false;
-    smoe_papers_help();
-    return true;
+/* ---- a word that is no name ------------------------------------------------------------------ */
+
+typedef struct word_query {
+    const char *word;
+    size_t found;
+} word_query;
+
+/* A line of an entry whose name or words have the word. */
+static void search_entry(word_query *query, const char *name, const char *words) {
+    if (!strcasestr(name, query->word) && !strcasestr(words, query->word)) return;
+    if (!query->found++)
+        printf("'%s' is not a command, a key or a router; it is in:\n", query->word);
+    printf("  %-34s ", name);
+    smoe_cmd_wrap(stdout, words, 37);
+}
+
+static void search_key(void *user, const char *key, const char *type, const char *preset,
+                       const char *help) {
+    (void)type, (void)preset;
+    search_entry(user, key, help);
+}
+
+/* Commands, options, keys, routers, and the metrics of records or of results. */
+static bool search(const char *word) {
+    word_query query = {.word = word};
+    char name[80];
+    for (size_t i = 0; i < smoe_command_count; i++) {
+        snprintf(name, sizeof name, "smoe %s", smoe_commands[i].name);
+        search_entry(&query, name, smoe_commands[i].summary);
+    }
+    for (size_t i = 0; i < smoe_option_count; i++) {
+        snprintf(name, sizeof name, "--%s", smoe_option_table[i].name);
+        search_entry(&query, name, smoe_option_table[i].help);
+    }
+    smoe_spec_each_key(search_key, &query);
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
+        search_entry(&query, smoe_routers[i].name, smoe_routers[i].summary);
+    for (size_t i = 0; i < SMOE_METRICS; i++) {
+        const smoe_metric_entry *m = &smoe_metrics[i];
+        search_entry(&query, m->name ? m->name : m->column, m->label);
+    }
+    return query.found;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* A section of keys has a point behind its name where it is also a command. */
+static bool is_section(const char *name) {
+    return !strcmp(name, "data") || !strcmp(name, "train") || !strcmp(name, "eval") ||
+           !strcmp(name, "sweep");
 }
 
 int cmd_help(const smoe_options *options, smoe_err *err) {
     const char *word = options->args ? options->arg[0] : NULL, *here;
     const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
-    if (!word || command)
+    char section[64] = "";
+    if (word && strlen(word) < sizeof section) strcpy(section, word);
+    if (*section && section[strlen(section) - 1] == '.') section[strlen(section) - 1] = '\0';
+    if (!word || command) {
         smoe_options_help(command, stdout);
-    else if (help_profiles(word) || help_papers(word) || help_router(word) || help_key(word))
+        if (command && is_section(command->name))
+            printf("`smoe help %s.` lists the keys of the section %s.\n", command->name,
+                   command->name);
+    } else if (!strcmp(word, "profiles"))
+        help_profiles();
+    else if (!strcmp(word, "papers"))
+        smoe_papers_help();
+    else if (help_router(word) || help_key(section))
         return 0;
     else if ((here = smoe_spec_elsewhere(word)))
         printf("%s\n  %s\n", word, here);
-    else {
+    else if (strlen(word) < 3 || !search(word)) {
         smoe_fail(err, SMOE_USAGE, "'%s' is not a command, a key or a router", word);
         return smoe_fail_more(err, SMOE_USAGE,
                               "`smoe --help` lists the commands, `smoe help model` the keys of a "

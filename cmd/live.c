@@ -47,7 +47,7 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
     char line[400], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
     if (!isnan(c->test_precision)) snprintf(test, sizeof test, "  test %.3f", c->test_precision);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(line, sizeof line, "%-*s  done     precision@1 %s  loss %s", name, trial->name,
+        snprintf(line, sizeof line, "%-*s  done     top-1 accuracy %s  loss %s", name, trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 4, result_number(trial, SMOE_METRIC_LOSS)));
     else if (trial->state == SMOE_TRIAL_FAILED)
@@ -59,7 +59,7 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
         snprintf(line, sizeof line, "%-*s  starting", name, trial->name);
     else if (c->running)
         snprintf(line, sizeof line,
-                 "%-*s  running  step %llu/%llu  loss %.4f  precision %.3f%s  %s left", name,
+                 "%-*s  running  step %llu/%llu  loss %.4f  accuracy %.3f%s  %s left", name,
                  trial->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
                  c->precision, test, smoe_cmd_time(left, sizeof left, c->seconds_left));
     else
@@ -156,7 +156,7 @@ static void on_ended(void *user, size_t i) {
     if (live->terminal && live->lines) return;
     count_states(live, &done, &failed);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done%s)", trial->name,
+        snprintf(text, sizeof text, "%s: top-1 accuracy %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
                  smoe_choose_count(live->sweep), left_text(about, live, NULL));

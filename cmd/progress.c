@@ -95,7 +95,7 @@ static void on_step(void *user, const smoe_train_status *step) {
     snprintf(piece[n++], 64, "step %llu/%llu", (unsigned long long)step->step,
              (unsigned long long)step->steps);
     snprintf(piece[n++], 64, "loss %.4g", step->loss);
-    snprintf(piece[n++], 64, "precision %.3f", step->precision);
+    snprintf(piece[n++], 64, "accuracy %.3f", step->precision);
     snprintf(piece[n++], 64, "%s left", smoe_cmd_time(left, sizeof left, step->seconds_left));
     snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
     snprintf(piece[n++], 64, "ends %s", clock);
@@ -108,7 +108,7 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     smoe_progress *p = user;
     if (p->quiet) return;
     char line[256], loss[32];
-    snprintf(line, sizeof line, "step %llu: %s loss %s, precision@1 %.4f (%zu images)",
+    snprintf(line, sizeof line, "step %llu: %s loss %s, top-1 accuracy %.4f (%zu images)",
              (unsigned long long)step, split, smoe_cmd_loss(loss, sizeof loss, eval->loss),
              eval->precision_at_1, eval->images);
     say(p, line);

@@ -60,7 +60,7 @@ static json_t *columns_json(void) {
         smoe_metric metric;
     } columns[] = {{"loss", SMOE_METRIC_TRAIN_LOSS},
                    {"test loss", SMOE_METRIC_LOSS},
-                   {"test precision@1", SMOE_METRIC_PRECISION},
+                   {"test top-1 accuracy", SMOE_METRIC_PRECISION},
                    {"images/s", SMOE_METRIC_IMAGES_PER_S}};
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)

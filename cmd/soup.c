@@ -98,12 +98,12 @@ static void add_member(smoe_frame *table, const smoe_soup_member *m) {
     snprintf(with, sizeof with, "with:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
     smoe_cell_text(table, "path", m->path, .heading = "model");
     smoe_cell_number(table, "alone:loss", m->alone.loss, .heading = "loss", .format = "%.4f");
-    smoe_cell_number(table, alone, m->alone.precision_at_1, .heading = "precision@1",
+    smoe_cell_number(table, alone, m->alone.precision_at_1, .heading = "top-1 accuracy",
                      .format = "%.4f");
     smoe_cell_truth(table, "in", m->in, .where = SMOE_IN_JSON);
     smoe_cell_text(table, NULL, m->in ? "yes" : "no", .heading = "stays");
     smoe_cell_number(table, "with:loss", m->with.loss, .heading = "soup loss", .format = "%.4f");
-    smoe_cell_number(table, with, m->with.precision_at_1, .heading = "soup precision@1",
+    smoe_cell_number(table, with, m->with.precision_at_1, .heading = "soup top-1 accuracy",
                      .format = "%.4f");
     smoe_cell_number(table, "experts_aligned", m->aligned, .heading = "experts aligned",
                      .format = "%.3f");
@@ -131,11 +131,12 @@ static int show(const soup_job *job, const smoe_eval *soup, const smoe_options *
         in += m->in;
         loss += m->in ? m->alone.loss : 0;
     }
-    smoe_result_line(&result, NULL,
-                     "%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, precision@1 "
-                     "%.4f; mean loss of its members %.4f",
-                     kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
-                     loss / (double)in);
+    smoe_result_line(
+        &result, NULL,
+        "%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, top-1 accuracy "
+        "%.4f; mean loss of its members %.4f",
+        kind, in, job->count, soup->images, split, soup->loss, soup->precision_at_1,
+        loss / (double)in);
     smoe_fact_text(&result, "file", job->out, .optional = true);
     if (job->out) smoe_result_line(&result, NULL, "%s", job->out);
     return smoe_cmd_emit(&result, options, err);
@@ -193,10 +194,9 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress_close(&shown);
     if (status) return status;
     if (options->greedy && !options->quiet && !strcmp(job->first.spec.eval.split, "test"))
-        fputs(
-            "the members were chosen by the test split, so its precision is too high an estimate; "
-            "eval.split=val chooses by other images\n",
-            stderr);
+        fputs("the members were chosen by the test split, so its accuracy is too high an estimate; "
+              "eval.split=val chooses by other images\n",
+              stderr);
     return show(job, &soup, options, err);
 }
 

@@ -401,11 +401,11 @@ static int report(const train_job *job, const smoe_train_result *r, double secon
                      two ? "loss of the last batch" : "train loss",
                      smoe_cmd_loss(loss, sizeof loss, r->train_loss));
     if (tested)
-        smoe_result_more(&result, ", %s loss %s, precision@1 %.4f (best %.4f at step %llu)", split,
-                         smoe_cmd_loss(loss, sizeof loss, r->test.loss), r->test.precision_at_1,
-                         r->best, (unsigned long long)r->best_step);
+        smoe_result_more(&result, ", %s loss %s, top-1 accuracy %.4f (best %.4f at step %llu)",
+                         split, smoe_cmd_loss(loss, sizeof loss, r->test.loss),
+                         r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
     if (r->average.images)
-        smoe_result_more(&result, "; averaged weights: loss %.4f, precision@1 %.4f",
+        smoe_result_more(&result, "; averaged weights: loss %.4f, top-1 accuracy %.4f",
                          r->average.loss, r->average.precision_at_1);
     smoe_fact_text(&result, "remark", *r->remark ? r->remark : NULL, .optional = true);
     if (*r->remark) smoe_result_line(&result, NULL, "%s", r->remark);

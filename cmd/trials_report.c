@@ -125,7 +125,7 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
     free(by);
     free(holder);
     add_steps(frame, sweep, i);
-    smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "precision@1",
+    smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "top-1 accuracy",
                      .format = "%.4f");
     if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
     smoe_cell_number(frame, "code", failed && code ? json_number_value(code) : NAN,

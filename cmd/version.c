@@ -33,7 +33,9 @@ static void add_members(smoe_result *result, const json_t *object, const char *b
 
 static const char citations[] =
     "@software{smoe,\n"
+    "  author  = {{The smoe authors}},\n"
     "  title   = {smoe: mixtures of experts in vision, from the command line},\n"
+    "  year    = {2026},\n"
     "  version = {" SMOE_VERSION "},\n"
     "  note    = {smoe version},\n"
     "}\n\n"
@@ -42,7 +44,7 @@ static const char citations[] =
     "  author    = {Puigcerver, Joan and Riquelme, Carlos and Mustafa, Basil and Houlsby, Neil},\n"
     "  booktitle = {International Conference on Learning Representations},\n"
     "  year      = {2024},\n"
-    "  note      = {arXiv:2308.00951},\n"
+    "  url       = {https://arxiv.org/abs/2308.00951},\n"
     "}\n\n"
     "@inproceedings{riquelme2021vmoe,\n"
     "  title     = {Scaling Vision with Sparse Mixture of Experts},\n"
@@ -53,7 +55,7 @@ static const char citations[] =
     "  booktitle = {Advances in Neural Information Processing Systems},\n"
     "  volume    = {34},\n"
     "  year      = {2021},\n"
-    "  note      = {arXiv:2106.05974},\n"
+    "  url       = {https://arxiv.org/abs/2106.05974},\n"
     "}\n\n"
     "@inproceedings{dosovitskiy2021vit,\n"
     "  title     = {An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale},\n"
@@ -65,7 +67,7 @@ static const char citations[] =
     "               Heigold, Georg and Gelly, Sylvain and Uszkoreit, Jakob and Houlsby, Neil},\n"
     "  booktitle = {International Conference on Learning Representations},\n"
     "  year      = {2021},\n"
-    "  note      = {arXiv:2010.11929},\n"
+    "  url       = {https://arxiv.org/abs/2010.11929},\n"
     "}\n";
 
 int cmd_version(const smoe_options *options, smoe_err *err) {

@@ -250,7 +250,7 @@ typedef struct layout {
 
 static layout fit(const watch_job *job, size_t columns) {
     enum { FIXED = 34, LEAST = 12 };
-    static const size_t width[] = {11, 10, 10, 9}; /* test loss, test p@1, images/s, left */
+    static const size_t width[] = {11, 12, 10, 9}; /* test loss, test top-1, images/s, left */
     layout l = {SIZE_MAX, 4};
     if (!job->live || !columns) return l;
     l = (layout){LEAST, 0};
@@ -289,7 +289,7 @@ static void add_run(smoe_frame *table, const watched *w, const layout *l) {
     if (l->more > 0)
         smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
     if (l->more > 1)
-        smoe_cell_number(table, "test p@1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
+        smoe_cell_number(table, "test top-1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
     if (l->more > 2)
         smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
     if (l->more > 3)

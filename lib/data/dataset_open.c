@@ -36,7 +36,7 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
     set->classes = wanted ? wanted : set->named;
     if (set->classes < 2 && !captions)
         smoe_dataset_remark_on(
-            set, "%s has one class only: every model is right, so loss and precision tell nothing",
+            set, "%s has one class only: every model is right, so loss and accuracy tell nothing",
             where);
     return 0;
 }

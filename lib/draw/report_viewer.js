@@ -284,7 +284,7 @@ class Viewer {
 
     where(t) {
         const p = t - this.samples.first, side = this.samples.side;
-        return p < 0 ? 'the class token' : `the patch in row ${Math.floor(p / side)}, column ${p % side}`;
+        return p < 0 ? 'the class token' : `the patch in row ${Math.floor(p / side) + 1}, column ${p % side + 1}`;
     }
 
     /* Effective count: the exponential of the entropy of weights normalised to one. */
@@ -405,11 +405,11 @@ class Viewer {
         if (!this.details.open) return;
         const view = this.view(), side = this.samples.side, body = html('tbody');
         for (let r = 0; r < side; r++) {
-            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r}`));
+            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r + 1}`));
             for (let c = 0; c < side; c++) row.append(html('td', {}, shown(view.take(this.unit, this.samples.first + r * side + c), 3)));
             body.append(row);
         }
-        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c))));
+        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c + 1))));
         this.table.replaceChildren(html('table', {}, html('caption', {}, `Weights of ${this.noun} ${this.unit}, patch by patch`), html('thead', {}, head), body));
     }
 }

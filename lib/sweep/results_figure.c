@@ -88,7 +88,7 @@ static bool choose_x(smoe_results_plan *p, const char *wish) {
     return p->x != SIZE_MAX;
 }
 
-/* The label, with a description of the bars if there are any: "test precision@1 (95% interval, 3
+/* The label, with a description of the bars if there are any: "test top-1 accuracy (95% interval, 3
  * seeds, 2000 images)". */
 static char *y_label_of(const smoe_results_plan *p) {
     char buf[SMOE_METRIC_KEY];

@@ -1,4 +1,4 @@
-/* Evaluation: loss and precision@1 of a whole split; see evaluate.h. */
+/* Evaluation: loss and top-1 accuracy of a whole split; see evaluate.h. */
 #include "train/evaluate.h"
 #include "base/alloc.h"
 #include "train/nonfinite.h"

@@ -3,7 +3,7 @@
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o plain >/dev/null
 status 0 smoe train tiny.yaml -q train.ema=0.9 train.keep=9 -o run >out
-grep -q '; averaged weights: loss [0-9.]*, precision@1 [0-9.]*$' out || fail "$(cat out)"
+grep -q '; averaged weights: loss [0-9.]*, top-1 accuracy [0-9.]*$' out || fail "$(cat out)"
 cmp plain/ckpt/latest/model.safetensors run/ckpt/latest/model.safetensors >/dev/null && fail "the spec in the file does not differ"
 metric() { sed -n "s,.*\"$2\": *\([0-9.]*\).*,\1,p" "$1/metrics.jsonl" | tail -n 1; }
 [ "$(metric plain test/loss)" = "$(metric run test/loss)" ] || fail "the average changed the weights"

@@ -100,6 +100,6 @@ grep -q "^set multiplot title 'What a rate does'" titled/sweep.gp && grep -q "^s
     grep -q "title 'reference'" titled/sweep.gp || fail "$(cat titled/sweep.gp)"
 status 0 smoe sweep --status titled --figure-width 82mm -q >/dev/null
 grep -q '^set multiplot$' titled/sweep.gp && grep -q 'pdfcairo size 3.2[23][0-9]in' titled/sweep.gp || fail "$(cat titled/sweep.gp)"
-grep -q "^set ylabel 'test precision@1' . \"\\\\n\" . '(95% interval, 2 seeds, " titled/sweep.gp || fail "a long label in one line: $(grep ylabel titled/sweep.gp)"
+grep -q "^set ylabel 'test top-1 accuracy' . \"\\\\n\" . '(95% interval, 2 seeds, " titled/sweep.gp || fail "a long label in one line: $(grep ylabel titled/sweep.gp)"
 status 2 smoe sweep --status titled --figure-width 3 2>err
 grep -q "'3' is not a width" err || fail "$(cat err)"

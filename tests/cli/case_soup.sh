@@ -26,7 +26,7 @@ status 0 smoe soup apart fine1 fine2 --greedy --no-progress -o chosen >out 2>err
 grep -q 'were chosen by the test split' err || fail "$(cat err)"
 grep -q '^greedy soup of [12] of 3 on ' out || fail "$(cat out)"
 best=$(sed -n 2,4p out | awk '$3 > best { best = $3 } END { print best }')
-awk -v best=$best '/^greedy/ { sub(/.*precision@1 /, ""); exit !($1 + 0 >= best) }' out || fail "worse than its best member: $(cat out)"
+awk -v best=$best '/^greedy/ { sub(/.*top-1 accuracy /, ""); exit !($1 + 0 >= best) }' out || fail "worse than its best member: $(cat out)"
 status 0 smoe soup apart fine1 fine2 --greedy -q eval.split=val >out 2>err
 grep -q 'of the val split' out || fail "$(cat out)"
 # Refusals.

@@ -4,7 +4,7 @@
 smoe train tiny.yaml -o plain >out 2>err || fail "$(cat err)"
 grep -q "$(printf '\r')" err && fail "carriage returns in a file"
 grep -q "$(printf '\033')" err && fail "escapes in a file"
-grep -qE '^step 24: test loss [0-9.]+, precision@1 [0-9.]+' err || fail "no evaluation in: $(cat err)"
+grep -qE '^step 24: test loss [0-9.]+, top-1 accuracy [0-9.]+' err || fail "no evaluation in: $(cat err)"
 grep -qE '^plain: 24 steps, ' out || fail "$(cat out)"
 [ "$(wc -l <out)" -eq 1 ] || fail "more than the result on standard output"
 status 0 smoe train tiny.yaml -q -o quiet >out 2>err

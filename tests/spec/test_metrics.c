@@ -113,8 +113,8 @@ static void labels_name_the_split(void **state) {
         const char *label;
     } rows[] = {{SMOE_METRIC_LOSS, "test", 0, "test loss"},
                 {SMOE_METRIC_LOSS, "val", 0, "val loss"},
-                {SMOE_METRIC_PRECISION, NULL, 0, "precision@1"},
-                {SMOE_METRIC_BEST_PRECISION, "val", 0, "best val precision@1"},
+                {SMOE_METRIC_PRECISION, NULL, 0, "top-1 accuracy"},
+                {SMOE_METRIC_BEST_PRECISION, "val", 0, "best val top-1 accuracy"},
                 {SMOE_METRIC_FEWSHOT, "test", 10, "test 10-shot accuracy"},
                 {SMOE_METRIC_TRAIN_LOSS, "val", 0, "training loss"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

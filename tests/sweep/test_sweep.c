@@ -339,7 +339,8 @@ static void results_by_hand(void **state) {
     assert_non_null(
         strstr(text, "$line1 << END\n1.666666667 0.625 0.625 0.625\n9.6 0.625 0.625 0.625\nEND\n"));
     assert_non_null(strstr(text, "dt 2 title 'reference'"));
-    assert_non_null(strstr(text, "set ylabel 'test precision@1 (95% interval, up to 2 seeds)'\n"));
+    assert_non_null(strstr(text, "set ylabel 'test top-1 accuracy' . \"\\n\" . "
+                                 "'(95% interval, up to 2 seeds)'\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.svg", w->dir);
     assert_int_equal(sample_tables, !access(path, F_OK));
@@ -348,9 +349,10 @@ static void results_by_hand(void **state) {
 /* The axis names the split on which all trials are evaluated. */
 static void axes_name_the_split(void **state) {
     static const char *const rows[][2] = {
-        {"eval: {split: val}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "val precision@1"},
-        {"eval: {split: train}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "train precision@1"},
-        {"sweep: {grid: {eval.split: [val, test]}}\n", "precision@1"}};
+        {"eval: {split: val}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "val top-1 accuracy"},
+        {"eval: {split: train}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n",
+         "train top-1 accuracy"},
+        {"sweep: {grid: {eval.split: [val, test]}}\n", "top-1 accuracy"}};
     for (size_t i = 0; i < 3; i++) {
         sweep_folder *w = *state;
         char text[400], dir[SCRATCH_PATH + 24], path[SCRATCH_PATH + 40], label[80];
