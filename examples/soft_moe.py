@@ -36,6 +36,12 @@ def read(path):
     return {name: view(t).reshape(t["shape"]).float() for name, t in header.items()}, meta
 
 
+def gelu(x, form):
+    if form == "quick":
+        return x * torch.sigmoid(1.702 * x)
+    return F.gelu(x, approximate="tanh" if form == "tanh" else "none")
+
+
 def unit(x, axis, form):
     if form == "paper":
         return x / (x.norm(dim=axis, keepdim=True) + 1e-6)
@@ -54,7 +60,7 @@ class Experts(nn.Module):
 
     def forward(self, x):
         x = torch.baddbmm(self.fc1.bias[:, None], x, self.fc1.weight.mT)
-        return torch.baddbmm(self.fc2.bias[:, None], F.gelu(x, approximate=self.gelu), self.fc2.weight.mT)
+        return torch.baddbmm(self.fc2.bias[:, None], gelu(x, self.gelu), self.fc2.weight.mT)
 
 
 class SoftMoE(nn.Module):
@@ -154,7 +160,7 @@ class ChoiceMoE(nn.Module):
             rows = mask[:, e].nonzero().flatten()
             if len(rows):
                 one = lambda w: w[e]
-                hidden = F.gelu(F.linear(x[rows], one(self.experts.fc1.weight), one(self.experts.fc1.bias)), approximate=self.experts.gelu)
+                hidden = gelu(F.linear(x[rows], one(self.experts.fc1.weight), one(self.experts.fc1.bias)), self.experts.gelu)
                 out = F.linear(hidden, one(self.experts.fc2.weight), one(self.experts.fc2.bias))
                 y = y.index_add(0, rows, g[rows, e, None] * out)
         return y
@@ -170,7 +176,7 @@ class MLP(nn.Module):
         self.fc1, self.fc2, self.gelu = nn.Linear(d, h), nn.Linear(h, d), gelu
 
     def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x), approximate=self.gelu))
+        return self.fc2(gelu(self.fc1(x), self.gelu))
 
 
 class Attention(nn.Module):
@@ -191,16 +197,15 @@ class Block(nn.Module):
     def __init__(self, model, T, layer):
         super().__init__()
         d, h, eps, moe = model["width"], model["mlp"], model["norm_eps"], model["moe"]
-        gelu = "tanh" if model["gelu"] == "tanh" else "none"
         self.norm1, self.norm2 = nn.LayerNorm(d, eps=eps), nn.LayerNorm(d, eps=eps)
         self.attn = Attention(d, model["heads"], model["qk_norm"], eps)
         h_expert = moe["expert_mlp"] or h
         if layer is None:
-            self.mlp = MLP(d, h, gelu)
+            self.mlp = MLP(d, h, model["gelu"])
         elif moe["router"].endswith("choice"):
-            self.mlp = ChoiceMoE(d, h_expert, T, moe, gelu, layer)
+            self.mlp = ChoiceMoE(d, h_expert, T, moe, model["gelu"], layer)
         else:
-            self.mlp = SoftMoE(d, h_expert, T, moe, gelu)
+            self.mlp = SoftMoE(d, h_expert, T, moe, model["gelu"])
 
     def forward(self, x):
         x = x + self.attn(self.norm1(x))
@@ -216,7 +221,7 @@ class Pool(nn.Module):
         self.latent, self.heads = nn.Parameter(torch.randn(1, 1, d) / math.sqrt(d)), model["heads"]
         self.q, self.kv, self.proj = nn.Linear(d, d), nn.Linear(d, 2 * d), nn.Linear(d, d)
         self.norm = nn.LayerNorm(d, eps=model["norm_eps"])
-        self.mlp = MLP(d, model["mlp"], "tanh" if model["gelu"] == "tanh" else "none")
+        self.mlp = MLP(d, model["mlp"], model["gelu"])
 
     def forward(self, x):
         B, T, d = x.shape

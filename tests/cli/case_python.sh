@@ -29,7 +29,7 @@ model.moe.layers=none
 model.moe.layers=none model.head=token model.gelu=tanh model.qk_norm=true
 model.moe.layers=none model.head=map model.position=sincos2d
 model.head=gap-norm model.norm_eps=1e-3
-model.moe.slots_per_expert=2
+model.moe.slots_per_expert=2 model.gelu=quick
 model.moe.normalize=false
 model.moe.l2_eps=vmoe model.moe.scale_form=exp model.moe.expert_mlp=20
 model.moe.router=soft-uniform model.moe.total_slots=6

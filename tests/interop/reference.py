@@ -2,13 +2,16 @@
 
     reference.py > expected.def      logits and losses of every case, with which tests/vit/test_interop.c compares smoe
 
-Needs torch; if timm is installed, the dense cases are compared with its VisionTransformer as well. Weights and
+Needs PyTorch; if timm is installed, the dense cases are compared with its VisionTransformer as well. Weights and
 pixels are formulas (below, and again in test_interop.c), so the two share only numbers.
 """
 import math
 import sys
 
-import torch
+try:
+    import torch
+except ImportError:
+    sys.exit("reference.py: needs PyTorch: python3 -m pip install torch")
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
