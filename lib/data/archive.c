@@ -34,6 +34,12 @@ int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
         return smoe_fail(err, SMOE_DATA, "%s: neither a directory nor a regular file", path);
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         if (smoe_text_ends(path, ending[i])) *kind = SMOE_PLACE_ARCHIVE;
+    char first[262] = {0}; /* with the mark of a tar */
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, first, sizeof first) == sizeof first &&
+        (!memcmp(first, "PK\3\4", 4) || !memcmp(first + 257, "ustar", 5)))
+        *kind = SMOE_PLACE_ARCHIVE;
+    if (fd >= 0) close(fd);
     return 0;
 }
 

@@ -207,7 +207,11 @@ int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
     l->path = smoe_alloc_text(path);
     if (smoe_file_read(path, MOST_BYTES, &l->text, &size, err)) return -1;
     if (strlen(l->text) != size)
-        return smoe_fail(err, SMOE_DATA, "%s: a zero byte: no table of text", path);
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s: a zero byte: no text in UTF-8; save a spreadsheet, or a table in UTF-16, "
+            "as CSV in UTF-8",
+            path);
     reading r = {.to = l, .at = l->text, .next = 1};
     if (!strncmp(r.at, "\xef\xbb\xbf", 3)) r.at += 3; /* the mark of UTF-8 */
     int status = read_rows(&r, err);

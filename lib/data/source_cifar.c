@@ -247,11 +247,12 @@ typedef struct layout {
     size_t classes; /* of that */
     const char *const *name;
     const char *train, *test; /* file names; '*' stands for anything, and .bin may be missing */
+    size_t parts;             /* how many files there are for training */
 } layout;
 
-static const layout ten = {1, 0, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin"},
-                    hundred = {2, 1, 100, cifar100_name, "train.bin", "test.bin"},
-                    coarse = {2, 0, 20, coarse_name, "train.bin", "test.bin"};
+static const layout ten = {1, 0, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin", 5},
+                    hundred = {2, 1, 100, cifar100_name, "train.bin", "test.bin", 1},
+                    coarse = {2, 0, 20, coarse_name, "train.bin", "test.bin", 1};
 
 typedef struct request {
     const layout *layout;
@@ -352,6 +353,9 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
     if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
         if (check_file(&files, set, &files.file[i], a, &records, err)) return -1;
+    if (r.pattern == a->train && files.count < a->parts)
+        smoe_dataset_remark_on(set, "%s has %zu of the %zu files %s", set->path, files.count,
+                               a->parts, a->train);
     return take_records(set, &files, a, records, err);
 }
 

@@ -57,27 +57,39 @@ static const struct {
     {"\x93NUMPY", 6, NULL, "one NumPy array; only safetensors files are read"},
     {"\xff\xd8\xff", 3, NULL, "an image: `smoe predict RUN %s` classifies it"},
     {"\211PNG", 4, NULL, "an image: `smoe predict RUN %s` classifies it"},
+    {"\x1f\x8b", 2, NULL, "gzip data: `gunzip -k %s` unpacks it"},
+    {"<!", 2, NULL, "a page of HTML, which a download may give instead of a file"},
+    {"<html", 5, NULL, "a page of HTML, which a download may give instead of a file"},
+    {"{\"", 2, ".safetensors", "text in JSON, which a download may give instead of a file"},
     {NULL, 0, ".yaml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
     {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
 };
 
-/* The first bytes of a file, as many as it has of 8; fewer than 1: it cannot be read. */
-static ssize_t first_bytes(const char *arg, void *first) {
+/* The first bytes of a file, as many as it has of these: a length of 8 bytes and one more; fewer than
+ * 1: it cannot be read. */
+enum { FIRST = 9 };
+static ssize_t first_bytes(const char *arg, char first[FIRST]) {
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t got = fd >= 0 ? read(fd, first, 8) : 0;
+    ssize_t got = fd >= 0 ? read(fd, first, FIRST) : 0;
     if (fd >= 0) close(fd);
     return got;
+}
+
+/* Whether these are the first bytes of a safetensors file: the length of its header, and that. */
+static bool begins_as_ours(const char first[FIRST], ssize_t got) {
+    return got == FIRST && !memcmp(first + 4, "\0\0\0\0{", 5);
 }
 
 /* Whether arg is a file of a kind that is not read (tensors/foreign.h reads .npz and .pth); err
  * then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
-    char first[8] = {0};
+    char first[FIRST] = {0};
     ssize_t got = first_bytes(arg, first);
-    bool read_here = got > 0 && smoe_foreign_begins(first, (size_t)got);
-    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !read_here; i++) {
-        bool here = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
-        if (!here || (others[i].ending && !smoe_text_ends(arg, others[i].ending))) continue;
+    bool here = begins_as_ours(first, got);
+    here |= got > 0 && smoe_foreign_begins(first, (size_t)got);
+    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0 && !here; i++) {
+        bool is = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
+        if (!is || (others[i].ending && !smoe_text_ends(arg, others[i].ending))) continue;
         const char *text = others[i].text, *name = strstr(text, "%s");
         size_t before = name ? (size_t)(name - text) : strlen(text);
         smoe_fail(err, SMOE_DATA, "%s: is %.*s%s%s", arg, (int)before, text, name ? arg : "",
@@ -128,9 +140,8 @@ bool smoe_run_is_model(const char *arg) {
     if (S_ISDIR(there.st_mode)) return true;
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (smoe_text_ends(arg, foreign[i])) return true;
-    unsigned char length[8];
-    return first_bytes(arg, length) == sizeof length && !length[4] && !length[5] && !length[6] &&
-           !length[7];
+    char first[FIRST];
+    return begins_as_ours(first, first_bytes(arg, first));
 }
 
 /* What a user asks for. */
@@ -147,8 +158,7 @@ static int look(const wanted *w, char **model, char **spec_text, smoe_safetensor
     *spec_text = NULL;
     *model = model_path(w->arg, w->which, err);
     if (!*model) return -1;
-    if (!smoe_text_ends(*model, ".safetensors") && !smoe_text_ends(*model, SMOE_SHARDS_INDEX) &&
-        of_another_kind(*model, err)) {
+    if (!smoe_text_ends(*model, SMOE_SHARDS_INDEX) && of_another_kind(*model, err)) {
         free(*model);
         *model = NULL;
         return -1;

@@ -244,6 +244,19 @@ static size_t add_key_biases(targets *all) {
     return added;
 }
 
+/* Whether some block has this tensor of "blocks.N.": another one that lacks it is damaged. */
+static bool other_has(const targets *all, size_t count, const char *name) {
+    size_t before = strlen("blocks."), digits = strspn(name + before, "0123456789");
+    if (strncmp(name, "blocks.", before) != 0) return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *there = all->target[i].name;
+        if (strncmp(there, "blocks.", before) != 0) continue;
+        if (!strcmp(there + before + strspn(there + before, "0123456789"), name + before + digits))
+            return true;
+    }
+    return false;
+}
+
 /* Linear layers without a bias have one of zeros here. */
 static void add_biases(targets *all, size_t added, FILE *note) {
     size_t count = all->count;
@@ -253,7 +266,7 @@ static void add_biases(targets *all, size_t added, FILE *note) {
         char name[NAME];
         if (!is_linear(t, &stem)) continue;
         snprintf(name, sizeof name, "%.*s.bias", (int)(stem % NAME), t->name);
-        if (target_find(all, name)) continue;
+        if (target_find(all, name) || other_has(all, count, name)) continue;
         piece *p = &all->zero[added++];
         *p = (piece){.type = t->part[0]->type, .bytes = t->part[0]->bytes, .ndim = 1, .data = zero};
         p->dim[0] = t->dim[0]; /* the same element, with a stride of 0 */
@@ -265,7 +278,8 @@ static void add_biases(targets *all, size_t added, FILE *note) {
     }
     if (!added) return;
     all->changed = true;
-    fprintf(note, "; %zu biases that it lacks are 0", added);
+    fprintf(note, added == 1 ? "; a bias that it lacks is 0" : "; %zu biases that it lacks are 0",
+            added);
 }
 
 /* ---- classifiers of Hugging Face's CLIP and SigLIP -------------------- */

@@ -21,6 +21,20 @@ remedies 2 smoe evaluate run
 remedies 2 smoe --nothing
 remedies 2 smoe eval run --nothing
 remedies 3 smoe eval image.png
+status 0 smoe init tiny.yaml packed.safetensors -q >/dev/null && gzip packed.safetensors
+status 3 smoe eval packed.safetensors.gz 2>err
+$(grep -o '`gunzip -k [^`]*`' err | tr -d '`') && status 0 smoe eval packed.safetensors -q data.limit=10 >/dev/null || fail "$(cat err)"
+# What a file holds counts, and not its name.
+cp packed.safetensors weights.yaml && status 0 smoe eval weights.yaml -q data.limit=10 >/dev/null
+echo '<!DOCTYPE html><title>404</title>' >page.safetensors && echo '{"error": "not found"}' >error.safetensors
+status 3 smoe eval page.safetensors 2>err && grep -q 'is a page of HTML' err || fail "$(cat err)"
+status 3 smoe eval error.safetensors 2>err && grep -q 'is text in JSON' err || fail "$(cat err)"
+mkdir -p pictures/train/a pictures/test/a && cp image.png pictures/train/a && cp image.png pictures/test/a
+for kind in tar zip; do
+    case $kind in tar) tar -C pictures -cf archive train test ;; zip) (cd pictures && "${PYTHON:-python3}" -m zipfile -c ../archive train test) ;; esac
+    status 0 smoe data archive >out
+    grep -q '^archive: image-folder, 1 classes' out || fail "$kind: $(cat out)"
+done
 more='-n'
 remedies 2 smoe train model.safetensors
 remedies 3 smoe eval spec.yaml
@@ -72,6 +86,7 @@ smoe ablate --resume %s                     beside the one above: of a sweep of 
 smoe train --resume %s                      case_signals
 smoe data %s --suggest                      case_data
 smoe verify %s --repair                     case_verify
+gunzip -k %s                                above
 smoe watch                                  only in a build without libmicrohttpd; case_terminal
 man smoe                                    case_man: the pages
 man smoe-spec                               so

@@ -698,6 +698,33 @@ static void projection_without_bias(void **state) {
     smoe_safetensors_free(file);
 }
 
+/* A block without a bias that another block has is damaged, and not one whose bias is 0. */
+static void bias_of_one_block(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    const float x[] = {1, 2, 3, 4};
+    const smoe_tensor tensors[] = {
+        {.name = "net.patch_embed.proj.weight",
+         .ndim = 4,
+         .dim = {1, 1, 1, 1},
+         .size = 1,
+         .data = x},
+        {.name = "net.blocks.0.attn.proj.bias", .ndim = 1, .dim = {2}, .size = 2, .data = x},
+        {.name = "net.blocks.0.attn.proj.weight", .ndim = 2, .dim = {2, 2}, .size = 4, .data = x},
+        {.name = "net.blocks.11.attn.proj.weight", .ndim = 2, .dim = {2, 2}, .size = 4, .data = x},
+        {.name = "net.blocks.11.mlp.fc2.weight", .ndim = 2, .dim = {2, 2}, .size = 4, .data = x}};
+    smoe_safetensors *file;
+    smoe_err err;
+    scratch_path(s, path, "biases.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, tensors, 5, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    assert_null(smoe_safetensors_find(file, "blocks.11.attn.proj.bias"));
+    assert_non_null(smoe_safetensors_find(file, "blocks.11.mlp.fc2.bias"));
+    assert_string_equal(smoe_safetensors_note(file),
+                        "weights of net; 2 biases that it lacks are 0");
+    smoe_safetensors_free(file);
+}
+
 /* Names of the table that no other test has; some of a file with its parts. */
 static void names_of_others(void **state) {
     static const char *const rows[][2] = {
@@ -1185,6 +1212,7 @@ int main(void) {
         cmocka_unit_test(names_of_hugging_face),
         cmocka_unit_test(names_of_open_clip),
         cmocka_unit_test(projection_without_bias),
+        cmocka_unit_test(bias_of_one_block),
         cmocka_unit_test(hostile_arrays),
         cmocka_unit_test(hostile_pickles),
         cmocka_unit_test(small_files_stay_small),
