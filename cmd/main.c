@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* "train.steps 500" for "train.steps=500", unless it is a file that has the name. */
@@ -202,6 +203,18 @@ static void settle_threads(char **argv) {
     if (wait_briefly()) execv("/proc/self/exe", argv);
 }
 
+/* Specs lie on the stack: below this limit a command would end by a signal. */
+static int check_stack(smoe_err *err) {
+    enum { NEEDED = 1 << 18 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= NEEDED) return 0;
+    limit.rlim_cur = NEEDED;
+    if (limit.rlim_max >= NEEDED && !setrlimit(RLIMIT_STACK, &limit)) return 0;
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "the stack is limited to %lu kB, which is too small: `ulimit -s 4096`",
+                     (unsigned long)(limit.rlim_max >> 10));
+}
+
 /* A caller may close standard output or error. The next file opened would get its number, and what
  * is printed would go into that file: metrics, a checkpoint. The substitute can only be read, so
  * that printing still fails. */
@@ -257,7 +270,9 @@ int main(int argc, char **argv) {
     smoe_err err = {0};
     const smoe_command *command = NULL;
     int status;
-    if (argc < 2 || argv[1][0] == '-')
+    if (check_stack(&err))
+        status = -1;
+    else if (argc < 2 || argv[1][0] == '-')
         status = run_bare(argc, argv, &err);
     else if ((command = smoe_command_find(argv[1], &err)))
         status = run_command(command, argc, argv, &err);
