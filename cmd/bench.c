@@ -394,8 +394,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         smoe_fact_number(&out, "rounds", (double)rounds);
         smoe_fact_number(&out, "batch", (double)spec->train.batch_size);
         smoe_result_line(&out, NULL, "would time %zu round%s of %zu image%s", rounds,
-                         rounds == 1 ? "" : "s", spec->train.batch_size,
-                         spec->train.batch_size == 1 ? "" : "s");
+                         SMOE_S(rounds), spec->train.batch_size, SMOE_S(spec->train.batch_size));
         return smoe_cmd_emit(&out, options, err);
     }
     if (!weights) smoe_heading_spec(&out, spec);

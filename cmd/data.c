@@ -172,11 +172,12 @@ static void add_pixels(smoe_result *result, const data_job *job) {
                          "average, %.0f %% at most; data.fit=squash and data.fit=border keep all",
                          100 * v->cropped[0], 100 * v->cropped[1]);
     if (v->turned)
-        smoe_result_line(result, "turned", "%zu images of %s %s", v->turned, job->split[0].name,
+        smoe_result_line(result, "turned", "%zu image%s of %s %s an EXIF orientation: %s",
+                         v->turned, SMOE_S(v->turned), job->split[0].name,
+                         v->turned == 1 ? "has" : "have",
                          job->spec.data.orientation == SMOE_ORIENTATION_APPLY
-                             ? "are turned as their EXIF data say"
-                             : "are not turned upright; data.orientation=apply turns them as their "
-                               "EXIF data say");
+                             ? "turned upright"
+                             : "left as stored; data.orientation=apply turns them upright");
     smoe_result_line(result, "pixels", "of %s at %zu x %zu:", job->split[0].name,
                      job->spec.data.image_size, job->spec.data.image_size);
     for (int part = 0; part < 2; part++) {
@@ -312,9 +313,9 @@ static int verdict(const data_job *job, smoe_err *err) {
     if (!job->left_out) return 0;
     if (check_skipped(job, err)) return -1;
     if (job->spec.data.on_error == SMOE_ON_ERROR_SKIP) return 0;
-    return smoe_fail(
-        err, SMOE_DATA, "%zu image%s cannot be used; data.on_error=skip trains without %s",
-        job->left_out, job->left_out == 1 ? "" : "s", job->left_out == 1 ? "it" : "them");
+    return smoe_fail(err, SMOE_DATA,
+                     "%zu image%s cannot be used; data.on_error=skip trains without %s",
+                     job->left_out, SMOE_S(job->left_out), job->left_out == 1 ? "it" : "them");
 }
 
 int cmd_data(const smoe_options *options, smoe_err *err) {

@@ -82,11 +82,11 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
 
 static void count_classes(split *s) {
     size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
-    SMOE_FREED size_t *class = smoe_alloc(N, sizeof *class);
+    SMOE_FREED size_t *label = smoe_alloc(N, sizeof *label);
     s->count = smoe_alloc(N, sizeof *s->count);
     for (size_t i = 0; i < n; i++) {
-        size_t some = smoe_dataset_all_labels(s->set, i, class, most);
-        for (size_t k = 0; k < some && k < most; k++) s->count[class[k]]++;
+        size_t some = smoe_dataset_all_labels(s->set, i, label, most);
+        for (size_t k = 0; k < some && k < most; k++) s->count[label[k]]++;
     }
 }
 

@@ -257,8 +257,7 @@ static int show(const findings *f, const smoe_options *options, smoe_err *err) {
         if (*x->advice) smoe_result_line(&result, "", "> %s", x->advice);
     }
     if (advised)
-        smoe_result_line(&result, NULL, "%zu remark%s, marked by >", advised,
-                         advised == 1 ? "" : "s");
+        smoe_result_line(&result, NULL, "%zu remark%s, marked by >", advised, SMOE_S(advised));
     else
         smoe_result_line(&result, NULL, "no problems found");
     return smoe_cmd_emit(&result, options, err);

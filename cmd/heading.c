@@ -33,9 +33,9 @@ void smoe_heading_data(smoe_result *out, const smoe_heading *heading, const smoe
         if (!i && trains && heading->endless)
             smoe_result_more(out, ", train without end (%zu images per epoch)", heading->images[0]);
         else
-            smoe_result_more(out, ", %s %zu%s", heading->split[i], heading->images[i],
-                             i ? "" : " images");
-    smoe_result_more(out, "; %zu classes", heading->classes);
+            smoe_result_more(out, ", %s %zu%s%s", heading->split[i], heading->images[i],
+                             i ? "" : " image", i ? "" : SMOE_S(heading->images[i]));
+    smoe_result_more(out, "; %zu class%s", heading->classes, heading->classes == 1 ? "" : "es");
     if (trains) {
         double images = (double)(heading->images[0] ? heading->images[0] : 1);
         smoe_result_more(out, "; %.3g epochs",

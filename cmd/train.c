@@ -106,7 +106,7 @@ static void remark_capacity(const smoe_spec *spec) {
             fprintf(
                 stderr,
                 "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
-                block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
+                block, x.capacity, force, x.P, SMOE_S(x.P));
         said++;
     }
 }
@@ -221,8 +221,9 @@ static void add_totals(smoe_result *plan, const smoe_spec *spec, const smoe_cost
                        const smoe_estimate *estimate) {
     char a[48], b[32], c[32];
     smoe_cmd_parameters(plan, cost);
-    smoe_result_line(plan, "training", "%zu steps of %zu images; %s per image, %s in total",
-                     spec->train.steps, spec->train.batch_size,
+    smoe_result_line(plan, "training", "%zu step%s of %zu image%s; %s per image, %s in total",
+                     spec->train.steps, SMOE_S(spec->train.steps), spec->train.batch_size,
+                     SMOE_S(spec->train.batch_size),
                      smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
                      smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
     smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B");

@@ -146,7 +146,7 @@ int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *e
         if (count[k])
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu %s", used ? ", " : "",
                                      count[k], states[k]);
-    smoe_result_line(result, NULL, "%zu cells: %s", sweep->trials, text);
+    smoe_result_line(result, NULL, "%zu cell%s: %s", sweep->trials, SMOE_S(sweep->trials), text);
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *why = error_of(&sweep->trial[i]);
         if (why && sweep->trial[i].state == SMOE_TRIAL_FAILED)

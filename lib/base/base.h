@@ -118,6 +118,9 @@ void smoe_texts_free(char **text, size_t count);
 size_t smoe_texts_sort(const char **text, size_t count);
 size_t smoe_texts_find(const char *const *text, size_t count, const char *word);
 
+/* The ending of a noun that is counted: "%zu image%s", n, SMOE_S(n). */
+#define SMOE_S(n) ((n) == 1 ? "" : "s")
+
 /* "1.25 GB", "37.5 M", "54.2 B" (10^9 without a unit): n with three digits and a prefix. Returns
  * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);

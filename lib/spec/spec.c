@@ -66,8 +66,8 @@ double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
     return number_of(moe, &moe->capacity, block);
 }
 
-size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t class, size_t N) {
-    return moe->superclasses.count ? moe->superclasses.item[class] : class * moe->experts / N;
+size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N) {
+    return moe->superclasses.count ? moe->superclasses.item[label] : label * moe->experts / N;
 }
 
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices) {

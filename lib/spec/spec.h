@@ -555,7 +555,7 @@ size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 /* The super-class of a class of N: as listed, or of E equal parts of the list of classes the one
  * that it lies in (rounded down). */
-size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t class, size_t N);
+size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N);
 
 /* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices per
  * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at

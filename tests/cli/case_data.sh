@@ -68,9 +68,9 @@ cp "$corpus"/colour.jpg side/train/ape/1.jpg && turned side/train/ape/1.jpg >sid
 cp "$corpus"/grey.jpg side/train/bee/1.jpg && cp side/train/bee/1.jpg side/train/bee/2.jpg
 cp side/train/ape/1.jpg side/test/ape && cp side/train/bee/1.jpg side/test/bee
 status 0 smoe data side >out
-grep -q '^turned  1 images of train are not turned upright; data.orientation=apply' out || fail "orientation: $(cat out)"
+grep -q '^turned  1 image of train has an EXIF orientation: left as stored; data.orientation=apply' out || fail "orientation: $(cat out)"
 status 0 smoe data side data.orientation=apply >out
-grep -q '^turned  1 images of train are turned' out || fail "orientation, applied: $(cat out)"
+grep -q '^turned  1 image of train has an EXIF orientation: turned upright' out || fail "orientation, applied: $(cat out)"
 grep -qE '^train +4 +0 +8 .. 17 .. 19 +8 .. 17 .. 19 ' out || fail "sizes of 19 x 17 and 17 x 19: $(cat out)"
 for way in ignore apply; do
     status 0 smoe train tiny.yaml data.source=image-folder data.path=side data.limit=0 data.orientation=$way train.batch_size=4 train.steps=20 -o $way >/dev/null 2>$way.err

@@ -14,7 +14,7 @@
  * smoe_out_of_memory_set. Paths are relative to the current folder, those inside a spec to the
  * folder of the spec's file.
  *
- * A program should call smoe_threads_set where OpenMP's own number of threads is not right.
+ * Call smoe_threads_set if OpenMP's default number of threads is not what you want.
  *
  * Inside the library this header is the floor: it includes nothing of the library, and what it
  * declares is declared nowhere else.
@@ -45,7 +45,7 @@ SMOE_API const char *smoe_version(void);
 /* What went wrong: the exit status of the program `smoe`. */
 typedef enum smoe_code {
     SMOE_OK = 0,
-    SMOE_RUNTIME = 1,   /* I/O, memory, an unwritable place */
+    SMOE_RUNTIME = 1,   /* I/O, memory, a place that cannot be written */
     SMOE_USAGE = 2,     /* command line or spec */
     SMOE_DATA = 3,      /* input data or checkpoint */
     SMOE_NONFINITE = 4, /* the loss is not a finite number */
@@ -76,8 +76,8 @@ SMOE_API void smoe_out_of_memory_set(void (*handler)(void));
  * with tens of thousands. */
 enum { SMOE_MOST_THREADS = 1024 };
 
-/* How many threads the calling thread's work is shared by from now on, at most SMOE_MOST_THREADS;
- * n = 0: as many as the process may run on. Results do not depend on it. */
+/* The number of threads that share the calling thread's work from now on, at most
+ * SMOE_MOST_THREADS; 0: as many as the process may run on. Results do not depend on it. */
 SMOE_API void smoe_threads_set(int n);
 SMOE_API int smoe_threads(void);
 
@@ -87,52 +87,51 @@ SMOE_API int smoe_threads(void);
 typedef struct smoe_spec smoe_spec;
 
 /* Reads FILE ("-": standard input) and applies `overrides` ("model.moe.experts=32") in order. Every
- * mistake is a line of err, FILE:LINE:COLUMN: key: problem (SMOE_USAGE). *spec is NULL then, else
- * the caller's to close. */
+ * mistake is a line of err, FILE:LINE:COLUMN: key: problem (SMOE_USAGE), and *spec is NULL;
+ * otherwise the caller closes it. */
 SMOE_API int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overrides,
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API void smoe_spec_close(smoe_spec *spec);
 
-/* Every key of the spec as one line of JSON, for the caller to free(). */
+/* Every key of the spec as one line of JSON, which the caller frees. */
 SMOE_API char *smoe_spec_json(const smoe_spec *spec);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* A model with its weights. One thread at a time uses a model; it uses several itself. */
+/* A model with its weights. Use it from one thread at a time; it runs several itself. */
 typedef struct smoe_model smoe_model;
 
 /* The model of a run directory (its latest checkpoint), of a checkpoint directory, or of a
- * safetensors file that carries its spec. The file is mapped, and must stay as it is until the
- * model is freed. *model is NULL after a failure. */
+ * safetensors file that contains its spec. The file is mapped, and must not change until the model
+ * is freed. On failure *model is NULL. */
 SMOE_API int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API void smoe_model_free(smoe_model *model);
 
-/* What it takes and gives: images of [channels, size, size] pixels, a logit for each class. */
+/* Its input and output: images of [channels, size, size] pixels, a logit for each class. */
 SMOE_API size_t smoe_model_channels(const smoe_model *model);
 SMOE_API size_t smoe_model_image_size(const smoe_model *model);
 SMOE_API size_t smoe_model_classes(const smoe_model *model);
 
-/* The name of a class as the data had it that the model was trained on; NULL where its file has no
- * names. */
+/* The name of a class in the data that the model was trained on; NULL if its file has no names. */
 SMOE_API const char *smoe_model_class_name(const smoe_model *model, size_t label);
 
 /* pixels [channels, size, size] of a JPEG or PNG image, of a file or of bytes in memory, as in an
  * evaluation: the central square, resized; x/127.5 - 1, or as data.mean and data.std say; planes
- * red, green, blue (or grey). SMOE_DATA where it is no such image or a damaged one. */
+ * red, green, blue (or grey). SMOE_DATA if it is not such an image, or damaged. */
 SMOE_API int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path,
                               smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes,
                                 size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
-/* logits [images, classes] of pixels [images, channels, size, size], in batches of eval.batch_size
- * of the model's spec at most. With the routers tokens-choice and experts-choice the images of a
+/* logits [images, classes] of pixels [images, channels, size, size], in batches of at most
+ * eval.batch_size of the model's spec. With the routers tokens-choice and experts-choice the images of a
  * group (model.moe.group_images) compete, so a logit may depend on its neighbours; with all others
  * it does not. */
 SMOE_API int smoe_model_predict(smoe_model *model, float *logits, const float *pixels,
                                 size_t images, smoe_err *err) SMOE_MUST_CHECK;
 
-/* probabilities [images, classes]: the softmax of the logits of each image, or where the model was
- * trained with loss sigmoid, the sigmoid of each logit. They may be the same array. */
+/* probabilities [images, classes]: the softmax of the logits of each image or, if the model was
+ * trained with loss sigmoid, the sigmoid of each logit. Both may be the same array. */
 SMOE_API void smoe_model_probabilities(const smoe_model *model, float *probabilities,
                                        const float *logits, size_t images);
 
@@ -148,34 +147,34 @@ SMOE_API int smoe_model_evaluate(smoe_model *model, smoe_score *score, const cha
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-/* What may be in the directory of a run or of a sweep. */
+/* What to do with the directory of a run or of a sweep. */
 typedef enum smoe_run_mode {
-    SMOE_RUN_NEW,    /* the directory must not be there */
+    SMOE_RUN_NEW,    /* create it; it must not exist */
     SMOE_RUN_RESUME, /* continue it with the same bits; start a new one if there is none */
-    SMOE_RUN_FORCE   /* what is there is replaced */
+    SMOE_RUN_FORCE   /* replace what is there */
 } smoe_run_mode;
 
-/* All zero: a new run from random initial weights, without calls of `step`. */
+/* All zero: a new run from random initial weights, without reports of its progress. */
 typedef struct smoe_train_settings {
     smoe_run_mode mode;
     const char *init; /* a model to start from, as smoe_model_load takes it; NULL: none */
-    /* Set by a signal handler, say: the step is finished, a checkpoint written, and the training
-     * ends with SMOE_STOPPED. NULL: nobody asks. */
+    /* When it is set, for example by a signal handler, the step is finished, a checkpoint is
+     * written, and training ends with SMOE_STOPPED. NULL: training is not stopped. */
     const volatile sig_atomic_t *stop;
-    /* Called after every step, with `steps` steps in all; NULL: nobody listens. */
+    /* Called after every step, of `steps` in total; NULL: no calls. */
     void (*step)(void *user, uint64_t step, uint64_t steps, double loss);
     void *user;
 } smoe_train_settings;
 
 typedef struct smoe_trained {
-    uint64_t step;     /* that training is at */
-    double train_loss; /* of the last batch; NaN where no step was left to do */
+    uint64_t step;     /* the last one */
+    double train_loss; /* of the last batch; NaN if no step was left */
     smoe_score test;   /* the last evaluation of the split eval.split */
 } smoe_trained;
 
-/* Trains as the spec says, with a run directory (smoe-run(5)) that smoe_model_load takes. settings
- * and trained may be NULL. SMOE_STOPPED after a requested stop, SMOE_NONFINITE where the loss or a
- * gradient is no finite number. */
+/* Trains as the spec says and writes a run directory (smoe-run(5)), which smoe_model_load reads.
+ * settings and trained may be NULL. SMOE_STOPPED after a requested stop, SMOE_NONFINITE if the loss
+ * or a gradient is not finite. */
 SMOE_API int smoe_train_run(const smoe_spec *spec, const char *dir,
                             const smoe_train_settings *settings, smoe_trained *trained,
                             smoe_err *err) SMOE_MUST_CHECK;
@@ -186,16 +185,16 @@ SMOE_API int smoe_train_run(const smoe_spec *spec, const char *dir,
 typedef struct smoe_sweep_settings {
     smoe_run_mode mode;
     size_t jobs;                       /* trials at once; 0: one */
-    bool skip_invalid;                 /* leave out combinations that are no valid spec */
-    bool retry_failed;                 /* run those again that failed earlier */
+    bool skip_invalid;                 /* leave out combinations that are not valid specs */
+    bool retry_failed;                 /* run trials again that failed earlier */
     bool fail_fast;                    /* the first failure ends the sweep */
     const volatile sig_atomic_t *stop; /* as in smoe_train_settings */
-    /* Called when a trial of this process is done or has failed; NULL: nobody listens. The
-     * precision of one that has none is NaN. */
+    /* Called when a trial of this process is done or has failed; NULL: no calls. The precision is
+     * NaN if there is none. */
     void (*ended)(void *user, const char *trial, bool done, double precision_at_1);
     void *user;
-    const char *init; /* what each trial starts from: a model, or another sweep, whose trial with
-                         the same settings is taken. NULL: new weights */
+    const char *init; /* what each trial starts from: a model, or another sweep, of which the
+                         trial with the same settings is taken; NULL: new weights */
     bool upcycle;     /* with init: experts start as copies of the dense MLP */
 } smoe_sweep_settings;
 
@@ -206,13 +205,13 @@ typedef struct smoe_sweep_counts {
 /*
  * Runs the sweep of FILE, a spec with a section `sweep`, of overrides with lists (seed=0,1,2), or
  * of both, in DIR: a run directory per trial, results.csv, summary.csv, summary.md, figures
- * (smoe-sweep(1)). FILE NULL: the sweep that is in DIR goes on. settings and counts may be NULL.
- * SMOE_STOPPED after a requested stop, SMOE_PARTIAL where trials failed; results are written
- * nevertheless.
+ * (smoe-sweep(1)). If FILE is NULL, the sweep in DIR continues. settings and counts may be NULL.
+ * SMOE_STOPPED after a requested stop, SMOE_PARTIAL if trials failed; results are written in both
+ * cases.
  *
- * Each trial is a process, a fork of the caller's with the threads of the caller divided among
- * them. Meanwhile nobody else may wait for children of this process, and SIGCHLD must not be
- * ignored. SIGINT and SIGTERM are the caller's: let a handler set `stop`.
+ * Each trial runs in a child process; trials that run at once share the caller's number of threads.
+ * Meanwhile nothing else may wait for children of this process, and SIGCHLD must not be ignored.
+ * SIGINT and SIGTERM are left to the caller: let a handler set `stop`.
  */
 SMOE_API int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
                             const char *dir, const smoe_sweep_settings *settings,
