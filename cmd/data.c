@@ -68,9 +68,9 @@ static void left_out_frame(smoe_frame *frame, const data_job *job) {
     smoe_frame_init(frame, "left_out", "Left out", "what cannot be used, and why", columns);
     for (size_t k = 0; k < job->splits; k++) {
         const split *s = &job->split[k];
-        for (size_t i = 0; i < smoe_dataset_left_out(s->set) && i < SMOE_LEFT; i++)
+        for (size_t i = 0; i < smoe_dataset_found(s->set)->left_out && i < SMOE_LEFT; i++)
             smoe_frame_put(frame, {"split", .text = s->name},
-                           {"problem", .text = smoe_dataset_left(s->set, i)});
+                           {"problem", .text = smoe_dataset_found(s->set)->left[i]});
     }
 }
 
@@ -129,7 +129,7 @@ static void add_sides(smoe_frame *frame, const char *heading, const smoe_survey 
 /* A row, and an object in JSON. */
 static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     const smoe_survey *v = &s->survey;
-    size_t left_out = smoe_dataset_left_out(s->set);
+    size_t left_out = smoe_dataset_found(s->set)->left_out;
     char text[160];
     smoe_cell_text(frame, "split", s->name);
     smoe_cell_number(frame, "images", (double)v->images);
@@ -205,7 +205,7 @@ static void add_near(smoe_result *result, const data_job *job, const smoe_frame 
 }
 
 static void add_others(smoe_result *result, const smoe_dataset *set) {
-    const smoe_others *others = smoe_dataset_others(set);
+    const smoe_others *others = &smoe_dataset_found(set)->others;
     json_t *endings = json_object();
     for (size_t k = 0; k < others->endings; k++)
         json_object_set_new(endings, others->ending[k].text,
@@ -216,8 +216,8 @@ static void add_others(smoe_result *result, const smoe_dataset *set) {
 static void add_remarks(smoe_result *result, const data_job *job) {
     smoe_frame *table = smoe_result_records(result, "remarks");
     for (size_t k = 0; k < job->splits; k++)
-        for (size_t i = 0; i < smoe_dataset_remarks(job->split[k].set); i++) {
-            const char *remark = smoe_dataset_remark(job->split[k].set, i);
+        for (size_t i = 0; i < smoe_dataset_found(job->split[k].set)->remarks; i++) {
+            const char *remark = smoe_dataset_found(job->split[k].set)->remark[i];
             smoe_cell_text(table, "split", job->split[k].name);
             smoe_cell_text(table, "remark", remark);
             smoe_frame_end(table);
@@ -293,7 +293,7 @@ static int show(const data_job *job, const smoe_options *options, smoe_err *err)
 /* Whether training would take each split with data.on_error skip. */
 static int check_skipped(const data_job *job, smoe_err *err) {
     for (size_t k = 0; k < job->splits; k++) {
-        size_t left = smoe_dataset_left_out(job->split[k].set);
+        size_t left = smoe_dataset_found(job->split[k].set)->left_out;
         size_t all = left + smoe_dataset_images(job->split[k].set);
         if (left * SMOE_LEFT_MOST > all)
             return smoe_fail(

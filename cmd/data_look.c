@@ -104,7 +104,7 @@ static int look(data_job *job, smoe_err *err) {
             continue;
         }
         job->splits++;
-        job->left_out += smoe_dataset_left_out(s->set);
+        job->left_out += smoe_dataset_found(s->set)->left_out;
         count_classes(s);
         if (smoe_survey_of(&s->survey, s->set, err)) return -1;
     }

@@ -92,8 +92,9 @@ static void remark_resized(const smoe_loaded *l) {
 }
 
 void smoe_load_remarks(const smoe_loaded *l) {
-    for (size_t i = 0; !l->quiet && i < smoe_dataset_remarks(l->set); i++)
-        smoe_cmd_print(stderr, "%s: %s\n", l->spec.eval.split, smoe_dataset_remark(l->set, i));
+    for (size_t i = 0; !l->quiet && i < smoe_dataset_found(l->set)->remarks; i++)
+        smoe_cmd_print(stderr, "%s: %s\n", l->spec.eval.split,
+                       smoe_dataset_found(l->set)->remark[i]);
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {

@@ -231,20 +231,19 @@ void smoe_model_probabilities(const smoe_model *model, float *p, const float *lo
 
 int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split, smoe_err *err) {
     source *s = source_of(model);
-    smoe_dataset *set = NULL;
-    smoe_eval eval = {0};
-    int status = smoe_dataset_open(&set, &s->spec, split, err);
-    if (!status) status = smoe_model_file_align(set, s->file, &s->spec, err);
-    if (!status && !smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
-        status = smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
-                           s->classes, smoe_dataset_classes(set));
-    if (!status) status = reserve(model, smoe_dataset_images(set), err);
-    if (!status) {
-        size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
-        status =
-            smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err);
-    }
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
+    smoe_eval eval;
+    *score = (smoe_score){0};
+    if (smoe_dataset_open(&set, &s->spec, split, err) ||
+        smoe_model_file_align(set, s->file, &s->spec, err))
+        return -1;
+    if (!smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
+        return smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
+                         s->classes, smoe_dataset_classes(set));
+    size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
+    if (reserve(model, images, err) ||
+        smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err))
+        return -1;
     *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};
-    smoe_dataset_free(set);
-    return status;
+    return 0;
 }

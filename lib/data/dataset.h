@@ -61,13 +61,6 @@ int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec
                          const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
                          smoe_err *err) SMOE_MUST_CHECK;
 
-/* How many images were left out (data.on_error), and what was wrong with each of the first
- * SMOE_LEFT of them, one line each, valid as long as the set. More than one of SMOE_LEFT_MOST are
- * too many. */
-enum { SMOE_LEFT = 1000, SMOE_LEFT_MOST = 100 };
-size_t smoe_dataset_left_out(const smoe_dataset *set);
-const char *smoe_dataset_left(const smoe_dataset *set, size_t i);
-
 /* Files that lie among the images of a folder without splits, and whose names do not end as those
  * of images: they are passed over. By ending, in alphabetical order; "" are names without a dot,
  * and all endings that are too long or for which there is no place. */
@@ -80,15 +73,19 @@ typedef struct smoe_others {
     size_t files, endings;
     smoe_ending ending[SMOE_ENDINGS];
 } smoe_others;
-const smoe_others *smoe_dataset_others(const smoe_dataset *set);
 
-/* What is remarkable about the data although they can be used, a line each, valid as long as the
- * set. */
-size_t smoe_dataset_remarks(const smoe_dataset *set);
-const char *smoe_dataset_remark(const smoe_dataset *set, size_t i);
-
-/* Images of a folder that their EXIF data turn or mirror. */
-size_t smoe_dataset_turned(const smoe_dataset *set);
+/* What opening found, valid as long as the set. More left out than one of SMOE_LEFT_MOST are too
+ * many. */
+enum { SMOE_LEFT = 1000, SMOE_LEFT_MOST = 100 };
+typedef struct smoe_dataset_report {
+    char **remark; /* [remarks] what is remarkable about the data although they can be used */
+    size_t remarks;
+    size_t left_out; /* images (data.on_error) */
+    char **left;     /* what was wrong with the first SMOE_LEFT of them, a line each */
+    size_t turned;   /* images of a folder that their EXIF data turn or mirror */
+    smoe_others others;
+} smoe_dataset_report;
+const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set);
 
 /* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
  * `most` go to class. */

@@ -58,14 +58,15 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
             status = smoe_fail(err, all.why[i]->code, "%s", all.why[i]->text);
         free(all.why[i]);
     }
-    if (!status && set->left_out) smoe_dataset_keep(set, keep);
+    if (!status && set->report.left_out) smoe_dataset_keep(set, keep);
     free(keep);
     free(all.why);
     if (status || (set->tolerant && set->images)) return status;
-    if (set->left_out * SMOE_LEFT_MOST <= set->left_out + set->images) return 0;
+    if (set->report.left_out * SMOE_LEFT_MOST <= set->report.left_out + set->images) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
-                     set->left_out, set->left_out + set->images, SMOE_LEFT_MOST, set->left[0]);
+                     set->report.left_out, set->report.left_out + set->images, SMOE_LEFT_MOST,
+                     set->report.left[0]);
 }
 
 /* ---- data.exclude ---------------------------------------------------------------------------- */

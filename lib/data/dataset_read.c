@@ -34,28 +34,8 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return label_of(set, i, NULL);
 }
 
-size_t smoe_dataset_left_out(const smoe_dataset *set) {
-    return set->left_out;
-}
-
-const char *smoe_dataset_left(const smoe_dataset *set, size_t i) {
-    return set->left[i];
-}
-
-const smoe_others *smoe_dataset_others(const smoe_dataset *set) {
-    return &set->others;
-}
-
-size_t smoe_dataset_remarks(const smoe_dataset *set) {
-    return set->remarks;
-}
-
-const char *smoe_dataset_remark(const smoe_dataset *set, size_t i) {
-    return set->remark[i];
-}
-
-size_t smoe_dataset_turned(const smoe_dataset *set) {
-    return set->turned;
+const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set) {
+    return &set->report;
 }
 
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {

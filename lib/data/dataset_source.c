@@ -51,9 +51,10 @@ void smoe_dataset_remark_on(smoe_dataset *set, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (set->remarks == MOST) return;
-    if (!set->remark) set->remark = smoe_alloc_in(&set->memory, MOST, sizeof *set->remark);
-    set->remark[set->remarks++] = smoe_alloc_text_in(&set->memory, text);
+    if (set->report.remarks == MOST) return;
+    if (!set->report.remark)
+        set->report.remark = smoe_alloc_in(&set->memory, MOST, sizeof *set->report.remark);
+    set->report.remark[set->report.remarks++] = smoe_alloc_text_in(&set->memory, text);
 }
 
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
@@ -64,10 +65,11 @@ size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi
 }
 
 void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why) {
-    if (!set->left) set->left = smoe_alloc_in(&set->memory, SMOE_LEFT, sizeof *set->left);
-    if (set->left_out < SMOE_LEFT)
-        set->left[set->left_out] = smoe_alloc_text_in(&set->memory, why->text);
-    set->left_out++;
+    if (!set->report.left)
+        set->report.left = smoe_alloc_in(&set->memory, SMOE_LEFT, sizeof *set->report.left);
+    if (set->report.left_out < SMOE_LEFT)
+        set->report.left[set->report.left_out] = smoe_alloc_text_in(&set->memory, why->text);
+    set->report.left_out++;
 }
 
 void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested) {

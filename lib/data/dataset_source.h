@@ -64,13 +64,8 @@ struct smoe_dataset {
      * is 0 where all are alike. */
     size_t *part_at, parts;
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
-    char **remark;
-    size_t remarks;
-    char **left;        /* what was wrong with the first of what was left out */
-    size_t left_out;    /* data.on_error */
-    bool tolerant;      /* any number of images may be left out */
-    size_t turned;      /* images of a folder with another orientation than 1 */
-    smoe_others others; /* files among the images that are not images */
+    bool tolerant;  /* any number of images may be left out */
+    smoe_dataset_report report;
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees what is not in memory */

@@ -192,7 +192,7 @@ static void cut_shared(images *list) {
 /* Photographs in a format that is not read would otherwise be missed without a word. */
 static void remark_on_others(listing *l) {
     char text[256];
-    l->set->others = l->passed;
+    l->set->report.others = l->passed;
     if (!l->passed.files) return;
     smoe_dataset_remark_on(
         l->set,

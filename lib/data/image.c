@@ -1,6 +1,7 @@
 /* Pictures in memory, see image.h. Sums of the resizing filter are in float over at most a few
  * hundred non-negative weights that sum to 1: far below half a grey level of error. */
 #include "data/image.h"
+#include "base/alloc.h"
 
 #include <assert.h>
 #include <math.h>
@@ -145,29 +146,26 @@ static double filter_at(smoe_resize filter, double x) {
     return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
 }
 
-static int axis_make(axis *a, size_t out, size_t in, double start, double length,
-                     smoe_resize filter) {
+static axis axis_make(size_t out, size_t in, double start, double length, smoe_resize filter) {
     double scale = length / (double)out, wide = scale > 1 ? scale : 1;
     double support = filter == SMOE_RESIZE_BILINEAR ? wide : 2 * wide;
-    a->taps = (size_t)ceil(2 * support) + 1;
-    if (a->taps > in) a->taps = in;
-    a->first = malloc(out * sizeof *a->first);
-    a->weight = calloc(out * a->taps, sizeof *a->weight);
-    if (!a->first || !a->weight) return -1;
+    size_t taps = (size_t)ceil(2 * support) + 1;
+    if (taps > in) taps = in;
+    axis a = {taps, smoe_alloc(out, sizeof *a.first), smoe_alloc(out * taps, sizeof *a.weight)};
     for (size_t o = 0; o < out; o++) {
         double centre = start + ((double)o + 0.5) * scale - 0.5, low = ceil(centre - support);
-        double last = (double)(in - a->taps), first = low < 0 ? 0 : low > last ? last : low;
+        double last = (double)(in - taps), first = low < 0 ? 0 : low > last ? last : low;
         double sum = 0;
-        a->first[o] = (size_t)first;
-        for (size_t k = 0; k < a->taps; k++) {
+        a.first[o] = (size_t)first;
+        for (size_t k = 0; k < taps; k++) {
             sum += filter_at(filter, (first + (double)k - centre) / wide);
         }
-        for (size_t k = 0; k < a->taps; k++) {
+        for (size_t k = 0; k < taps; k++) {
             double w = filter_at(filter, (first + (double)k - centre) / wide);
-            a->weight[o * a->taps + k] = (float)(w / sum);
+            a.weight[o * taps + k] = (float)(w / sum);
         }
     }
-    return 0;
+    return a;
 }
 
 static void axis_free(axis *a) {
@@ -216,9 +214,6 @@ static bool whole(double a) {
 int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,
                       smoe_resize filter, smoe_err *err) {
     size_t c = in->channels, width = size * c;
-    int status = -1;
-    axis x = {0}, y = {0};
-    float *line = NULL;
     if (smoe_image_shape(out, size, size, c, err)) return -1;
     if (box.width == (double)size && box.height == (double)size && whole(box.x) && whole(box.y)) {
         for (size_t r = 0; r < size; r++)
@@ -226,24 +221,13 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
                    in->pixel + (((size_t)box.y + r) * in->width + (size_t)box.x) * c, width);
         return 0;
     }
-    if (axis_make(&x, size, in->width, box.x, box.width, filter) ||
-        axis_make(&y, size, in->height, box.y, box.height, filter))
-        goto memory;
+    SMOE_FREED_BY(axis_free) axis x = axis_make(size, in->width, box.x, box.width, filter);
+    SMOE_FREED_BY(axis_free) axis y = axis_make(size, in->height, box.y, box.height, filter);
     size_t first = y.first[0], rows = y.first[size - 1] + y.taps - first;
-    line = malloc((rows + 1) * width * sizeof *line);
-    if (!line) goto memory;
+    SMOE_FREED float *line = smoe_alloc_more(NULL, (rows + 1) * width, sizeof *line);
     resize_across(line, in, first, rows, size, &x, filter == SMOE_RESIZE_BICUBIC);
     resize_down(out->pixel, line, first, size, width, &y, line + rows * width);
-    status = 0;
-    goto out;
-memory:
-    smoe_fail(err, SMOE_RUNTIME, "out of memory resizing an image of %zu x %zu", in->width,
-              in->height);
-out:
-    free(line);
-    axis_free(&x);
-    axis_free(&y);
-    return status;
+    return 0;
 }
 
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,

@@ -74,11 +74,6 @@ static int place_images(const smoe_dataset *set, items *images, smoe_err *err) {
     return status;
 }
 
-static bool is_plain_tar(const smoe_dataset *set) {
-    size_t n = strlen(set->path);
-    return n > 4 && !strcmp(set->path + n - 4, ".tar");
-}
-
 /* ---- the bytes of an archive ----------------------------------------------------------------- */
 
 typedef struct fetching {
@@ -104,7 +99,7 @@ static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
         if (!images->item[i].bytes) f.missing[f.count++] = &images->item[i];
     }
     int status = 0;
-    if (total > set->cache_bytes && is_plain_tar(set))
+    if (total > set->cache_bytes && smoe_text_ends(set->path, ".tar"))
         status = place_images(set, images, err);
     else if (total > set->cache_bytes)
         status = smoe_fail(err, SMOE_USAGE,
@@ -223,7 +218,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     bool fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {
-        set->turned += header[i].orientation > 1;
+        set->report.turned += header[i].orientation > 1;
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }

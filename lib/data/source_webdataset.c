@@ -391,13 +391,10 @@ static void mark_parts(smoe_dataset *set, const store *s) {
 /* Where classes have names, those of train count, so that they have the same numbers in every
  * split. */
 static int adopt_names(store *s, const char *split, smoe_err *err) {
-    store train = {.label_field = s->label_field, .skip = true};
-    int status = list_shards(&train, s->set, "train", err);
-    if (!status) status = read_shards(&train, err);
-    if (!status && smoe_classlist_adopt(&s->list, &train.list, err))
-        status = smoe_fail_prefix(err, "%s: %s", s->set->path, split);
-    store_free(&train);
-    return status;
+    SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
+    if (list_shards(&train, s->set, "train", err) || read_shards(&train, err)) return -1;
+    if (!smoe_classlist_adopt(&s->list, &train.list, err)) return 0;
+    return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
 }
 
 /* Gives the set the classes of all samples. */

@@ -30,7 +30,7 @@ typedef struct smoe_survey {
 } smoe_survey;
 
 /* Opens a split as smoe_dataset_open does, and leaves out what cannot be used, however much; see
- * smoe_dataset_left_out. Files are not kept decoded. */
+ * smoe_dataset_found. Files are not kept decoded. */
 int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
                      smoe_err *err) SMOE_MUST_CHECK;
 

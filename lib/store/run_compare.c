@@ -134,14 +134,12 @@ static void fill_metrics(smoe_frame *frame, const records *a, const records *b) 
 
 int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
                               const char *b, smoe_err *err) {
-    records x = {0}, y = {0};
-    int status = smoe_records_each(a, 0, keep, &x, err);
-    if (!status) status = smoe_records_each(b, 0, keep, &y, err);
-    if (!status) find_first(first, &x, &y);
-    if (!status && metrics) fill_metrics(metrics, &x, &y);
-    records_free(&x);
-    records_free(&y);
-    return status;
+    SMOE_FREED_BY(records_free) records x = {0};
+    SMOE_FREED_BY(records_free) records y = {0};
+    if (smoe_records_each(a, 0, keep, &x, err) || smoe_records_each(b, 0, keep, &y, err)) return -1;
+    find_first(first, &x, &y);
+    if (metrics) fill_metrics(metrics, &x, &y);
+    return 0;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

@@ -213,17 +213,20 @@ static int check_tensors(reading *r, smoe_err *err) {
     return same_metadata(r, err);
 }
 
+static void reading_free(reading *r) {
+    for (size_t s = 0; s < r->shards; s++) smoe_safetensors_free(r->shard[s]);
+    free(r->shard);
+    free(r->name);
+    json_decref(r->json);
+}
+
 int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) {
-    reading r = {.path = index};
+    SMOE_FREED_BY(reading_free) reading r = {.path = index};
     *file = NULL;
-    int status = index_parse(&r, err);
-    if (!status) status = check_tensors(&r, err);
-    if (!status) *file = smoe_safetensors_join(index, r.shard, r.shards);
-    for (size_t s = 0; status && s < r.shards; s++) smoe_safetensors_free(r.shard[s]);
-    free(r.shard);
-    free(r.name);
-    json_decref(r.json);
-    return status;
+    if (index_parse(&r, err) || check_tensors(&r, err)) return -1;
+    *file = smoe_safetensors_join(index, r.shard, r.shards);
+    r.shards = 0; /* they are the file's */
+    return 0;
 }
 
 /* ---- one file or several ------------------------------------------------------------------- */

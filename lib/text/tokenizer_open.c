@@ -1,17 +1,11 @@
 /* Opening the tokenizer of a spec; see tokenizer.h. */
 #include "text/tokenizer.h"
 
-#include <string.h>
-
 static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
-    static const char model[] = ".model";
     SMOE_FREED char *path = NULL;
     if (smoe_spec_tokenizer_path(spec, &path, err)) return -1;
-    size_t n = strlen(path), end = sizeof model - 1;
-    bool pieces = n > end && !strcmp(path + n - end, model);
-    int status =
-        (pieces ? smoe_tokenizer_open_sentencepiece : smoe_tokenizer_open_bpe)(t, path, err);
-    return status;
+    return smoe_text_ends(path, ".model") ? smoe_tokenizer_open_sentencepiece(t, path, err)
+                                          : smoe_tokenizer_open_bpe(t, path, err);
 }
 
 int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {

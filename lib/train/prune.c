@@ -148,13 +148,15 @@ int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, smoe_model *from,
     smoe_model_watch(from, prune_watch, p);
     int status = smoe_likeness_logits(before, from, spec, set, images, batch, err);
     smoe_model_watch(from, NULL, NULL);
-    for (size_t i = 0; i < p->layers && !status; i++) prune_choose(p, i);
-    if (!status) status = smoe_params_allocate(smoe_model_params(to), 1, err);
-    if (!status) status = prune_fill(smoe_model_params(to), from, file, p, err);
-    if (!status) status = smoe_model_reserve(to, batch, false, err);
-    if (!status) status = smoe_likeness_logits(after, to, spec, set, images, batch, err);
-    if (!status) p->likeness = smoe_likeness_of(before, after, images, width);
-    return status;
+    if (status) return -1;
+    for (size_t i = 0; i < p->layers; i++) prune_choose(p, i);
+    if (smoe_params_allocate(smoe_model_params(to), 1, err) ||
+        prune_fill(smoe_model_params(to), from, file, p, err) ||
+        smoe_model_reserve(to, batch, false, err) ||
+        smoe_likeness_logits(after, to, spec, set, images, batch, err))
+        return -1;
+    p->likeness = smoe_likeness_of(before, after, images, width);
+    return 0;
 }
 
 void smoe_pruned_free(smoe_pruned *p) {

@@ -76,19 +76,13 @@ static double cosine(const real *x, const real *y, size_t n) {
     return xx > 0 && yy > 0 ? kern->dot_double(x, y, n) / sqrt(xx * yy) : 0;
 }
 
-static bool is_first_kernel(const smoe_param *param) {
-    static const char ending[] = ".experts.fc1.weight";
-    size_t length = strlen(param->name);
-    return length > sizeof ending && !strcmp(param->name + length + 1 - sizeof ending, ending);
-}
-
 /* Compares the experts of the current weights with those of the base. */
 static void member_align(const pot *p, smoe_soup_member *m) {
     size_t experts = 0, aligned = 0;
     double cosines = 0;
     for (size_t i = 0; i < p->params->count; i++) {
         const smoe_param *param = &p->params->param[i];
-        if (!is_first_kernel(param)) continue;
+        if (!smoe_text_ends(param->name, ".experts.fc1.weight")) continue;
         size_t E = param->dim[0], n = param->size / E;
         const real *now = p->params->w + param->offset, *base = p->base + param->offset;
         for (size_t e = 0; e < E; e++) {
@@ -180,17 +174,16 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,
                    const smoe_dataset *set, const smoe_soup_options *options, smoe_eval *soup,
                    smoe_err *err) {
+    SMOE_FREED_BY(pot_free)
     pot p = {.spec = spec, .set = set, .options = options, .planned = 2 * count};
     const char *first = member[0].path;
-    int status = pot_open(&p, err);
-    for (size_t i = 0; i < count && !status; i++)
-        status = measure_alone(&p, &member[i], i == 0, err);
-    if (!status && options->greedy) members_order(member, count);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = pot_add(&p, &member[i], soup, err);
-        if (!status && member[i].in) *soup = member[i].with;
+    if (pot_open(&p, err)) return -1;
+    for (size_t i = 0; i < count; i++)
+        if (measure_alone(&p, &member[i], i == 0, err)) return -1;
+    if (options->greedy) members_order(member, count);
+    for (size_t i = 0; i < count; i++) {
+        if (pot_add(&p, &member[i], soup, err)) return -1;
+        if (member[i].in) *soup = member[i].with;
     }
-    if (!status && options->out) status = pot_save(&p, member, count, first, err);
-    pot_free(&p);
-    return status;
+    return options->out ? pot_save(&p, member, count, first, err) : 0;
 }

@@ -287,7 +287,7 @@ static int open_run(trainer *t, smoe_err *err) {
 
 /* data.on_error: reports the number of images that are left out; the log lists them. */
 static void say_left_out(const trainer *t, const smoe_dataset *set, const char *split) {
-    size_t count = smoe_dataset_left_out(set);
+    size_t count = smoe_dataset_found(set)->left_out;
     bool one = count == 1;
     char text[128];
     if (!count || !t->chief) return;
@@ -298,26 +298,27 @@ static void say_left_out(const trainer *t, const smoe_dataset *set, const char *
                                : "them");
     trainer_say((void *)t, text);
     for (size_t i = 0; i < count && i < SMOE_LEFT; i++)
-        smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
+        smoe_run_log(t->run, "left out: %s", smoe_dataset_found(set)->left[i]);
 }
 
 static bool has_remark(const smoe_dataset *set, const char *text) {
     size_t i = 0;
-    while (i < smoe_dataset_remarks(set) && strcmp(smoe_dataset_remark(set, i), text)) i++;
-    return i < smoe_dataset_remarks(set);
+    while (i < smoe_dataset_found(set)->remarks && strcmp(smoe_dataset_found(set)->remark[i], text))
+        i++;
+    return i < smoe_dataset_found(set)->remarks;
 }
 
 static void say_remarks(const trainer *t) {
-    for (size_t i = 0; i < smoe_dataset_remarks(t->train); i++)
-        trainer_say((void *)t, smoe_dataset_remark(t->train, i));
-    for (size_t i = 0; t->test && i < smoe_dataset_remarks(t->test); i++)
-        if (!has_remark(t->train, smoe_dataset_remark(t->test, i)))
-            trainer_say((void *)t, smoe_dataset_remark(t->test, i));
+    for (size_t i = 0; i < smoe_dataset_found(t->train)->remarks; i++)
+        trainer_say((void *)t, smoe_dataset_found(t->train)->remark[i]);
+    for (size_t i = 0; t->test && i < smoe_dataset_found(t->test)->remarks; i++)
+        if (!has_remark(t->train, smoe_dataset_found(t->test)->remark[i]))
+            trainer_say((void *)t, smoe_dataset_found(t->test)->remark[i]);
 }
 
 /* Photographs of telephones: most programs that show them turn them. */
 static void say_turned(const trainer *t) {
-    size_t count = smoe_dataset_turned(t->train);
+    size_t count = smoe_dataset_found(t->train)->turned;
     char text[160];
     if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
     snprintf(

@@ -172,18 +172,16 @@ int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_sa
     float *after = before + c.images * c.classes;
     int status = open_dense(&c, file, err);
     if (!status) status = smoe_likeness_logits(before, c.dense, spec, set, c.images, c.images, err);
-    if (!status) {
-        smoe_model_watch(model, compare_watch, &c);
-        status = smoe_likeness_logits(after, model, spec, set, c.images, c.images, err);
-        smoe_model_watch(model, NULL, NULL);
-    }
-    if (!status) {
-        char text[320];
-        smoe_likeness likeness = smoe_likeness_of(before, after, c.images, c.classes);
-        smoe_likeness_text(text, sizeof text, &likeness);
-        compare_say(&c, "upcycled: %s%s", text,
-                    likeness.preserved ? "" : compare_advice(&spec->model.moe));
-    }
     smoe_model_free(c.dense);
-    return status;
+    if (status) return -1;
+    smoe_model_watch(model, compare_watch, &c);
+    status = smoe_likeness_logits(after, model, spec, set, c.images, c.images, err);
+    smoe_model_watch(model, NULL, NULL);
+    if (status) return -1;
+    char text[320];
+    smoe_likeness likeness = smoe_likeness_of(before, after, c.images, c.classes);
+    smoe_likeness_text(text, sizeof text, &likeness);
+    compare_say(&c, "upcycled: %s%s", text,
+                likeness.preserved ? "" : compare_advice(&spec->model.moe));
+    return 0;
 }

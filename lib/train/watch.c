@@ -1,10 +1,10 @@
 /* What a person would want to be told about the losses of a run; see watch.h. */
 #include "train/watch.h"
+#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "train/task.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double memory = 0.95;   /* of the running mean of losses, per step */
 static const double grows = 3;       /* times the loss of guessing: the loss has grown */
@@ -22,11 +22,9 @@ static double surprise(double p) {
  * the entropies of having it. */
 static double loss_of_guessing(const smoe_spec *spec, const smoe_dataset *train, size_t N) {
     size_t images = smoe_dataset_images(train), count = images < LABELS ? images : LABELS;
-    double *share = smoe_task_pairs(spec->train.loss) ? NULL : calloc(N, sizeof *share), sum = 0;
-    if (!share || !count) {
-        free(share);
-        return log((double)N);
-    }
+    SMOE_FREED double *share = smoe_alloc(N, sizeof *share);
+    double sum = 0;
+    if (smoe_task_pairs(spec->train.loss) || !count) return log((double)N);
     for (size_t i = 0; i < count; i++) {
         int64_t label = (int64_t)smoe_dataset_label(train, i * images / count);
         if (label >= 0 && (size_t)label < N) share[label] += 1 / (double)count;
@@ -35,7 +33,6 @@ static double loss_of_guessing(const smoe_spec *spec, const smoe_dataset *train,
         sum += surprise(share[c]);
         if (smoe_task_of(spec->train.loss)->multi) sum += surprise(1 - share[c]);
     }
-    free(share);
     return sum;
 }
 

@@ -55,7 +55,7 @@ static void excluded(void **state) {
         assert_int_equal(smoe_dataset_label(set, i), place[i] > 1);
     }
     assert_non_null(
-        strstr(smoe_dataset_remark(set, 0), "1 image of train is left out, of the 3"));
+        strstr(smoe_dataset_found(set)->remark[0], "1 image of train is left out, of the 3"));
     smoe_dataset_free(set);
     smoe_dataset_free(whole);
     write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
@@ -130,7 +130,7 @@ static void classes_by_name(void **state) {
     assert_false(smoe_dataset_other_classes(set, same, 2));
     assert_int_equal(smoe_dataset_align(set, same, 3, &err), 0); /* one class more */
     assert_int_equal(smoe_dataset_classes(set), 3);
-    assert_int_equal(smoe_dataset_remarks(set), 0);
+    assert_int_equal(smoe_dataset_found(set)->remarks, 0);
     assert_int_equal(smoe_dataset_align(set, numbers, 2, &err), 0); /* not as many: stays */
     assert_int_equal(smoe_dataset_classes(set), 3);
     assert_int_equal(smoe_dataset_align(set, others, 2, &err), -1);
@@ -144,13 +144,13 @@ static void classes_by_name(void **state) {
         assert_string_equal(name_of(set, i), name[i]);
     }
     assert_string_equal(smoe_dataset_class_name(set, 1), "dog");
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "wolf"));
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "1 image is left out, and 2 used"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "wolf"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "1 image is left out, and 2 used"));
     smoe_dataset_free(set);
     set = folders_open(&spec, "test");
     assert_int_equal(smoe_dataset_align(set, numbers, 2, &err), 0);
     assert_int_equal(smoe_dataset_label(set, 2), 1);
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "matched by their numbers"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "matched by their numbers"));
     smoe_dataset_free(set);
 }
 

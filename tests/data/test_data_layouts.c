@@ -380,9 +380,9 @@ static void left_out(void **state) {
     spec.data.on_error = SMOE_ON_ERROR_SKIP;
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), MANY - 1);
-    assert_int_equal(smoe_dataset_left_out(set), 2);
-    assert_non_null(strstr(smoe_dataset_left(set, 0), "train/a/notes.txt: unexpected file"));
-    assert_non_null(strstr(smoe_dataset_left(set, 1), "train/b/007.png: damaged PNG"));
+    assert_int_equal(smoe_dataset_found(set)->left_out, 2);
+    assert_non_null(strstr(smoe_dataset_found(set)->left[0], "train/a/notes.txt: unexpected file"));
+    assert_non_null(strstr(smoe_dataset_found(set)->left[1], "train/b/007.png: damaged PNG"));
     for (size_t i = 0; i < MANY - 1; i++)
         assert_int_equal(smoe_dataset_label(set, i), image_name(set, i)[6] - 'a');
     smoe_dataset_free(set);
@@ -405,9 +405,10 @@ static void links_and_litter(void **state) {
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), 3);
     assert_classes(set, 2, expected);
-    assert_int_equal(smoe_dataset_remarks(set), 2);
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "train/cat/up leads to a folder above it"));
-    assert_non_null(strstr(smoe_dataset_remark(set, 1), "cat/ and in cat/more/ too"));
+    assert_int_equal(smoe_dataset_found(set)->remarks, 2);
+    assert_non_null(
+        strstr(smoe_dataset_found(set)->remark[0], "train/cat/up leads to a folder above it"));
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[1], "cat/ and in cat/more/ too"));
     smoe_dataset_free(set);
     assert_int_equal(symlink("nowhere", scratch_path(*state, link, "brought/train/cat/9.png")), 0);
     datafiles_refused(&spec, "train", SMOE_DATA, "cat/9.png: a link to a file that is not there",
@@ -415,7 +416,7 @@ static void links_and_litter(void **state) {
     spec.data.on_error = SMOE_ON_ERROR_SKIP;
     assert_int_equal(smoe_survey_open(&set, &spec, "train", NULL), 0);
     assert_int_equal(smoe_dataset_images(set), 3);
-    assert_int_equal(smoe_dataset_left_out(set), 1);
+    assert_int_equal(smoe_dataset_found(set)->left_out, 1);
     smoe_dataset_free(set);
 }
 
@@ -468,8 +469,8 @@ static void what_is_said(void **state) {
     static const char *const one[] = {"train/a/1.png", "train/a/2.png"};
     spec = lay_out(*state, path, "alone", one, 2);
     smoe_dataset *set = folders_open(&spec, "train");
-    assert_int_equal(smoe_dataset_remarks(set), 1);
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "has one class only"));
+    assert_int_equal(smoe_dataset_found(set)->remarks, 1);
+    assert_non_null(strstr(smoe_dataset_found(set)->remark[0], "has one class only"));
     smoe_dataset_free(set);
 }
 

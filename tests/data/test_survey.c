@@ -147,7 +147,7 @@ static void damage(void **state) {
     smoe_survey s;
     smoe_dataset *set = look(*state, "data", "train", &s);
     assert_int_equal(s.images, 2);
-    assert_int_equal(smoe_dataset_left_out(set), 2);
+    assert_int_equal(smoe_dataset_found(set)->left_out, 2);
     smoe_survey_free(&s);
     smoe_dataset_free(set);
 }

@@ -521,13 +521,13 @@ static void what_is_left_out(void **state) {
     smoe_err err = {0};
     assert_int_equal(smoe_dataset_image(set, 7, false, pixels, target, &label, &err), -1);
     assert_non_null(strstr(err.text, "train.tar: 007: "));
-    assert_int_equal(smoe_dataset_left_out(set), 0);
+    assert_int_equal(smoe_dataset_found(set)->left_out, 0);
     smoe_dataset_free(set);
     s.spec.data.on_error = SMOE_ON_ERROR_SKIP;
     set = opened(&s, "train");
     assert_int_equal(smoe_dataset_images(set), MANY - 1);
-    assert_int_equal(smoe_dataset_left_out(set), 1);
-    assert_non_null(strstr(smoe_dataset_left(set, 0), "train.tar: 007: "));
+    assert_int_equal(smoe_dataset_found(set)->left_out, 1);
+    assert_non_null(strstr(smoe_dataset_found(set)->left[0], "train.tar: 007: "));
     assert_sample(set, 7, 5, "008", 0, "008");
     smoe_dataset_free(set);
     write_shard(&s, "train.tar", file, 2 * MANY - 2);
