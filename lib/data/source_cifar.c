@@ -344,12 +344,10 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
     if (smoe_spec_data_path(spec, &set->path, err) ||
         smoe_binaries_read(&files, set, wanted, &r, err))
         return -1;
-    if (!files.count) {
-        smoe_fail(err, SMOE_DATA,
-                  "%s: no %s (or .gz, or without .bin) there, for the split %s of %s", set->path,
-                  r.pattern, split, set->name);
-        return -1;
-    }
+    if (!files.count)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: no %s (or .gz, or without .bin) there, for the split %s of %s",
+                         set->path, r.pattern, split, set->name);
     if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
         if (check_file(&files, set, &files.file[i], a, &records, err)) return -1;

@@ -88,19 +88,15 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
         const smoe_binary *file = &files->file[i];
         role r = role_of(file->base);
         const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
-        if (*to) {
-            smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
-                      set->path, (*to)->name, file->name);
-            return -1;
-        }
+        if (*to)
+            return smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
+                             set->path, (*to)->name, file->name);
         *to = file;
         if (check_file(files, set, file, r.images, err)) return -1;
     }
-    if (!f->images || !f->labels) {
-        smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
-                  train ? "train" : "t10k", f->images ? "labels-idx1" : "images-idx3");
-        return -1;
-    }
+    if (!f->images || !f->labels)
+        return smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
+                         train ? "train" : "t10k", f->images ? "labels-idx1" : "images-idx3");
     size_t images = big_endian(f->images->bytes + 4), labels = big_endian(f->labels->bytes + 4);
     if (images == labels) return 0;
     return smoe_binary_fail(files, set, f->labels, 4, err, "%zu labels, but %s has %zu images",

@@ -252,8 +252,8 @@ static bool same_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
     return true;
 }
 
-bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, const char *name,
-                           smoe_init_source source, smoe_err *err) {
+int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, const char *name,
+                        smoe_init_source source, smoe_err *err) {
     const smoe_tensor *t = source.tensor;
     const char *path = smoe_safetensors_path(from->file);
     char want[SMOE_SHAPE_TEXT], have[SMOE_SHAPE_TEXT];
@@ -263,7 +263,7 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
         t = smoe_safetensors_find(from->file, name);
         if (t && param->ndim && t->ndim) dim[0] = t->dim[0];
     }
-    if (!t || source.way == SMOE_WAY_TOKENS) return false;
+    if (!t || source.way == SMOE_WAY_TOKENS) return 0;
     if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
     int ndim = param->ndim - (int)axis;
     if (!strcmp(param->name, "pos_embed") && from->fit != SMOE_FIT_EXACT && t->ndim == 3 &&
@@ -271,27 +271,23 @@ bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, c
         size_t rows, columns;
         smoe_safetensors_grid(from->file, &rows, &columns);
         if (rows)
-            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: %zu positions are not %zux%zu patches",
-                           path, t->name, t->dim[1], rows, columns);
-        else
-            smoe_fail_more(err, SMOE_DATA,
-                           "%s: tensor %s: %zu positions, perhaps of a grid that is no square; "
-                           "--grid ROWSxCOLUMNS says of which, as --grid 14x14",
-                           path, t->name, t->dim[1]);
-        return true;
+            return smoe_fail_more(err, SMOE_DATA,
+                                  "%s: tensor %s: %zu positions are not %zux%zu patches", path,
+                                  t->name, t->dim[1], rows, columns);
+        return smoe_fail_more(err, SMOE_DATA,
+                              "%s: tensor %s: %zu positions, perhaps of a grid that is no square; "
+                              "--grid ROWSxCOLUMNS says of which, as --grid 14x14",
+                              path, t->name, t->dim[1]);
     }
-    if (!same_shape(t, ndim, dim + axis)) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
-                       smoe_shape_text(have, t->ndim, t->dim),
-                       smoe_shape_text(want, ndim, dim + axis));
-        return true;
-    }
-    if (t->dtype > SMOE_DTYPE_F64) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: dtype %s, expected F32, F16, BF16 or F64",
-                       path, t->name, t->type);
-        return true;
-    }
-    return false;
+    if (!same_shape(t, ndim, dim + axis))
+        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
+                              smoe_shape_text(have, t->ndim, t->dim),
+                              smoe_shape_text(want, ndim, dim + axis));
+    if (t->dtype > SMOE_DTYPE_F64)
+        return smoe_fail_more(err, SMOE_DATA,
+                              "%s: tensor %s: dtype %s, expected F32, F16, BF16 or F64", path,
+                              t->name, t->type);
+    return 0;
 }
 
 /* Large tensors are converted in parallel pieces. */

@@ -48,12 +48,12 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
 /* Whether a tensor of the file is one of those that registers are made of. */
 bool smoe_init_map_composed(const smoe_init_map *from, const char *name);
 
-/* Whether its shape or type is wrong; the reason is then appended to err: SMOE_DATA. A head that is
+/* If its shape or type is wrong, the reason is appended to err: SMOE_DATA. A head that is
  * left out is checked too: everything except the number of classes must be right. */
-bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, const char *name,
-                           smoe_init_source source, smoe_err *err);
+int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, const char *name,
+                        smoe_init_source source, smoe_err *err);
 
-/* Fills out [param->size] from a source that was not refused, converted. Position embeddings are
+/* Fills out [param->size] from a source that was checked, converted. Position embeddings are
  * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
  * code). That of a class token is 0 if the source has none. */
 void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *param,

@@ -103,7 +103,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
             if (!smoe_slab_has(&slabs[s], param)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
             smoe_init_source source = smoe_init_map_source(from, param, name);
-            bad |= smoe_init_map_refused(from, param, name, source, found);
+            bad |= smoe_init_map_check(from, param, name, source, found) < 0;
             copied += source.way == SMOE_WAY_COPIED;
             if (source.tensor || !exact) continue;
             smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,

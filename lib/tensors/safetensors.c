@@ -88,33 +88,29 @@ static const char *show(shown *buf, const char *name) {
     return smoe_text_shown(name, buf->text, sizeof buf->text);
 }
 
-/* The shape of an entry into t. False, with the reason appended to err, when it is not one. */
-static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, smoe_err *err) {
+/* The shape of an entry into t. -1, with the reason appended to err, when it is not one. */
+static int shape_read(smoe_tensor *t, const json_t *shape, const char *path, smoe_err *err) {
     shown name;
     size_t n = json_array_size(shape);
-    if (!json_is_array(shape) || n > SMOE_TENSOR_DIMS) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: \"shape\" is not a list of up to %d numbers",
-                       path, show(&name, t->name), SMOE_TENSOR_DIMS);
-        return false;
-    }
+    if (!json_is_array(shape) || n > SMOE_TENSOR_DIMS)
+        return smoe_fail_more(err, SMOE_DATA,
+                              "%s: tensor %s: \"shape\" is not a list of up to %d numbers", path,
+                              show(&name, t->name), SMOE_TENSOR_DIMS);
     t->size = 1;
     t->ndim = (int)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *axis = json_array_get(shape, i);
         json_int_t dim = json_integer_value(axis);
-        if (!json_is_integer(axis) || dim < 0) {
-            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is not a size",
-                           path, show(&name, t->name), i);
-            return false;
-        }
+        if (!json_is_integer(axis) || dim < 0)
+            return smoe_fail_more(err, SMOE_DATA,
+                                  "%s: tensor %s: axis %zu of the shape is not a size", path,
+                                  show(&name, t->name), i);
         t->dim[i] = (size_t)dim;
-        if (__builtin_mul_overflow(t->size, t->dim[i], &t->size)) {
-            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: the shape overflows 64 bits", path,
-                           show(&name, t->name));
-            return false;
-        }
+        if (__builtin_mul_overflow(t->size, t->dim[i], &t->size))
+            return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: the shape overflows 64 bits",
+                                  path, show(&name, t->name));
     }
-    return true;
+    return 0;
 }
 
 /* The bytes of an entry, relative to the first byte of data. */
@@ -123,86 +119,70 @@ typedef struct span {
     smoe_tensor tensor;
 } span;
 
-static bool span_read(span *s, const json_t *offsets, unsigned bits, size_t data_size,
-                      const char *path, smoe_err *err) {
+static int span_read(span *s, const json_t *offsets, unsigned bits, size_t data_size,
+                     const char *path, smoe_err *err) {
     shown name;
     show(&name, s->tensor.name);
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
-        json_integer_value(begin) < 0 || json_integer_value(end) < 0) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: \"data_offsets\" is not a pair of offsets",
-                       path, name.text);
-        return false;
-    }
+        json_integer_value(begin) < 0 || json_integer_value(end) < 0)
+        return smoe_fail_more(err, SMOE_DATA,
+                              "%s: tensor %s: \"data_offsets\" is not a pair of offsets", path,
+                              name.text);
     s->begin = (size_t)json_integer_value(begin);
     s->end = (size_t)json_integer_value(end);
-    if (s->end < s->begin) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: offsets [%zu, %zu] are reversed", path,
-                       name.text, s->begin, s->end);
-        return false;
-    }
-    if (s->end > data_size) {
-        smoe_fail_more(err, SMOE_DATA,
-                       "%s: tensor %s: offsets [%zu, %zu] go past the end, the data has %zu bytes",
-                       path, name.text, s->begin, s->end, data_size);
-        return false;
-    }
+    if (s->end < s->begin)
+        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: offsets [%zu, %zu] are reversed",
+                              path, name.text, s->begin, s->end);
+    if (s->end > data_size)
+        return smoe_fail_more(
+            err, SMOE_DATA,
+            "%s: tensor %s: offsets [%zu, %zu] go past the end, the data has %zu bytes", path,
+            name.text, s->begin, s->end, data_size);
     size_t need;
     if (__builtin_mul_overflow(s->tensor.size, (size_t)bits, &need) || need % 8 ||
-        need / 8 != s->end - s->begin) {
-        smoe_fail_more(err, SMOE_DATA,
-                       "%s: tensor %s: %zu elements of %s do not make the %zu bytes of [%zu, %zu]",
-                       path, name.text, s->tensor.size, s->tensor.type, s->end - s->begin, s->begin,
-                       s->end);
-        return false;
-    }
-    return true;
+        need / 8 != s->end - s->begin)
+        return smoe_fail_more(
+            err, SMOE_DATA,
+            "%s: tensor %s: %zu elements of %s do not make the %zu bytes of [%zu, %zu]", path,
+            name.text, s->tensor.size, s->tensor.type, s->end - s->begin, s->begin, s->end);
+    return 0;
 }
 
-/* One entry of the header; false with a line in err. */
-static bool entry_read(span *s, const char *key, const json_t *value, size_t data_size,
-                       const char *path, smoe_err *err) {
+/* One entry of the header; -1 with a line in err. */
+static int entry_read(span *s, const char *key, const json_t *value, size_t data_size,
+                      const char *path, smoe_err *err) {
     shown name, word;
     s->tensor.name = key;
-    if (!smoe_text_printable(key)) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name", path,
-                       show(&name, key));
-        return false;
-    }
+    if (!smoe_text_printable(key))
+        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
+                              path, show(&name, key));
     const char *type = json_string_value(json_object_get(value, "dtype"));
-    if (!type) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path, show(&name, key));
-        return false;
-    }
+    if (!type)
+        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path,
+                              show(&name, key));
     size_t i = type_of(type);
-    if (i == TYPES) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path, show(&name, key),
-                       show(&word, type));
-        return false;
-    }
+    if (i == TYPES)
+        return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path,
+                              show(&name, key), show(&word, type));
     s->tensor.dtype = types[i].dtype;
     s->tensor.type = types[i].name;
-    return shape_read(&s->tensor, json_object_get(value, "shape"), path, err) &&
-           span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, path,
+    if (shape_read(&s->tensor, json_object_get(value, "shape"), path, err)) return -1;
+    return span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, path,
                      err);
 }
 
-static bool metadata_check(const json_t *metadata, const char *path, smoe_err *err) {
-    if (!json_is_object(metadata)) {
-        smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, SMOE_ST_METADATA);
-        return false;
-    }
-    bool good = true;
+static void metadata_check(const json_t *metadata, const char *path, smoe_err *err) {
     const char *key;
     json_t *value;
+    if (!json_is_object(metadata))
+        smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, SMOE_ST_METADATA);
     json_object_foreach((json_t *)metadata, key, value) {
         shown name;
-        if (json_is_string(value)) continue;
-        smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path,
-                       SMOE_ST_METADATA, show(&name, key));
-        good = false;
+        if (!json_is_string(value))
+            smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path,
+                           SMOE_ST_METADATA, show(&name, key));
     }
-    return good;
 }
 
 /* By offset; at the same offset an empty tensor comes first. Names make the order total. */
@@ -241,17 +221,16 @@ static int header_read(smoe_safetensors *file, const char *data, size_t data_siz
     size_t room = json_object_size(file->header), count = 0;
     SMOE_FREED span *spans = smoe_alloc(room, sizeof *spans);
     file->tensor = smoe_alloc(room, sizeof *file->tensor);
-    bool good = true;
     const char *key;
     json_t *value;
     smoe_err found = {0};
     json_object_foreach(file->header, key, value) {
-        if (!strcmp(key, SMOE_ST_METADATA))
-            good &= metadata_check(value, file->path, &found);
+        if (strcmp(key, SMOE_ST_METADATA) != 0)
+            (void)entry_read(&spans[count++], key, value, data_size, file->path, &found);
         else
-            good &= entry_read(&spans[count++], key, value, data_size, file->path, &found);
+            metadata_check(value, file->path, &found);
     }
-    if (!good) {
+    if (found.code) {
         if (err) *err = found;
         return -1;
     }
