@@ -36,26 +36,34 @@ static size_t panel_of(const work *w, size_t k) {
     return blocks(k, STEP) * STEP * SIDE * w->parts;
 }
 
-static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
-    const smoe_product *x = w->x;
-    size_t at = i * x->a_row + p0 * x->a_col;
-    smoe_operand from = {.row = x->a_row, .col = x->a_col, .n = min(x->m - i, SIDE), .k = k};
+/* At most n rows of A from i on, or columns of B from j on, with k terms from p on. */
+static smoe_operand rows_of(const smoe_product *x, size_t i, size_t n, size_t p, size_t k) {
+    size_t at = i * x->a_row + p * x->a_col;
+    smoe_operand rows = {.row = x->a_row, .col = x->a_col, .n = min(x->m - i, n), .k = k};
     if (x->a_bf16)
-        from.bf16 = x->a_bf16 + at;
+        rows.bf16 = x->a_bf16 + at;
     else
-        from.at = x->a + at;
-    w->kern->pack_a(to, &from, w->parts);
+        rows.at = x->a + at;
+    return rows;
+}
+static smoe_operand columns_of(const smoe_product *x, size_t j, size_t p, size_t k) {
+    size_t at = p * x->b_row + j * x->b_col;
+    smoe_operand columns = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k};
+    if (x->b_bf16)
+        columns.bf16 = x->b_bf16 + at;
+    else
+        columns.at = x->b + at;
+    return columns;
+}
+
+static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
+    smoe_operand rows = rows_of(w->x, i, SIDE, p0, k);
+    w->kern->pack_a(to, &rows, w->parts);
 }
 
 static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size_t k) {
-    const smoe_product *x = w->x;
-    size_t at = p0 * x->b_row + j * x->b_col;
-    smoe_operand from = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k};
-    if (x->b_bf16)
-        from.bf16 = x->b_bf16 + at;
-    else
-        from.at = x->b + at;
-    w->kern->pack_b(to, &from, w->parts);
+    smoe_operand columns = columns_of(w->x, j, p0, k);
+    w->kern->pack_b(to, &columns, w->parts);
 }
 
 /* Block (i, j) of C, m x n, after k terms from p0 on: its place and what is added to it, as in
@@ -111,30 +119,16 @@ static void prefetch_end(const smoe_block_end *to, size_t m, size_t n) {
     if (to->active) prefetch_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
-/* Prefetches m x k elements of A or B, `row` and `col` apart, during a block: they are packed next,
- * and memory would otherwise be idle until then. */
-static void prefetch_side(smoe_matrix_block *block, const real *at, const smoe_bf16 *bf16,
-                          size_t row, size_t col, size_t m, size_t k) {
-    bool along = col == 1;
-    size_t size = bf16 ? sizeof *bf16 : sizeof *at, lines = along ? m : k, length = along ? k : m;
-    if (row != 1 && col != 1) return;
-    block->prefetch =
-        prefetch_block(bf16 ? (const void *)bf16 : at, size, lines, length, along ? row : col, 1);
+/* Prefetches rows or columns during a block: they are packed next, and memory would otherwise be
+ * idle until then. */
+static void prefetch_operand(smoe_matrix_block *block, const smoe_operand *x) {
+    bool along = x->col == 1;
+    size_t size = x->bf16 ? sizeof *x->bf16 : sizeof *x->at;
+    size_t lines = along ? x->n : x->k, length = along ? x->k : x->n;
+    if (x->row != 1 && x->col != 1) return;
+    block->prefetch = prefetch_block(x->bf16 ? (const void *)x->bf16 : x->at, size, lines, length,
+                                     along ? x->row : x->col, 1);
     block->prefetches = lines * block->prefetch.run;
-}
-
-/* The columns from j on, or the rows from i on. */
-static void prefetch_columns(smoe_matrix_block *block, const smoe_product *x, size_t j, size_t p0,
-                             size_t k) {
-    size_t at = p0 * x->b_row + j * x->b_col;
-    prefetch_side(block, x->b_bf16 ? NULL : x->b + at, x->b_bf16 ? x->b_bf16 + at : NULL, x->b_col,
-                  x->b_row, min(x->n - j, SIDE), k);
-}
-static void prefetch_panel(smoe_matrix_block *block, const smoe_product *x, size_t i, size_t m,
-                           size_t p0, size_t k) {
-    size_t at = i * x->a_row + p0 * x->a_col;
-    prefetch_side(block, x->a_bf16 ? NULL : x->a + at, x->a_bf16 ? x->a_bf16 + at : NULL, x->a_row,
-                  x->a_col, min(x->m - i, m), k);
 }
 
 /* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
@@ -161,11 +155,10 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
                                    .parts = w->parts,
                                    .before = j > j0 ? &before : NULL,
                                    .their_sums = their_sums};
-        if (j + SIDE < j0 + n) {
-            if (i == 0) prefetch_columns(&block, x, j + SIDE, p0, k);
-        } else if (next) {
-            prefetch_panel(&block, x, i + SIDE, next, p0, k);
-        }
+        bool more = j + SIDE < j0 + n;
+        smoe_operand then =
+            more ? columns_of(x, j + SIDE, p0, k) : rows_of(x, i + SIDE, next, p0, k);
+        if (more ? i == 0 : next > 0) prefetch_operand(&block, &then);
         w->kern->block(&block);
         before = to;
         real *free = their_sums;
@@ -274,20 +267,14 @@ static bool is_few(const smoe_product *x, size_t kc) {
 /* Terms p .. p+k, of those from p0 on, for columns j to j+SIDE; their sums go to `sums`. */
 static void few_block(const few *f, real *sums, size_t j, size_t p0, size_t p, size_t k) {
     const smoe_product *x = f->x;
-    size_t at = p * x->b_row + j * x->b_col;
-    bool along = x->b_row == 1;
     smoe_few_block t = {.sums = sums,
                         .begun = p > p0,
                         .a = f->a + (p - p0) * f->rows,
                         .pitch = f->rows,
                         .m = f->rows,
-                        .b = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k},
+                        .b = columns_of(x, j, p, k),
                         .order = f->kern->matrix->order,
-                        .ahead = (along ? SIDE * x->b_col : STEP * x->b_row) * b_size(x)};
-    if (x->b_bf16)
-        t.b.bf16 = x->b_bf16 + at;
-    else
-        t.b.at = x->b + at;
+                        .ahead = (x->b_row == 1 ? SIDE * x->b_col : STEP * x->b_row) * b_size(x)};
     f->kern->few->block(&t);
 }
 
@@ -317,12 +304,8 @@ static void by_few(const smoe_product *x, size_t kc) {
     bool along = x->b_row == 1;
     size_t size = f.rows * SIDE, columns = along ? SIDE : FEW_SUMS / size * SIDE, p0 = 0;
     do { /* k = 0 is one step, which writes add + bias */
-        size_t k = min(x->k - p0, kc), at = p0 * x->a_col, deep = along ? max(k, 1) : STEP;
-        smoe_operand rows = {.row = x->a_row, .col = x->a_col, .n = x->m, .k = k};
-        if (x->a_bf16)
-            rows.bf16 = x->a_bf16 + at;
-        else
-            rows.at = x->a + at;
+        size_t k = min(x->k - p0, kc), deep = along ? max(k, 1) : STEP;
+        smoe_operand rows = rows_of(x, 0, x->m, p0, k);
         f.kern->few->pack(a, &rows, f.rows);
         for (size_t j0 = 0; j0 < x->n; j0 += columns) {
             size_t n = min(x->n - j0, columns);
