@@ -65,8 +65,8 @@ static const struct {
     {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
 };
 
-/* The first bytes of a file, as many as it has of these: a length of 8 bytes and one more; fewer than
- * 1: it cannot be read. */
+/* The first bytes of a file, as many as it has of these: a length of 8 bytes and one more; fewer
+ * than 1: it cannot be read. */
 enum { FIRST = 9 };
 static ssize_t first_bytes(const char *arg, char first[FIRST]) {
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
