@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "sweep/ablate.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The overrides of all settings: without the seeds, which the axes have, as they have the
@@ -29,17 +28,15 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     size_t skipped, count = 0;
     SMOE_FREED char *seeds = NULL;
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
-    int status = common(assign, &count, options, err);
-    if (!status) status = smoe_trials_seeds(&seeds, options, err);
-    if (!status) status = smoe_cmd_text(&text, file, options, err);
+    if (common(assign, &count, options, err) || smoe_trials_seeds(&seeds, options, err) ||
+        smoe_cmd_text(&text, file, options, err))
+        return -1;
     text.of_cells = true;
-    if (!status) status = smoe_spec_parse_text(&spec, &text, assign, count, err);
-    if (!status)
-        status = smoe_ablate_axes(&axes, &spec, options->routers,
-                                  seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
-    if (!status)
-        status = smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
-    return status;
+    if (smoe_spec_parse_text(&spec, &text, assign, count, err) ||
+        smoe_ablate_axes(&axes, &spec, options->routers, seeds ? strchr(seeds, '=') + 1 : "0,1,2",
+                         err))
+        return -1;
+    return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
 }
 
 /* An existing folder must hold an ablation, not another kind of sweep. */

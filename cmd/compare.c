@@ -15,7 +15,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
@@ -236,19 +235,19 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
                       smoe_err *err) {
     size_t pairs = options->args - 1;
     smoe_frame *curves = smoe_result_table(result, NULL, "over_steps");
-    smoe_origin origin;
-    int status = 0;
-    char *path = page_path(options);
-    char *title = pairs > 1 ? smoe_text_format("%s and %zu others", options->arg[0], pairs)
-                            : smoe_text_format("%s and %s", options->arg[0], options->arg[1]);
+    SMOE_FREED_BY(smoe_origin_free) smoe_origin origin = {0};
+    SMOE_FREED char *path = page_path(options);
+    SMOE_FREED char *title = pairs > 1
+                                 ? smoe_text_format("%s and %zu others", options->arg[0], pairs)
+                                 : smoe_text_format("%s and %s", options->arg[0], options->arg[1]);
     curves->where = SMOE_IN_CSV;
     curves->title = "During training";
     curves->caption = "Records of training and evaluations; quantities of the whole model have no "
                       "block";
     smoe_origin_open(&origin, options);
-    for (size_t i = 0; i <= pairs && !status; i++) {
+    for (size_t i = 0; i <= pairs; i++) {
         smoe_origin_add(&origin, sides[i].arg, json_dumps(sides[i].spec, JSON_INDENT(1)), true);
-        if (sides[i].metrics) status = add_curves(curves, sides[i].arg, err);
+        if (sides[i].metrics && add_curves(curves, sides[i].arg, err)) return -1;
     }
     const smoe_report report = {.command = "smoe compare",
                                 .title = title,
@@ -256,14 +255,10 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
                                                   : "What differs between a, the first, and b.",
                                 .origin = origin.fact,
                                 .origin_count = origin.count};
-    if (!status) status = smoe_result_check(result, err);
-    if (!status) status = smoe_file_make_parents(path, err);
-    if (!status) status = smoe_result_csv(result, options->out, err);
-    if (!status) status = smoe_report_result(&report, result, path, err);
-    smoe_origin_free(&origin);
-    free(title);
-    free(path);
-    return status;
+    if (smoe_result_check(result, err) || smoe_file_make_parents(path, err) ||
+        smoe_result_csv(result, options->out, err))
+        return -1;
+    return smoe_report_result(&report, result, path, err);
 }
 
 /* Groups that differ in the seed alone, where some of the arguments form them. */

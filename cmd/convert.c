@@ -71,7 +71,7 @@ static int check_ending(const char *path, const smoe_options *options, smoe_err 
 
 static int write_onnx(const smoe_options *options, smoe_err *err) {
     const char *path = options->arg[1];
-    smoe_loaded l = {0};
+    SMOE_FREED_BY(smoe_loaded_free) smoe_loaded l = {0};
     smoe_result result = {0};
     size_t bytes = 0;
     char size[32];
@@ -90,7 +90,6 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
                              smoe_text_si(size, sizeof size, (double)bytes, "B"));
         status = smoe_cmd_emit(&result, options, err);
     }
-    smoe_loaded_free(&l);
     return status;
 }
 

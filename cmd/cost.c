@@ -230,35 +230,26 @@ static void add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
 static int compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, NULL, NULL);
-    int status = 0;
-    for (size_t i = 0; i < options->args && !status; i++) {
+    for (size_t i = 0; i < options->args; i++) {
         SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
         SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         const char *file = options->arg[i];
-        status = smoe_cmd_spec(&spec, file, options, err);
-        if (!status && (status = cost_of(&cost, &spec, err))) smoe_fail_prefix(err, "%s", file);
-        if (!status) {
-            smoe_result *part = smoe_result_part(&result, "specs");
-            smoe_fact_text(part, "spec", file);
-            smoe_cmd_cost(part, &cost);
-            add_layers(part, &cost, SMOE_IN_JSON);
-            add_row(frame, file, &cost);
-        }
+        if (smoe_cmd_spec(&spec, file, options, err)) return -1;
+        if (cost_of(&cost, &spec, err)) return smoe_fail_prefix(err, "%s", file);
+        smoe_result *part = smoe_result_part(&result, "specs");
+        smoe_fact_text(part, "spec", file);
+        smoe_cmd_cost(part, &cost);
+        add_layers(part, &cost, SMOE_IN_JSON);
+        add_row(frame, file, &cost);
     }
-    if (!status) return smoe_cmd_emit(&result, options, err);
-    return status;
+    return smoe_cmd_emit(&result, options, err);
 }
 
 int cmd_cost(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (options->args > 1) return compare(options, err);
-    int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
-    if (!status && options->print_config) {
-        status = smoe_cmd_print_config(&spec, err);
-    } else if (!status) {
-        status = cost_of(&cost, &spec, err);
-        if (!status) status = show(&cost, &spec, options, err);
-    }
-    return status;
+    if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
+    if (options->print_config) return smoe_cmd_print_config(&spec, err);
+    return cost_of(&cost, &spec, err) ? -1 : show(&cost, &spec, options, err);
 }

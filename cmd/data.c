@@ -9,7 +9,6 @@
 #include "spec/sources.h"
 #include "store/run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,16 +318,13 @@ static int verdict(const data_job *job, smoe_err *err) {
 }
 
 int cmd_data(const smoe_options *options, smoe_err *err) {
-    data_job job = {0}, against = {0};
-    int status = smoe_data_look(&job, options->arg[0], options, err);
-    if (!status && options->against)
-        status = smoe_data_look_against(&against, &job.spec, options, err);
-    if (!status) smoe_data_compare(&job, options->against ? &against : NULL);
-    if (!status)
-        status =
-            options->suggest ? smoe_data_suggest(&job, options, err) : show(&job, options, err);
-    if (!status) status = verdict(&job, err);
-    smoe_data_job_free(&job);
-    smoe_data_job_free(&against);
-    return status;
+    SMOE_FREED_BY(smoe_data_job_free) data_job job = {0};
+    SMOE_FREED_BY(smoe_data_job_free) data_job against = {0};
+    if (smoe_data_look(&job, options->arg[0], options, err) ||
+        (options->against && smoe_data_look_against(&against, &job.spec, options, err)))
+        return -1;
+    smoe_data_compare(&job, options->against ? &against : NULL);
+    if (options->suggest ? smoe_data_suggest(&job, options, err) : show(&job, options, err))
+        return -1;
+    return verdict(&job, err);
 }

@@ -5,7 +5,6 @@
 #include "spec/sources.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct suggestion {

@@ -7,7 +7,6 @@
 #include "together.h"
 #include "base/alloc.h"
 #include "comm/comm.h"
-#include "base/file.h"
 #include "draw/figures.h"
 #include "spec/metrics.h"
 #include "train/fewshot.h"
@@ -21,7 +20,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /*
  * The predictions of the model for each image, in data-set order; logits and labels may be left

@@ -5,7 +5,6 @@
 #include "spec/schema.h"
 #include "spec/sources.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set) {

@@ -5,7 +5,6 @@
 #include "draw/report.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,

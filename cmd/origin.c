@@ -2,10 +2,8 @@
 #include "origin.h"
 #include "base/alloc.h"
 #include "store/env.h"
-#include "base/file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
     origin->fact = smoe_alloc_next(origin->fact, origin->count, sizeof *origin->fact);

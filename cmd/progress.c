@@ -4,7 +4,6 @@
 #include "heading.h"
 #include "base/clock.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

@@ -11,7 +11,6 @@
 #include "tensors/shards.h"
 #include "train/soup.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,13 +201,14 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(job_free) soup_job job = {0};
-    int status = smoe_load_spec(&job.first, options->arg[0], options, err);
-    if (!status) status = find_members(&job, options, err);
-    if (!status) status = make_folder(&job, options, err);
-    if (!status && options->dry_run)
-        printf("would evaluate %zu models and their soups on the %s split\n", job.count,
-               job.first.spec.eval.split);
-    else if (!status)
-        status = make(&job, options, err);
-    return status;
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
+        find_members(&job, options, err) || make_folder(&job, options, err))
+        return -1;
+    if (!options->dry_run) return make(&job, options, err);
+    smoe_fact_number(&result, "models", (double)job.count);
+    smoe_fact_text(&result, "split", job.first.spec.eval.split);
+    smoe_result_line(&result, NULL, "would evaluate %zu models and their soups on the %s split",
+                     job.count, job.first.spec.eval.split);
+    return smoe_cmd_emit(&result, options, err);
 }

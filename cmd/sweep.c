@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "sweep/grid.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign, size_t count,
@@ -21,31 +20,28 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign,
                                              .moments = options->moments,
                                              .partial = options->partial,
                                              .choice = choice}};
-    smoe_spec_text text;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     size_t skipped = 0;
-    int status = smoe_cmd_text(&text, file, options, err);
-    if (!status) status = smoe_grid_of_spec(sweep, &text, assign, count, &how, &skipped, err);
-    if (!status && skipped && !options->quiet)
+    if (smoe_cmd_text(&text, file, options, err) ||
+        smoe_grid_of_spec(sweep, &text, assign, count, &how, &skipped, err))
+        return -1;
+    if (skipped && !options->quiet)
         fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", skipped,
                 skipped == 1 ? " is" : "s are", err->text);
-    smoe_spec_text_free(&text);
-    return status;
+    return 0;
 }
 
 /* The overrides, of which those of --seeds are one. */
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
-    char *seeds = NULL;
+    SMOE_FREED char *seeds = NULL;
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
-    int status = smoe_trials_seeds(&seeds, options, err);
-    if (!status && seeds) assign[count++] = seeds;
-    for (size_t i = 0; !status && i < options->overrides; i++)
+    if (smoe_trials_seeds(&seeds, options, err)) return -1;
+    if (seeds) assign[count++] = seeds;
+    for (size_t i = 0; i < options->overrides; i++)
         if (strncmp(options->assign[i], "seed=", 5)) assign[count++] = options->assign[i];
-    if (!status)
-        status = smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, assign, count, err)
-                                         : expand_spec(sweep, arg, assign, count, options, err);
-    free(seeds);
-    return status;
+    return smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, assign, count, err)
+                                   : expand_spec(sweep, arg, assign, count, options, err);
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {

@@ -120,7 +120,8 @@ static trials_mode mode_of(const smoe_options *options) {
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
-static int check_place(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
+static int check_place(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+                       smoe_err *err) {
     if (options->extend && folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
@@ -128,7 +129,6 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is not a folder; --status needs the folder of a sweep", arg);
-    trials_mode mode = mode_of(options);
     if (folder && !options->resume && (mode == RUN || mode == SLURM))
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
@@ -144,12 +144,13 @@ static int check_place(const smoe_options *options, const char *arg, bool folder
     return 0;
 }
 
-static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
+static int check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+                 smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : smoe_trials_is_run(arg) ? "run" : NULL;
     if (smoe_options_check(options, state, err)) return -1;
-    return check_place(options, arg, folder, err);
+    return check_place(options, mode, arg, folder, err);
 }
 
 /* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
@@ -204,13 +205,11 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
 /* The sweep that is in a folder. */
 static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *dir,
                        const smoe_options *options, smoe_err *err) {
-    if (smoe_sweep_open(sweep, dir, err)) return -1;
-    char *claims = smoe_text_format("%s/claims", dir);
-    int status = smoe_file_sweep_gone(dir, err);
-    if (!status && !access(claims, F_OK)) status = smoe_file_sweep_gone(claims, err);
-    free(claims);
-    if (status) return -1;
-    if (kind->check && kind->check(sweep, err)) return -1;
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
+    if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep_gone(dir, err) ||
+        (!access(claims, F_OK) && smoe_file_sweep_gone(claims, err)) ||
+        (kind->check && kind->check(sweep, err)))
+        return -1;
     return set_wishes(sweep, kind->reference, options, err);
 }
 
@@ -223,27 +222,24 @@ static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
 }
 
 /* The sweep of a spec, or of a run that is evaluated. */
-static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *arg,
-                     const smoe_options *options, smoe_err *err) {
-    trials_mode mode = mode_of(options);
+static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, trials_mode mode,
+                     const char *arg, const smoe_options *options, smoe_err *err) {
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
-    char *dir = options->out ? smoe_alloc_text(options->out)
-                             : smoe_text_format("runs/%s-%s", sweep->name,
-                                                sweep->run ? "evaluate" : kind->suffix);
+    SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
+                                        : smoe_text_format("runs/%s-%s", sweep->name,
+                                                           sweep->run ? "evaluate" : kind->suffix);
     /* A folder that is there takes over only a reference that somebody named. */
     bool there = smoe_file_holds(dir, "cells.jsonl");
-    int status = set_wishes(sweep, there ? NULL : kind->reference, options, err);
-    if (!status && (mode == POWER || mode == PACK)) {
+    if (set_wishes(sweep, there ? NULL : kind->reference, options, err)) return -1;
+    if (mode == ESTIMATE) return 0;
+    if (mode == POWER || mode == PACK) {
         smoe_sweep_free(sweep);
-        status = open_folder(sweep, kind, dir, options, err);
-    } else if (!status && mode != ESTIMATE) {
-        status = make_folder(sweep, dir, options, err);
-        /* The manifest of an existing sweep may have another figure or reference. */
-        if (!status) status = set_wishes(sweep, kind->reference, options, err);
+        return open_folder(sweep, kind, dir, options, err);
     }
-    free(dir);
-    return status;
+    if (make_folder(sweep, dir, options, err)) return -1;
+    /* The manifest of an existing sweep may have another figure or reference. */
+    return set_wishes(sweep, kind->reference, options, err);
 }
 
 /* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
@@ -251,15 +247,15 @@ static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, const char
 static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
-    int status = smoe_trials_status(&result, sweep, err);
     bool figure =
         options->x || options->y || options->line || options->front || options->figure_width;
     bool contrasts = options->reference || options->equivalence || options->all_seeds;
-    if (!status && (figure || contrasts)) status = smoe_results_make(&results, sweep, err);
-    if (!status && contrasts) smoe_results_add(&result, &results, false);
-    if (!status) status = smoe_cmd_emit(&result, options, err);
-    if (!status && figure) status = draw(&results, options, err);
-    return status;
+    if (smoe_trials_status(&result, sweep, err) ||
+        ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
+        return -1;
+    if (contrasts) smoe_results_add(&result, &results, false);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
+    return figure ? draw(&results, options, err) : 0;
 }
 
 static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
@@ -270,21 +266,20 @@ static int print_power(const smoe_sweep *sweep, const smoe_options *options, smo
 
 int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
-    trials_mode mode = mode_of(options);
+    const trials_mode mode = mode_of(options);
     bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
-    int status = check(options, arg, folder, err);
-    if (!status)
-        status = folder ? open_folder(&sweep, kind, arg, options, err)
-                        : open_spec(&sweep, kind, arg, options, err);
-    if (!status) switch (mode) {
-        case RUN: status = run_and_report(&sweep, options, err); break;
-        case ESTIMATE: status = smoe_trials_estimate(&sweep, options, err); break;
-        case STATUS: status = print_status(&sweep, options, err); break;
-        case POWER: status = print_power(&sweep, options, err); break;
-        case PACK: status = smoe_sweep_pack(&sweep, options->pack, err); break;
-        case SLURM: status = smoe_slurm_write(&sweep, options, err); break;
-        }
-    return status;
+    if (check(options, mode, arg, folder, err) ||
+        (folder ? open_folder(&sweep, kind, arg, options, err)
+                : open_spec(&sweep, kind, mode, arg, options, err)))
+        return -1;
+    switch (mode) {
+    case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
+    case STATUS: return print_status(&sweep, options, err);
+    case POWER: return print_power(&sweep, options, err);
+    case PACK: return smoe_sweep_pack(&sweep, options->pack, err);
+    case SLURM: return smoe_slurm_write(&sweep, options, err);
+    default: return run_and_report(&sweep, options, err);
+    }
 }

@@ -4,14 +4,12 @@
 #include "cmd.h"
 #include "trial_cost.h"
 #include "base/alloc.h"
-#include "base/file.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
 #include "compare/settings.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
-#include "base/json.h"
 #include "sweep/trial.h"
 
 #include <math.h>

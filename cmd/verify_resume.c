@@ -141,11 +141,9 @@ static int same_file(const verification *v, const char *file, smoe_err *err) {
 
 static int judge(const verification *v, smoe_err *err) {
     smoe_run_difference first = {0};
-    char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
+    SMOE_FREED char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
     SMOE_FREED char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
-    int status = smoe_runs_compare_records(&first, NULL, a, b, err);
-    free(a);
-    if (status) return -1;
+    if (smoe_runs_compare_records(&first, NULL, a, b, err)) return -1;
     int model = same_file(v, "model.safetensors", err), state = -1;
     if (model >= 0) state = same_file(v, "state.safetensors", err);
     if (model < 0 || state < 0) return -1;
@@ -169,8 +167,8 @@ static int judge(const verification *v, smoe_err *err) {
     else
         smoe_result_line(&result, "records", "all %zu are the same, except for times",
                          first.records);
-    status = smoe_cmd_emit(&result, v->options, err);
-    if (status || same) return status;
+    if (smoe_cmd_emit(&result, v->options, err)) return -1;
+    if (same) return 0;
     return smoe_fail(err, SMOE_RUNTIME, "a resumed run is not what an uninterrupted one is; see %s",
                      v->dir);
 }
@@ -194,38 +192,33 @@ static int make_dir(verification *v, smoe_err *err) {
     return 0;
 }
 
+static void verification_free(verification *v) {
+    free(v->dir);
+    free(v->whole);
+    free(v->parts);
+}
+
 int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
-    verification v = {.options = options};
+    SMOE_FREED_BY(verification_free) verification v = {.options = options};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
+    smoe_result lines = {0};
+    if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
+    if (spec.train.steps < 4)
+        return smoe_fail(err, SMOE_USAGE, "train.steps is %zu: at least 4 are needed",
+                         spec.train.steps);
     /* Checkpoints early on, regardless of the spec: when checkpoints are written changes no
      * number. */
-    size_t every = spec.train.steps / 4;
-    snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", every ? every : 1);
-    if (!status && spec.train.steps < 4)
-        status = smoe_fail(err, SMOE_USAGE, "train.steps is %zu: at least 4 are needed",
-                           spec.train.steps);
-    if (status)
-        ;
-    else if (options->dry_run) {
-        smoe_result plan = {0};
-        smoe_fact_number(&plan, "steps", (double)spec.train.steps);
+    snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", spec.train.steps / 4);
+    if (options->dry_run) {
+        smoe_fact_number(&lines, "steps", (double)spec.train.steps);
         smoe_result_line(
-            &plan, NULL,
+            &lines, NULL,
             "would train %zu steps without an interruption, and again with a kill in between",
             spec.train.steps);
-        status = smoe_cmd_emit(&plan, options, err);
-    } else {
-        smoe_result lines = {0};
-        smoe_heading_spec(&lines, &spec);
-        smoe_heading_print(&lines, options);
-        status = make_dir(&v, err);
-        if (!status) status = train_both(&v, err);
-        if (!status) status = judge(&v, err);
+        return smoe_cmd_emit(&lines, options, err);
     }
-    if (!status && v.dir && !options->out) status = smoe_file_remove(v.dir, err);
-    free(v.dir);
-    free(v.whole);
-    free(v.parts);
-    return status;
+    smoe_heading_spec(&lines, &spec);
+    smoe_heading_print(&lines, options);
+    if (make_dir(&v, err) || train_both(&v, err) || judge(&v, err)) return -1;
+    return options->out ? 0 : smoe_file_remove(v.dir, err);
 }

@@ -3,8 +3,6 @@
 #include "base/base.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 64 };

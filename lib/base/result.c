@@ -3,10 +3,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- making ---------------------------------------------------------------------------------- */
 

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 double smoe_margin_of(const char *text, const char *metric) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};

@@ -2,7 +2,6 @@
 #include "spec/events.h"
 #include "base/alloc.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -1,10 +1,8 @@
 /* train.optimizer.groups: a list of mappings, read, written and looked up; see schema.h. */
 #include "spec/events.h"
 #include "base/alloc.h"
-#include "base/file.h"
 
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* The table of metrics and its names; see metrics.h. */
 #include "spec/metrics.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* eval.zeroshot: a list of templates, each with a place {} for the name of a class. */
 #include "spec/events.h"
 #include "base/alloc.h"
-#include "base/file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem) {

@@ -4,9 +4,7 @@
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
-#include "base/json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- YAML ------------------------------------------------------------------------------------ */

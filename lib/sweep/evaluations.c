@@ -1,6 +1,5 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
-#include "base/alloc.h"
 #include "bench/cost.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
@@ -93,8 +92,8 @@ static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_poin
  * err. Columns that have an effect there are marked. */
 static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_point *point,
                        const smoe_axis *columns, bool *acts, smoe_err *err) {
-    smoe_spec spec;
-    smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_err own = {0};
     int status = parse_point(&spec, trial, point, &own);
     for (size_t c = 0; !status && c < columns->columns; c++)
@@ -102,12 +101,10 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
     if (!status) status = smoe_model_create(&model, &spec, 2, &own);
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
-    if (status)
-        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->assign[0],
-                       point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"), own.text);
-    smoe_model_free(model);
-    smoe_spec_free(&spec);
-    return status;
+    if (!status) return 0;
+    return smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->assign[0],
+                          point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"),
+                          own.text);
 }
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
@@ -118,12 +115,12 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
         const smoe_trial *trial = &sweep->trial[i];
         SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
         SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-        int bad = smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL,
-                                  0, err);
-        if (!bad) bad = smoe_model_create(&model, &spec, 2, err);
-        for (size_t p = 0; p < sweep->evaluate.points && !bad; p++)
+        if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0,
+                            err) ||
+            smoe_model_create(&model, &spec, 2, err))
+            return -1;
+        for (size_t p = 0; p < columns->points; p++)
             if (check_point(trial, model, &columns->point[p], columns, acts, err)) status = -1;
-        if (bad) return -1;
     }
     for (size_t c = 0; !status && c < columns->columns; c++)
         if (!acts[c])
@@ -190,22 +187,22 @@ int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
     SMOE_FREED char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
+    bool sealed;
     *list = NULL;
-    bool some = !access(path, F_OK), sealed;
-    json_auto_t *object = NULL;
-    int status = some ? smoe_file_read(path, FILE_MOST, &text, &size, err) : 0;
-    if (!status && some && !(object = smoe_sealed_parse(text, size, path, &sealed, err)))
-        status = -1;
+    if (access(path, F_OK)) {
+        *list = json_array();
+        return 0;
+    }
+    if (smoe_file_read(path, FILE_MOST, &text, &size, err)) return -1;
+    json_auto_t *object = smoe_sealed_parse(text, size, path, &sealed, err);
+    if (!object) return -1;
     /* Older versions wrote the list alone. */
     json_t *found = json_is_array(object) ? object : json_object_get(object, "evaluations");
-    if (!status) *list = some ? json_incref(found) : json_array();
-    if (!status && (!json_is_array(*list) || json_array_size(*list) > sweep->evaluate.points)) {
-        json_decref(*list);
-        *list = NULL;
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: has no results of evaluations; remove it to evaluate again", path);
-    }
-    return status;
+    if (!json_is_array(found) || json_array_size(found) > sweep->evaluate.points)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: has no results of evaluations; remove it to evaluate again", path);
+    *list = json_incref(found);
+    return 0;
 }
 
 static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_err *err) {
@@ -248,16 +245,14 @@ static void set(json_t *result, smoe_metric metric, size_t number, double value)
 
 static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *model, size_t batch,
                            smoe_err *err) {
-    smoe_fewshot *fewshot;
+    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
     if (smoe_fewshot_open(&fewshot, spec, err)) return -1;
     if (!fewshot) return 0;
-    int status = smoe_fewshot_measure(fewshot, model, batch, NULL, score, err);
-    for (size_t k = 0; k < spec->eval.fewshot.count && !status; k++) {
+    if (smoe_fewshot_measure(fewshot, model, batch, NULL, score, err)) return -1;
+    for (size_t k = 0; k < spec->eval.fewshot.count; k++)
         set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
-    }
-    smoe_fewshot_free(fewshot);
-    return status;
+    return 0;
 }
 
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
@@ -267,63 +262,47 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     return 0;
 }
 
+static void set_scores(json_t *result, const smoe_eval *eval, double dropped) {
+    set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval->loss);
+    set(result, SMOE_METRIC_PRECISION, 0, eval->precision_at_1);
+    if (isfinite(eval->infer_s)) set(result, SMOE_METRIC_INFER_S, 0, eval->infer_s);
+    for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {
+        set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval->text_recall[k]);
+        set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval->image_recall[k]);
+    }
+    if (isfinite(dropped)) set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
+}
+
 /* Measures a point; the outcomes of its images go to `path`. */
 static int evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
                     smoe_err *err) {
-    smoe_spec spec;
-    float *outcomes = NULL;
-    smoe_model *model = NULL;
-    smoe_routing routing = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     smoe_eval eval;
-    size_t images = 0, batch = 0;
-    int status = parse_point(&spec, s->trial, point, err);
-    if (!status) status = open_data(s, &spec, err);
-    if (!status) {
-        images = smoe_dataset_images(s->set);
-        batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
-        status = load_model(s, &spec, batch, &model, err);
-    }
-    if (!status) smoe_routing_open(&routing, model);
-    if (!status) outcomes = smoe_alloc(2 * images, sizeof *outcomes);
-    if (!status)
-        status = smoe_evaluate(model, &spec, s->set, batch,
+    if (parse_point(&spec, s->trial, point, err) || open_data(s, &spec, err)) return -1;
+    size_t images = smoe_dataset_images(s->set);
+    size_t batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
+    SMOE_FREED float *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
+    if (load_model(s, &spec, batch, &model, err)) return -1;
+    smoe_routing_open(&routing, model);
+    int status = smoe_evaluate(model, &spec, s->set, batch,
                                &(smoe_eval_options){.outcomes = outcomes}, &eval, err);
     smoe_routing_stop(&routing);
-    if (!status) {
-        double dropped =
-            smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
-        set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval.loss);
-        set(result, SMOE_METRIC_PRECISION, 0, eval.precision_at_1);
-        if (isfinite(eval.infer_s)) set(result, SMOE_METRIC_INFER_S, 0, eval.infer_s);
-        for (size_t k = 0; eval.retrieval && k < SMOE_RECALLS; k++) {
-            set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval.text_recall[k]);
-            set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval.image_recall[k]);
-        }
-        if (isfinite(dropped)) set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
-        status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
-    }
-    if (!status) status = measure_fewshot(result, &spec, model, batch, err);
-    if (!status) status = add_cost(result, &spec, smoe_dataset_classes(s->set), err);
-    free(outcomes);
-    smoe_routing_free(&routing);
-    smoe_model_free(model);
-    smoe_spec_free(&spec);
-    return status;
+    if (status) return -1;
+    set_scores(result, &eval,
+               smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing));
+    if (smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err) ||
+        measure_fewshot(result, &spec, model, batch, err))
+        return -1;
+    return add_cost(result, &spec, smoe_dataset_classes(s->set), err);
 }
 
 static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    char *model = NULL, *text = NULL, *dir = NULL;
-    int status = -1;
-    if (sweep->run)
-        model = smoe_kept_model(sweep);
-    else if ((dir = smoe_trial_dir(sweep, i)) && smoe_run_locate(dir, "latest", &model, &text, err))
-        goto out;
-    status = smoe_safetensors_open(&s->weights, model, err);
-out:
-    free(dir);
-    free(model);
-    free(text);
-    return status;
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i), *text = NULL;
+    SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
+    if (!model && smoe_run_locate(dir, "latest", &model, &text, err)) return -1;
+    return smoe_safetensors_open(&s->weights, model, err);
 }
 
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluations_options *options,

@@ -80,58 +80,50 @@ static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, 
 int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_grid_options *options, size_t *skipped,
                       smoe_err *err) {
-    smoe_spec spec = {0};
-    lists l;
-    int status = smoe_spec_parse_text(&spec, text, NULL, 0, err);
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(lists_free) lists l = {0};
     /* A spec that is invalid by itself may be valid in every trial. But mistakes in its section
      * `sweep`, or a file that is not a spec, are always errors. */
-    if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
+    if (smoe_spec_parse_text(&spec, text, NULL, 0, err) &&
+        (spec.sweep.bad || err->code != SMOE_USAGE || !spec.origin))
+        return -1;
     lists_open(&l, overrides, count);
-    if (!status) status = lists_axes(&l, &spec.sweep, err);
-    bool nothing = !status && !l.axes.count && !l.points.count;
-    if (!status) status = make_trials(sweep, text, &l, options->skip_invalid, skipped, err);
-    if (!status && nothing)
-        status =
-            smoe_fail(err, SMOE_USAGE,
-                      "%s: nothing to sweep: give it a section sweep, or key=a,b,c", text->label);
-    if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
-    if (!status) move_figure(sweep, &spec);
-    if (!status) status = smoe_sweep_set_plan(sweep, &spec.sweep.plan, err);
-    if (!status && spec.sweep.reference && !options->referred)
-        status = smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err);
-    if (!status && (options->init || !options->planned))
-        status = smoe_start_set(sweep, options->init, &options->start, err);
-    lists_free(&l);
-    smoe_spec_free(&spec);
-    return status;
+    if (lists_axes(&l, &spec.sweep, err)) return -1;
+    bool nothing = !l.axes.count && !l.points.count;
+    if (make_trials(sweep, text, &l, options->skip_invalid, skipped, err)) return -1;
+    if (nothing)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: nothing to sweep: give it a section sweep, or key=a,b,c",
+                         text->label);
+    if (l.points.count && smoe_evaluations_plan(sweep, &l.points, err)) return -1;
+    move_figure(sweep, &spec);
+    if (smoe_sweep_set_plan(sweep, &spec.sweep.plan, err)) return -1;
+    if (spec.sweep.reference && !options->referred &&
+        smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
+        return -1;
+    if (!options->init && options->planned) return 0;
+    return smoe_start_set(sweep, options->init, &options->start, err);
 }
 
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
                      smoe_err *err) {
     static const smoe_sweep_keys none = {0};
     static const smoe_axes one = {0};
-    lists l;
-    smoe_spec_text spec = {0};
-    char *file = smoe_text_format("%s/spec.yaml", dir);
+    SMOE_FREED_BY(lists_free) lists l = {0};
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text spec = {0};
+    SMOE_FREED char *file = smoe_text_format("%s/spec.yaml", dir);
     size_t skipped;
-    int status = 0;
     lists_open(&l, overrides, count);
-    if (!status && l.laters)
-        status = smoe_fail(err, SMOE_USAGE,
-                           "%s%s: %s is a run, which is evaluated and not trained; leave out %s",
-                           SMOE_EVALUATED, l.later[0], dir, SMOE_EVALUATED);
-    if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
-    if (!status && !l.points.count)
-        status = smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
-    if (!status) status = smoe_spec_text_read(&spec, file, err);
-    if (!status)
-        status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
-    if (!status && !(sweep->run = realpath(dir, NULL)))
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
-    if (!status) status = smoe_kept_find(sweep, err);
-    if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
-    lists_free(&l);
-    smoe_spec_text_free(&spec);
-    free(file);
-    return status;
+    if (l.laters)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s%s: %s is a run, which is evaluated and not trained; leave out %s",
+                         SMOE_EVALUATED, l.later[0], dir, SMOE_EVALUATED);
+    if (smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err)) return -1;
+    if (!l.points.count)
+        return smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
+    if (smoe_spec_text_read(&spec, file, err) ||
+        smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err))
+        return -1;
+    if (!(sweep->run = realpath(dir, NULL))) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
+    return smoe_kept_find(sweep, err) ? -1 : smoe_evaluations_plan(sweep, &l.points, err);
 }

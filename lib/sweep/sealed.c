@@ -2,9 +2,7 @@
 #include "sweep/sealed.h"
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char MARK[] = "\"xxh3\": \"";

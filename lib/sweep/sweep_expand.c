@@ -171,30 +171,22 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
 /* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
 static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
                    char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
-    smoe_spec spec;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_err own = {0};
-    char what[400], shown[400], *text = NULL;
-    json_t *json = NULL;
-    int status = 1;
+    char what[400], shown[400];
     if (smoe_budget_parse(&spec, from, assign, overrides, &own)) {
         describe(what, sizeof what, sweep, trial);
-        size_t first = strcspn(own.text, "\n");
-        status = own.code == SMOE_USAGE ? 0 : -1;
         smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
-                       (int)first, own.text);
-        goto out;
+                       (int)strcspn(own.text, "\n"), own.text);
+        return own.code == SMOE_USAGE ? 0 : -1;
     }
-    text = smoe_spec_json(&spec);
-    json = json_loads(text, 0, NULL);
+    SMOE_FREED char *text = smoe_spec_json(&spec);
+    json_auto_t *json = json_loads(text, 0, NULL);
     if (!sweep->name) sweep->name = smoe_alloc_text(spec.name);
     smoe_trial_set_spec(trial, json);
     hash_meaning(sweep, trial, json, &spec.model);
     idles_add(idle, &spec);
-out:
-    json_decref(json);
-    free(text);
-    smoe_spec_free(&spec);
-    return status;
+    return 1;
 }
 
 /* No trial may occur twice, however its values are written: seed 00 beside seed 0 would count as a

@@ -32,11 +32,9 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/%s", dir, name);
     SMOE_FREED char *aside =
         smoe_text_format("%s/%s" SMOE_FILE_TEMPORARY "%ld-0", dir, name, (long)getpid());
-    int status = 0;
     if (rename(path, aside) && errno != ENOENT)
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
-    if (!status) status = smoe_file_remove(aside, err);
-    return status;
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
+    return smoe_file_remove(aside, err);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -350,21 +348,19 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
     if (removed) return smoe_file_sweep_gone(dir, err);
-    int status = smoe_sweep_read(&sweep, dir, err);
-    /* A process that was killed in this function may have removed it. */
-    char *claims = smoe_text_format("%s/claims", dir);
-    if (!status) status = smoe_file_make_folder(claims, err);
-    free(claims);
-    if (!status) status = check_idle(&sweep, err);
-    if (!status) status = remove_in(dir, "claims", err);
-    for (size_t i = 0; i < sweep.trials && !status && !sweep.run; i++)
-        status = remove_in(dir, sweep.trial[i].name, err);
-    for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
-        status = remove_in(dir, written[i], err);
-    if (!status) status = smoe_file_sweep_gone(dir, err);
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     SMOE_FREED char *manifest = smoe_text_format("%s/cells.jsonl", dir);
     SMOE_FREED char *hidden = smoe_text_format("%s/" REMOVED, dir);
-    if (!status && rename(manifest, hidden))
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
-    return status;
+    /* A process that was killed in this function may have removed the claims. */
+    if (smoe_sweep_read(&sweep, dir, err) || smoe_file_make_folder(claims, err) ||
+        check_idle(&sweep, err) || remove_in(dir, "claims", err))
+        return -1;
+    for (size_t i = 0; i < sweep.trials && !sweep.run; i++)
+        if (remove_in(dir, sweep.trial[i].name, err)) return -1;
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (remove_in(dir, written[i], err)) return -1;
+    if (smoe_file_sweep_gone(dir, err)) return -1;
+    return rename(manifest, hidden)
+               ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest)
+               : 0;
 }

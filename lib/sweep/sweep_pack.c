@@ -10,7 +10,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -50,34 +50,26 @@ char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
 
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     smoe_trial *trial = &sweep->trial[i];
-    char *path = claim_path(sweep, i, "json"), *text = NULL;
+    SMOE_FREED char *path = claim_path(sweep, i, "json"), *text = NULL;
     size_t size = 0;
-    int status = 0;
     json_decref(trial->outcome);
     trial->outcome = NULL;
     trial->state = SMOE_TRIAL_OPEN;
     trial->sealed = false;
-    if (access(path, F_OK)) goto out;
-    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
-    if (status) goto out;
-    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
-    if (!trial->outcome) {
-        status = -1;
-        goto out;
-    }
+    if (access(path, F_OK)) return 0;
+    if (smoe_file_read(path, OUTCOME_MOST, &text, &size, err) ||
+        !(trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err)))
+        return -1;
     const char *word = json_string_value(json_object_get(trial->outcome, "status"));
     if (word && !strcmp(word, "done"))
         trial->state = SMOE_TRIAL_DONE;
     else if (word && !strcmp(word, "failed"))
         trial->state = SMOE_TRIAL_FAILED;
     else
-        status =
-            smoe_fail(err, SMOE_DATA,
-                      "%s: does not say how the cell ended; remove it to run the cell again", path);
-out:
-    free(text);
-    free(path);
-    return status;
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: does not say how the cell ended; remove it to run the cell again",
+                         path);
+    return 0;
 }
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
