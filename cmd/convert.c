@@ -51,19 +51,16 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
 
 /* A file is what its name says. */
 static int check_ending(const char *path, const smoe_options *options, smoe_err *err) {
-    static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy", ".onnx"};
+    static const char *const others[] = {".pth", ".pt", ".bin", ".ckpt", ".npz", ".npy"};
     const char *dot = strrchr(path, '.');
-    if (options->onnx && dot && !strcmp(dot, ".onnx")) return 0;
-    if (options->onnx)
-        return smoe_fail(err, SMOE_USAGE, "%s: --onnx writes a file whose name ends in .onnx",
+    if (options->onnx != (dot && !strcmp(dot, ".onnx")))
+        return smoe_fail(err, SMOE_USAGE, "%s: --onnx, and only it, writes names that end in .onnx",
                          path);
     for (size_t i = 0; dot && i < sizeof others / sizeof *others; i++)
         if (!strcmp(dot, others[i]))
-            return smoe_fail(
-                err, SMOE_USAGE,
-                "%s: safetensors files are written, %snot %s; name it %.*s.safetensors", path,
-                strcmp(dot, ".onnx") ? "" : "and with --onnx .onnx, ", dot, (int)(dot - path),
-                path);
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: safetensors files are written, not %s; name it %.*s.safetensors",
+                             path, dot, (int)(dot - path), path);
     return 0;
 }
 

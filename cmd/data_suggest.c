@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "spec/sources.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -122,9 +123,12 @@ int smoe_data_suggest(const smoe_data_job *job, const smoe_options *options, smo
     if (!job->splits || !job->split[0].survey.looked)
         return smoe_fail(err, SMOE_DATA, "%s: no images to suggest a spec for", job->path);
     suggest(&s, job);
+    const char *slash = strrchr(job->path, '/'), *name = slash ? slash + 1 : job->path;
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "# For %zu images of %zu classes; smoe train -n tells what it costs.\n", s.images,
             s.classes);
+    if (isalpha((unsigned char)*name))
+        fprintf(out, "name: %.*s\n", (int)strcspn(name, ". :#'\"{}[]\\"), name);
     put_data(out, &s, job, options);
     put_rest(out, &s);
     smoe_alloc_stream_close(out, &text);

@@ -26,6 +26,13 @@ static const char *help_of(const smoe_option *entry, const smoe_command *command
     return entry->help;
 }
 
+enum { NAME = 17, KEY_NAME = 34 }; /* columns for names of commands and routers, and of keys */
+
+static void list_entry(const char *name, const char *words, int width, FILE *out) {
+    fprintf(out, "  %-*s  ", width, name);
+    smoe_cmd_wrap(out, words, (size_t)width + 4);
+}
+
 static void list_options(const smoe_command *command, FILE *out) {
     fputs("\nOptions:\n", out);
     char left[80], text[400];
@@ -38,10 +45,9 @@ static void list_options(const smoe_command *command, FILE *out) {
         const smoe_option *entry = &smoe_option_table[i];
         if (!smoe_option_applies(entry, command)) continue;
         usage_of(entry, left, sizeof left);
-        fprintf(out, "  %-*s  ", width, left);
         snprintf(text, sizeof text, "%s%s%s%s", help_of(entry, command), entry->preset ? " [" : "",
                  entry->preset ? entry->preset : "", entry->preset ? "]" : "");
-        smoe_cmd_wrap(out, text, (size_t)width + 4);
+        list_entry(left, text, width, out);
     }
 }
 
@@ -53,13 +59,8 @@ static void list_commands(FILE *out) {
           "  smoe eval runs/mine\n\n"
           "Commands:\n",
           out);
-    size_t width = 0;
     for (size_t i = 0; i < smoe_command_count; i++)
-        if (strlen(smoe_commands[i].name) > width) width = strlen(smoe_commands[i].name);
-    for (size_t i = 0; i < smoe_command_count; i++) {
-        fprintf(out, "  %-*s  ", (int)width, smoe_commands[i].name);
-        smoe_cmd_wrap(out, smoe_commands[i].summary, width + 4);
-    }
+        list_entry(smoe_commands[i].name, smoe_commands[i].summary, NAME, out);
 }
 
 /* Text line by line, each after `before`. */
@@ -108,8 +109,7 @@ static void key_lines(void *user, const char *key, const char *type, const char 
     if (strncmp(key, query->key, length) || (key[length] && key[length] != '.')) return;
     query->found++;
     if (key[length]) {
-        printf("%-34s ", key);
-        smoe_cmd_wrap(stdout, help, 35);
+        list_entry(key, help, KEY_NAME, stdout);
         return;
     }
     printf("%s\n  ", key);
@@ -119,14 +119,9 @@ static void key_lines(void *user, const char *key, const char *type, const char 
 }
 
 static void list_routers(void) {
-    size_t width = 0;
-    for (size_t i = 0; i < SMOE_ROUTERS; i++)
-        if (strlen(smoe_routers[i].name) > width) width = strlen(smoe_routers[i].name);
     printf("\nRouters (smoe-routers(7)):\n");
-    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
-        printf("  %-*s  ", (int)width, smoe_routers[i].name);
-        smoe_cmd_wrap(stdout, smoe_routers[i].summary, width + 4);
-    }
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
+        list_entry(smoe_routers[i].name, smoe_routers[i].summary, NAME, stdout);
 }
 
 static bool help_router(const char *name) {
@@ -172,8 +167,7 @@ static void search_entry(word_query *query, const char *name, const char *words)
     if (!strcasestr(name, query->word) && !strcasestr(words, query->word)) return;
     if (!query->found++)
         printf("'%s' is not a command, a key or a router; it is in:\n", query->word);
-    printf("  %-34s ", name);
-    smoe_cmd_wrap(stdout, words, 37);
+    list_entry(name, words, KEY_NAME, stdout);
 }
 
 static void search_key(void *user, const char *key, const char *type, const char *preset,

@@ -82,6 +82,7 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
 
 static void on_step(void *user, const smoe_train_status *step) {
     smoe_progress *p = user;
+    if (p->find) smoe_find_rate_step(p->find, step->loss);
     if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
     char piece[9][64], left[32], line[512], clock[16];
     size_t n = 0;

@@ -6,14 +6,16 @@
 #define SMOE_PROGRESS_H
 
 #include "opt.h"
+#include "train/find_rate.h"
 #include "train/trainer.h"
 
 typedef struct smoe_progress {
     FILE *out;
     bool quiet, verbose, lines, terminal, color, json;
-    bool init;   /* weights come from elsewhere: name the optimiser too */
-    bool shown;  /* a line without its end is on the terminal */
-    double last; /* when the last line was written, in seconds of the monotonic clock */
+    bool init;            /* weights come from elsewhere: name the optimiser too */
+    bool shown;           /* a line without its end is on the terminal */
+    double last;          /* when the last line was written, in seconds of the monotonic clock */
+    smoe_find_rate *find; /* of train --find-lr: is told the losses; NULL: none */
     const volatile sig_atomic_t *stop; /* a requested stop is acknowledged in the line */
     smoe_observer observer;
 } smoe_progress;

@@ -24,7 +24,6 @@
 #include "store/model_file.h"
 #include "store/env.h"
 #include "store/run.h"
-#include "train/find_rate.h"
 #include "train/trainer.h"
 #include "base/json.h"
 #include "tensors/params_io.h"
@@ -417,23 +416,6 @@ static int report(const train_job *job, const smoe_train_result *r, double secon
 
 /* ---- --find-lr ------------------------------------------------------------------------------- */
 
-typedef struct finder {
-    smoe_find_rate find;
-    smoe_progress *progress;
-    smoe_observer observer;
-} finder;
-
-static void finder_begin(void *user, const smoe_train_begin *begin) {
-    smoe_progress *p = ((finder *)user)->progress;
-    p->observer.begin(p, begin);
-}
-
-static void finder_step(void *user, const smoe_train_status *status) {
-    finder *f = user;
-    f->progress->observer.step(f->progress, status);
-    smoe_find_rate_step(&f->find, status->loss);
-}
-
 /* The loss over the rates, and a line at the one that is suggested. */
 static int draw_rates(const smoe_find_rate *find, double suggested, const char *dir, bool *drawn,
                       smoe_err *err) {
@@ -513,17 +495,14 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .observer = &progress.observer,
                               .draw = smoe_inspect_events};
     smoe_train_result result = {0};
-    finder f = {.progress = &progress, .observer = {&f, finder_begin, finder_step}};
-    if (options->find_lr) {
-        smoe_find_rate_begin(&f.find, job->spec);
-        how.observer = &f.observer;
-    }
+    smoe_find_rate find;
+    if (options->find_lr) smoe_find_rate_begin(progress.find = &find, job->spec);
     double start = smoe_now();
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
-        return report_rates(job, &f.find, options, err);
+        return report_rates(job, &find, options, err);
     if (!status) return report(job, &result, smoe_now() - start, options, err);
     if (err->code == SMOE_STOPPED && !options->find_lr)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);

@@ -5,7 +5,6 @@
 #include "sweep/manifest.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"

@@ -38,7 +38,7 @@ grep -q 'no images in train/' err || fail "without train: $(cat err)"
 # A spec for the data, and what train -n doubts of another one.
 mkdir -p photos/train/ape photos/train/bee && for i in 1 2 3 4 5 6 7 8; do png >photos/train/ape/$i.png && png >photos/train/bee/$i.png; done
 mkdir unparted && cp -r photos/train/* unparted && smoe data unparted --suggest data.on_error=skip >unparted.yaml
-grep -q '^  holdout: 0.1  # ' unparted.yaml && smoe train -n unparted.yaml >out || fail "without splits: $(cat unparted.yaml)"
+grep -q '^  holdout: 0.1  # ' unparted.yaml && grep -qx 'name: unparted' unparted.yaml && smoe train -n unparted.yaml >out || fail "without splits: $(cat unparted.yaml)"
 status 0 smoe data photos --suggest data.on_error=skip >photos.yaml
 grep -q '^  steps: 100  # 100 epochs of 16 images$' photos.yaml && grep -q '^  on_error: skip  # as given$' photos.yaml || fail "suggested: $(cat photos.yaml)"
 status 0 smoe train photos.yaml -n >out

@@ -77,6 +77,7 @@ smoe COMMAND --help                         case_man: every command
 smoe --completion %s                        case_completion
 smoe help KEY                               cases.txt
 smoe help model                             above
+smoe help %s.                               cases.txt
 smoe help router                            cases.txt
 smoe predict RUN %s                         above
 smoe train %s                               above
