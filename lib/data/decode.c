@@ -1,7 +1,7 @@
 /* Image files in memory to pixels: which format they have, see decode.h; and the part of an image
  * that is used. */
 #include "base/file.h"
-#include "data/decode_format.h"
+#include "data/decode.h"
 
 #include <math.h>
 #include <string.h>

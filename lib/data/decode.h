@@ -1,6 +1,6 @@
 /*
- * Image files in memory to pixels: JPEG, PNG and WebP (decode_format.h). Leaves to others: where the bytes come from; messages name no file, the caller puts it before
- * them.
+ * Image files in memory to pixels: JPEG, PNG and WebP (decode_format.h). Leaves to others: where
+ * the bytes come from; messages name no file, the caller puts it before them.
  *
  * The format is that of the bytes, whatever the name: collections have images with the ending of
  * another format, ImageNet one of them.
@@ -11,35 +11,15 @@
 #ifndef SMOE_DATA_DECODE_H
 #define SMOE_DATA_DECODE_H
 
-#include "data/image.h"
-
-enum { SMOE_MOST_PIXELS = 64 << 20, SMOE_MOST_IMAGE_BYTES = 64 << 20 };
-
-typedef enum smoe_image_kind {
-    SMOE_IMAGE_NONE,
-    SMOE_IMAGE_JPEG,
-    SMOE_IMAGE_PNG,
-    SMOE_IMAGE_WEBP,
-    SMOE_IMAGE_KINDS
-} smoe_image_kind;
-
-typedef struct smoe_image_header {
-    smoe_image_kind kind;
-    size_t width, height;
-    smoe_image_mode mode;
-    bool deep; /* 16 bits per sample */
-    /* How a JPEG lies, by its EXIF data: 1, as it is to be seen, to 8 (smoe_image_turn); 1 where
-     * they do not say, and of other files. Width and height are those of the file. */
-    unsigned orientation;
-} smoe_image_header;
+#include "data/decode_format.h"
 
 /* Whether a file's name ends as that of an image: .jpg, .jpeg, .jpe, .jfif, .png or .webp, in upper
  * or lower case. */
 #define SMOE_IMAGE_ENDINGS ".jpg, .jpeg, .jpe, .jfif, .png, .webp"
 bool smoe_decode_is_image(const char *name);
 
-/* The name of a format that is not read, such as "HEIC", by the first bytes of a file; NULL: none that
- * is known. */
+/* The name of a format that is not read, such as "HEIC", by the first bytes of a file; NULL: none
+ * that is known. */
 const char *smoe_decode_foreign(const uint8_t *bytes, size_t size);
 
 /* Reads the header only; checks format and dimensions. */

@@ -12,9 +12,9 @@
 /* Whether bytes begin as a .npz or .pth file does. */
 bool smoe_foreign_begins(const void *bytes, size_t size);
 
-/* What the tensors of such a file become; `own`: they keep the names that they have, as those of one
- * of several files, which are renamed when all are joined. `weights`: which of several models in
- * it, "raw", "ema" or NULL. SMOE_DATA names path, member and place. */
+/* What the tensors of such a file become; `own`: they keep the names that they have, as those of
+ * one of several files, which are renamed when all are joined. `weights`: which of several models
+ * in it, "raw", "ema" or NULL. SMOE_DATA names path, member and place. */
 int smoe_foreign_open(smoe_safetensors **made, const void *bytes, size_t size, const char *path,
                       const char *weights, bool own, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -57,8 +57,8 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* A slab as params->count tensors named PREFIX + parameter name: BF16, or F32 (F64 where real is
- * double), then also without data; borrowing the slab and the table. Tensors and their names are one
- * piece of fresh memory. */
+ * double), then also without data; borrowing the slab and the table. Tensors and their names are
+ * one piece of fresh memory. */
 smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *slab);
 
 #endif
