@@ -44,8 +44,8 @@ typedef struct smoe_eval_options {
  * reserved, including the last, short batch. If images are compared with captions, also recalls,
  * and top-1 accuracy is zero-shot (without texts for classes, it is the text recall at 1). Images
  * are taken in the order of smoe_dataset_order; if images do not influence one another, no bit of
- * the result depends on it. options may be NULL. The evaluation ends if the sink fails, or with a loss
- * that is not finite (SMOE_NONFINITE, naming image and tensor). */
+ * the result depends on it. options may be NULL. The evaluation ends if the sink fails, or with a
+ * loss that is not finite (SMOE_NONFINITE, naming image and tensor). */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, const smoe_eval_options *options, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;
