@@ -109,12 +109,11 @@ static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned
                       size_t block) {
     const double *of = p->share + layer * p->before;
     const size_t *kept = p->kept + layer * p->experts;
-    char label[32], *list = smoe_text_format("%s", "");
+    char label[32];
+    SMOE_FREED char *list = smoe_alloc_text("");
     double share = 0;
     for (size_t k = 0; k < p->experts; k++) {
-        char *longer = smoe_text_format("%s%s%zu", list, k ? " " : "", kept[k]);
-        free(list);
-        list = longer;
+        smoe_text_add(&list, "%s%zu", k ? " " : "", kept[k]);
         share += of[kept[k]];
     }
     smoe_cell_number(layers, "block", (double)block);
@@ -127,7 +126,6 @@ static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned
                          p->experts, p->before, share);
     else
         smoe_result_line(result, label, "the mean of %zu experts", p->before);
-    free(list);
 }
 
 static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smoe_options *options,

@@ -224,15 +224,9 @@ static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     smoe_result_line(result, NULL, "%s%zu evaluations%s:", sweep->run ? "" : "then ", axis->points,
                      sweep->run ? "" : " of each cell");
     for (size_t p = 0; p < axis->points; p++) {
-        char *text = smoe_alloc_text("");
-        for (size_t c = 0; c < axis->columns; c++) {
-            char *more = smoe_text_format("%s %s=%s", text ? text : "", axis->column[c],
-                                          axis->point[p].value[c]);
-            free(text);
-            text = more;
-        }
-        smoe_result_line(result, NULL, " %s", text ? text : "");
-        free(text);
+        smoe_result_line(result, NULL, " ");
+        for (size_t c = 0; c < axis->columns; c++)
+            smoe_result_more(result, " %s=%s", axis->column[c], axis->point[p].value[c]);
     }
 }
 
@@ -392,18 +386,15 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
 
 /* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
 static char *name_of(const smoe_results *r, const smoe_difference *d, const char *reference) {
-    char *name = smoe_alloc_text("");
+    char *name = NULL;
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
         if (c == r->sweep->seed) continue;
-        char *longer = smoe_text_format("%s%s%s=%s", name, *name ? "," : "", r->sweep->column[c],
-                                        value ? value : "all");
-        free(name);
-        name = longer;
+        smoe_text_add(&name, "%s%s=%s", name ? "," : "", r->sweep->column[c],
+                      value ? value : "all");
     }
-    char *whole = smoe_text_format("%s - %s", name, reference);
-    free(name);
-    return whole;
+    smoe_text_add(&name, " - %s", reference);
+    return name;
 }
 
 static void add_differences(power *w, const smoe_results *r) {

@@ -110,6 +110,9 @@ const char *smoe_text_item(const char *list);
 /* printf into a fresh string the caller frees. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
+/* Adds to a text, which is fresh or NULL. */
+void smoe_text_add(char **text, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
 /* Copies of `count` texts, in a fresh array that ends with NULL. And the removal of such an array,
  * which may be NULL. */
 char **smoe_texts_copy(const char *const *text, size_t count);

@@ -54,6 +54,17 @@ char *smoe_text_format(const char *fmt, ...) {
     return text;
 }
 
+void smoe_text_add(char **text, const char *fmt, ...) {
+    SMOE_FREED char *more = NULL;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&more, fmt, args) < 0) smoe_alloc_end();
+    va_end(args);
+    size_t used = *text ? strlen(*text) : 0, size = strlen(more) + 1;
+    *text = smoe_alloc_more(*text, used + size, 1);
+    memcpy(*text + used, more, size);
+}
+
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
     size_t i = 0;

@@ -284,39 +284,40 @@ out:
     smoe_dataset_free(set);
 }
 
+static void bencher_free(bencher *x) {
+    smoe_model_free(x->model);
+    smoe_peaks_free(&x->peaks);
+    free(x->pixels);
+    free(x->target);
+    free(x->tokens);
+    free(x->lengths);
+    smoe_step_free(&x->step);
+    free(x->seconds);
+    free(x->machine);
+}
+
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
+    SMOE_FREED_BY(bencher_free)
     bencher x = {
         .spec = spec, .B = spec->train.batch_size, .N = classes, .rounds = rounds, .out = bench};
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     watcher w = {progress, user, 0, weights ? rounds : 2 * rounds};
-    smoe_cost cost = {0};
-    int status = -1;
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
     bench->train.precision = smoe_spec_precision(spec, true);
     bench->infer.precision = smoe_spec_precision(spec, false);
-    if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) goto out;
-    if (smoe_model_create(&x.model, spec, classes, err)) goto out;
+    if (smoe_cost_estimate(&cost, spec, classes, NULL, err) ||
+        smoe_model_create(&x.model, spec, classes, err))
+        return -1;
     x.params = smoe_model_params(x.model);
-    if (allocate(&x, err)) goto out;
-    if (bench_inference(&x, weights, &w, err)) goto out;
-    if (!weights && bench_training(&x, &cost, &w, err)) goto out;
+    if (allocate(&x, err) || bench_inference(&x, weights, &w, err) ||
+        (!weights && bench_training(&x, &cost, &w, err)))
+        return -1;
     note_peak(&x);
     if (!weights) time_data(&x);
     conclude(&x);
     bench->params = cost.params;
     count_work(bench, &cost);
-    status = 0;
-out:
-    smoe_cost_free(&cost);
-    smoe_model_free(x.model);
-    smoe_peaks_free(&x.peaks);
-    free(x.pixels);
-    free(x.target);
-    free(x.tokens);
-    free(x.lengths);
-    smoe_step_free(&x.step);
-    free(x.seconds);
-    free(x.machine);
-    return status;
+    return 0;
 }

@@ -313,10 +313,7 @@ char *smoe_comparison_reference(const smoe_comparison *r) {
     char *text = NULL;
     for (size_t c = 0; r->reference && c < r->of->columns; c++) {
         if (!r->reference[c]) continue;
-        char *longer = smoe_text_format("%s%s%s=%s", text ? text : "", text ? " " : "",
-                                        r->of->column[c], r->reference[c]);
-        free(text);
-        text = longer;
+        smoe_text_add(&text, "%s%s=%s", text ? " " : "", r->of->column[c], r->reference[c]);
     }
     return text ? text : smoe_alloc_text("");
 }

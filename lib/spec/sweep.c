@@ -377,9 +377,7 @@ static char *read_seen(smoe_events *src, const yaml_event_t *start) {
     char *text = NULL;
     sweep_values(src, &key, start);
     for (size_t i = 0; i < key.count; i++) {
-        char *longer = smoe_text_format("%s%s%s", text ? text : "", text ? "," : "", key.value[i]);
-        free(text);
-        text = longer;
+        smoe_text_add(&text, "%s%s", text ? "," : "", key.value[i]);
         free(key.value[i]);
     }
     free(key.value);

@@ -114,9 +114,8 @@ static void mark_reference(smoe_results_plan *p) {
     }
     for (size_t l = 0; l < p->figure.lines && p->figure.lines > 1; l++) {
         if (!p->reference_of[l] || p->reference_of[l] < p->figure.line[l].points) continue;
-        char *longer = smoe_text_format("%s (reference)", p->title[l] ? p->title[l] : "");
-        free(p->title[l]);
-        p->figure.line[l].title = p->title[l] = longer;
+        smoe_text_add(&p->title[l], " (reference)");
+        p->figure.line[l].title = p->title[l];
     }
 }
 

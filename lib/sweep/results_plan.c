@@ -75,10 +75,8 @@ static char *title_of(const smoe_results_plan *p, size_t group) {
         bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
         char buf[SMOE_METRIC_KEY];
         const char *words = router ? "" : smoe_results_words(key, buf);
-        char *longer = smoe_text_format("%s%s%s%s%s", title ? title : "", title ? ", " : "", words,
-                                        router ? "" : " ", smoe_results_value(p, group, c));
-        free(title);
-        title = longer;
+        smoe_text_add(&title, "%s%s%s%s", title ? ", " : "", words, router ? "" : " ",
+                      smoe_results_value(p, group, c));
     }
     return title;
 }

@@ -157,11 +157,8 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
                                     idle->why);
             continue;
         }
-        char *longer = smoe_text_format("%s%s:%zu:%zu: %s: has no effect in any cell: %s\n",
-                                        sweep->remarks ? sweep->remarks : "", label, idle->line,
-                                        idle->column, idle->key, idle->why);
-        free(sweep->remarks);
-        sweep->remarks = longer;
+        smoe_text_add(&sweep->remarks, "%s:%zu:%zu: %s: has no effect in any cell: %s\n", label,
+                      idle->line, idle->column, idle->key, idle->why);
     }
     return status;
 }

@@ -90,12 +90,8 @@ void smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
     for (size_t length; seeds && *seeds; seeds += length + (seeds[length] == ',')) {
         length = strcspn(seeds, ",");
         SMOE_FREED char *seed = smoe_alloc_part(seeds, length);
-        if (!smoe_sweep_seen(plan, seed)) {
-            char *longer = smoe_text_format("%s%s%s", plan->seen ? plan->seen : "",
-                                            plan->seen ? "," : "", seed);
-            free(plan->seen);
-            plan->seen = longer;
-        }
+        if (!smoe_sweep_seen(plan, seed))
+            smoe_text_add(&plan->seen, "%s%s", plan->seen ? "," : "", seed);
     }
 }
 
