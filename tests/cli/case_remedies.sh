@@ -69,6 +69,7 @@ done
 status 2 smoe train --resume grid 2>err
 grep -q '`smoe sweep --resume grid` continues it' err && smoe sweep --resume grid -q >/dev/null || fail "$(cat err)"
 status 0 smoe help model >/dev/null
+status 0 smoe help data. >/dev/null
 # Every command in backquotes in a message of the program is one of these, each with where it is run, or why it is not.
 cat >known <<'END'
 smoe --help                                 above, and case_man
@@ -79,6 +80,7 @@ smoe help KEY                               cases.txt
 smoe help model                             above
 smoe help %s.                               cases.txt
 smoe help router                            cases.txt
+smoe help %s.                               above
 smoe predict RUN %s                         above
 smoe train %s                               above
 smoe train --init %s SPEC.yaml              above
