@@ -67,8 +67,8 @@ void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *p
 json_t *smoe_result_json(const smoe_result *result);
 /* Titles are headings of the level "##". */
 void smoe_result_markdown(const smoe_result *result, FILE *out, int level);
-/* DIR/NAME.csv of each table, in folders that are made; of a table that belongs to the result and has
- * no rows the file is removed. */
+/* DIR/NAME.csv of each table, in folders that are made; of a table that belongs to the result and
+ * has no rows the file is removed. */
 int smoe_result_csv(const smoe_result *result, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Text that begins at column `at` and goes on there, broken between words where the paper ends; and

@@ -124,9 +124,9 @@ SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const vo
                                 size_t size, smoe_err *err) SMOE_MUST_CHECK;
 
 /* logits [images, classes] of pixels [images, channels, size, size], in batches of at most
- * eval.batch_size of the model's spec. With the routers tokens-choice and experts-choice the images of a
- * group (model.moe.group_images) compete, so a logit may depend on its neighbours; with all others
- * it does not. */
+ * eval.batch_size of the model's spec. With the routers tokens-choice and experts-choice the images
+ * of a group (model.moe.group_images) compete, so a logit may depend on its neighbours; with all
+ * others it does not. */
 SMOE_API int smoe_model_predict(smoe_model *model, float *logits, const float *pixels,
                                 size_t images, smoe_err *err) SMOE_MUST_CHECK;
 
