@@ -333,6 +333,7 @@ void smoe_loader_free(smoe_loader *l) {
     pthread_mutex_unlock(&l->lock);
     for (size_t k = 0; k < l->threads; k++) pthread_join(l->thread[k], NULL);
     smoe_arena_free(&l->memory);
+    free(l->order);
     pthread_cond_destroy(&l->emptied);
     pthread_cond_destroy(&l->filled);
     pthread_mutex_destroy(&l->lock);
