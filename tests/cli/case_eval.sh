@@ -44,7 +44,7 @@ for command in eval inspect; do
 done
 status 0 smoe eval grid/001-steps=8 -q >/dev/null
 status 2 smoe train --resume grid 2>err
-grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume`' err || fail "$(cat err)"
+grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume grid`' err || fail "$(cat err)"
 # a limit on images that leaves too few examples is not an error of the data
 status 2 smoe eval run -q eval.fewshot.shots=[5] data.limit=20 2>err
 grep -q 'eval.fewshot.shots: 5 images per class are needed' err || fail "$(cat err)"
