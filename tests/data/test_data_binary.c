@@ -75,8 +75,9 @@ static void test_cifar10(void **state) {
     assert_string_equal(smoe_dataset_class_name(set, 9), "truck");
     assert_string_equal(smoe_dataset_image_name(set, 4, buf, sizeof buf), "train/4");
     for (size_t i = 0; i < 7; i++) check_record(set, i, i, 10);
-    assert_int_equal(smoe_dataset_remarks(set), 1);
-    assert_non_null(strstr(smoe_dataset_remark(set, 0), "has 2 of the 5 files data_batch_*.bin"));
+    assert_int_equal(smoe_dataset_found(set)->remarks, 1);
+    assert_non_null(
+        strstr(smoe_dataset_found(set)->remark[0], "has 2 of the 5 files data_batch_*.bin"));
     smoe_dataset_free(set);
     set = open_set(&spec, "test");
     assert_int_equal(smoe_dataset_images(set), 2);
