@@ -21,7 +21,8 @@ static int common(char **assign, size_t *count, const smoe_options *options, smo
     return 0;
 }
 
-static int expand(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err) {
+static int ablate_expand(smoe_sweep *sweep, const char *file, const smoe_options *options,
+                         smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
@@ -40,13 +41,15 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
 }
 
 /* An existing folder must hold an ablation, not another kind of sweep. */
-static int check(const smoe_sweep *sweep, smoe_err *err) {
+static int ablate_check(const smoe_sweep *sweep, smoe_err *err) {
     if (sweep->columns == 2 && sweep->seed == 1) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", sweep->dir);
 }
 
 int cmd_ablate(const smoe_options *options, smoe_err *err) {
-    static const smoe_trials_kind ablation = {
-        .suffix = "ablate", .expand = expand, .check = check, .reference = "router=soft"};
+    static const smoe_trials_kind ablation = {.suffix = "ablate",
+                                              .expand = ablate_expand,
+                                              .check = ablate_check,
+                                              .reference = "router=soft"};
     return smoe_trials_command(&ablation, options, err);
 }

@@ -81,7 +81,7 @@ static double work_share(const smoe_bench_pass *pass, int work) {
 
 /* The two passes: what was not measured, training with the weights in a file, has NULL. */
 static const char *const pass_name[] = {"infer", "train"};
-static const smoe_bench_pass *pass_of(const smoe_bench *b, int i) {
+static const smoe_bench_pass *bench_pass_of(const smoe_bench *b, int i) {
     return i == 0 ? &b->infer : trained(b) ? &b->train : NULL;
 }
 
@@ -135,7 +135,7 @@ static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
 
 /* What each part of a pass takes, its limit, and what the threads do meanwhile; medians. */
 static void add_breakdown(smoe_result *result, const smoe_bench *b, int i) {
-    const smoe_bench_pass *pass = pass_of(b, i);
+    const smoe_bench_pass *pass = bench_pass_of(b, i);
     char of[64];
     for (int p = 0; p < SMOE_PART_COUNT && pass; p++) {
         bool memory;
@@ -171,7 +171,7 @@ static void add_time(smoe_result *result, int i, const char *unit, const smoe_be
 }
 
 static void add_facts(smoe_result *result, const smoe_bench *b) {
-    const smoe_bench_pass *train = pass_of(b, 1);
+    const smoe_bench_pass *train = bench_pass_of(b, 1);
     double update = b->train.part[SMOE_PART_optimizer].min;
     smoe_fact_number(result, "batch", (double)b->batch);
     smoe_fact_number(result, "threads", b->threads);
@@ -179,8 +179,8 @@ static void add_facts(smoe_result *result, const smoe_bench *b) {
     smoe_fact_number(result, "flops_train", train ? train->flops : NAN);
     smoe_fact_number(result, "flops_infer", b->infer.flops);
     for (int i = 1; i >= 0; i--) {
-        add_time(result, i, "s", pass_of(b, i), i ? &b->train.whole : &b->infer.whole);
-        add_time(result, i, "processor_s", pass_of(b, i),
+        add_time(result, i, "s", bench_pass_of(b, i), i ? &b->train.whole : &b->infer.whole);
+        add_time(result, i, "processor_s", bench_pass_of(b, i),
                  i ? &b->train.processor : &b->infer.processor);
     }
     add_machine(result, b, false);
@@ -206,7 +206,7 @@ static void add_facts(smoe_result *result, const smoe_bench *b) {
 static void add_part(smoe_frame *table, const smoe_bench *b, int i, smoe_part p) {
     static const char *const ms[] = {"infer ms", "train ms"}, *const percent[] = {"infer %",
                                                                                   "train %"};
-    const smoe_bench_pass *pass = pass_of(b, i);
+    const smoe_bench_pass *pass = bench_pass_of(b, i);
     double seconds = pass->part[p].median, whole = 0;
     for (int k = 0; k < SMOE_PART_COUNT; k++) whole += pass->part[k].median;
     bool memory;
@@ -222,7 +222,7 @@ static void add_part(smoe_frame *table, const smoe_bench *b, int i, smoe_part p)
 static void add_parts(smoe_result *result, const smoe_bench *b) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
-        if (pass_of(b, trained(b))->part[p].median <= 0) continue;
+        if (bench_pass_of(b, trained(b))->part[p].median <= 0) continue;
         smoe_cell_text(table, "part", smoe_part_name((smoe_part)p));
         if (trained(b)) add_part(table, b, 1, (smoe_part)p);
         add_part(table, b, 0, (smoe_part)p);
@@ -319,7 +319,7 @@ static void add_heading(FILE *out) {
             smoe_env_date(date, smoe_env_now()), columns);
 }
 
-static void add_line(FILE *out, const char *name, const smoe_bench *b) {
+static void bench_add_line(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
     share layers = layers_of_units(b), memory = of_memory(b);
     share infer = of_units(b, &b->infer);
@@ -358,7 +358,7 @@ static int check_table(const char *path, smoe_err *err) {
 }
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
-static int append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
+static int bench_append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
     SMOE_FREED char *before = NULL, *text = NULL;
     size_t length, size;
     if (read_table(path, &before, &length, err)) return -1;
@@ -367,14 +367,14 @@ static int append(const char *path, const char *name, const smoe_bench *b, smoe_
         fwrite(before, 1, length, out);
     else
         add_heading(out);
-    add_line(out, name, b);
+    bench_add_line(out, name, b);
     smoe_alloc_stream_close(out, &text);
     int status = length ? 0 : smoe_file_make_parents(path, err);
     if (!status) status = smoe_file_write(path, text, size, err);
     return status;
 }
 
-static void show(void *progress, size_t done, size_t of) {
+static void bench_show(void *progress, size_t done, size_t of) {
     smoe_progress_count(progress, done, of, "passes");
 }
 
@@ -402,10 +402,11 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;
-    int status = smoe_bench_run(&result, spec, classes, weights, rounds, show, &progress, err);
+    int status =
+        smoe_bench_run(&result, spec, classes, weights, rounds, bench_show, &progress, err);
     smoe_progress_close(&progress);
     if (status) return -1;
-    if (options->append && append(options->append, spec->name, &result, err)) return -1;
+    if (options->append && bench_append(options->append, spec->name, &result, err)) return -1;
     add_facts(&out, &result);
     add_lines(&out, &result);
     add_parts(&out, &result);

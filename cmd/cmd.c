@@ -211,7 +211,7 @@ static const char *last_name(const char *path) {
 }
 
 /* The folder of a path's last name: where the file is or will be. */
-static int folder_of(const char *path, struct stat *folder) {
+static int cmd_folder_of(const char *path, struct stat *folder) {
     size_t length = (size_t)(last_name(path) - path);
     SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
     return stat(copy, folder);
@@ -223,7 +223,7 @@ int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
     bool there = !stat(first, &a) && !stat(second, &b);
     bool device = there && !S_ISREG(a.st_mode); /* takes both */
     bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-    if (!there && !folder_of(first, &a) && !folder_of(second, &b))
+    if (!there && !cmd_folder_of(first, &a) && !cmd_folder_of(second, &b))
         same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
                !strcmp(last_name(first), last_name(second));
     if (!same || device) return 0;

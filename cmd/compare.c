@@ -33,7 +33,7 @@ static void side_free(side *x) {
 }
 
 /* The spec in the file of the model. */
-static int read_spec(side *x, const char *text, smoe_err *err) {
+static int compare_read_spec(side *x, const char *text, smoe_err *err) {
     json_error_t error;
     x->spec = text ? json_loads(text, 0, &error) : json_object();
     return x->spec ? 0
@@ -60,7 +60,7 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
     SMOE_FREED char *text = NULL;
     x->arg = arg;
     if (smoe_cmd_model(&x->model, &text, &x->file, arg, options->which, options, err) ||
-        read_spec(x, text, err))
+        compare_read_spec(x, text, err))
         return -1;
     if (smoe_file_holds(arg, "metrics.jsonl")) read_run(x);
     return 0;

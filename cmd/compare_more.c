@@ -111,8 +111,8 @@ typedef struct outputs {
     int64_t *label; /* [images] */
 } outputs;
 
-static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
-                   smoe_err *err) {
+static int compare_more_collect(void *user, const smoe_batch *batch, const real *logits,
+                                size_t classes, smoe_err *err) {
     outputs *s = user;
     for (size_t b = 0; logits && b < batch->images; b++) {
         size_t image = (size_t)batch->index[b];
@@ -135,7 +135,8 @@ static int compute(outputs *s, const char *arg, const smoe_options *options, smo
                          s->images);
     s->label = smoe_alloc(s->images, sizeof *s->label);
     return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
-                         &(smoe_eval_options){.sink = collect, .user = s}, &result, err);
+                         &(smoe_eval_options){.sink = compare_more_collect, .user = s}, &result,
+                         err);
 }
 
 static size_t top_of(const outputs *s, size_t image) {

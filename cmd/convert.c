@@ -24,8 +24,8 @@ static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
 }
 
 /* `fresh`: the weights are new, so no tensor had another type before. */
-static int report(const smoe_storage *storage, const smoe_stored *stored, bool fresh,
-                  const smoe_options *options, smoe_err *err) {
+static int convert_report(const smoe_storage *storage, const smoe_stored *stored, bool fresh,
+                          const smoe_options *options, smoe_err *err) {
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
     smoe_result result = {0};
@@ -217,10 +217,10 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     if (smoe_cmd_model(&path, &text, &file, options->arg[0], options->which, options, err) ||
         smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))
         return -1;
-    return report(&storage, &stored, false, options, err);
+    return convert_report(&storage, &stored, false, options, err);
 }
 
-static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+static int convert_init(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
     smoe_stored stored;
@@ -231,14 +231,14 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
         smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage, &stored,
                                 err))
         return -1;
-    return report(&storage, &stored, true, options, err);
+    return convert_report(&storage, &stored, true, options, err);
 }
 
 int cmd_init(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     if (!status)
-        status =
-            options->print_config ? smoe_cmd_print_config(&spec, err) : init(&spec, options, err);
+        status = options->print_config ? smoe_cmd_print_config(&spec, err)
+                                       : convert_init(&spec, options, err);
     return status;
 }

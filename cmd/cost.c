@@ -202,8 +202,8 @@ static int cost_of(smoe_cost *cost, const smoe_spec *spec, smoe_err *err) {
     return smoe_cost_estimate(cost, spec, classes, NULL, err);
 }
 
-static int show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,
-                smoe_err *err) {
+static int cost_show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,
+                     smoe_err *err) {
     shares processes;
     smoe_result result = {0};
     if (fill_shares(&processes, cost, spec, options, err)) return -1;
@@ -214,7 +214,7 @@ static int show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options
     return smoe_cmd_emit(&result, options, err);
 }
 
-static void add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
+static void cost_add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
     smoe_cell_text(frame, "spec", file);
     smoe_cell_number(frame, "parameters", c->params, .format = "");
     smoe_cell_number(frame, "experts", c->params_expert, .format = "");
@@ -227,7 +227,7 @@ static void add_row(smoe_frame *frame, const char *file, const smoe_cost *c) {
 }
 
 /* A row, or an object, per spec. */
-static int compare(const smoe_options *options, smoe_err *err) {
+static int cost_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, NULL, NULL);
     for (size_t i = 0; i < options->args; i++) {
@@ -240,7 +240,7 @@ static int compare(const smoe_options *options, smoe_err *err) {
         smoe_fact_text(part, "spec", file);
         smoe_cmd_cost(part, &cost);
         add_layers(part, &cost, SMOE_IN_JSON);
-        add_row(frame, file, &cost);
+        cost_add_row(frame, file, &cost);
     }
     return smoe_cmd_emit(&result, options, err);
 }
@@ -248,8 +248,8 @@ static int compare(const smoe_options *options, smoe_err *err) {
 int cmd_cost(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    if (options->args > 1) return compare(options, err);
+    if (options->args > 1) return cost_compare(options, err);
     if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
-    return cost_of(&cost, &spec, err) ? -1 : show(&cost, &spec, options, err);
+    return cost_of(&cost, &spec, err) ? -1 : cost_show(&cost, &spec, options, err);
 }

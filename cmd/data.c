@@ -261,7 +261,7 @@ static int write_files(const data_job *job, const smoe_options *options, const s
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int show(const data_job *job, const smoe_options *options, smoe_err *err) {
+static int data_show(const data_job *job, const smoe_options *options, smoe_err *err) {
     smoe_frame frame[3] = {{0}};
     smoe_result result = {0};
     const smoe_dataset *set = job->split[0].set;
@@ -324,7 +324,7 @@ int cmd_data(const smoe_options *options, smoe_err *err) {
         (options->against && smoe_data_look_against(&against, &job.spec, options, err)))
         return -1;
     smoe_data_compare(&job, options->against ? &against : NULL);
-    if (options->suggest ? smoe_data_suggest(&job, options, err) : show(&job, options, err))
+    if (options->suggest ? smoe_data_suggest(&job, options, err) : data_show(&job, options, err))
         return -1;
     return verdict(&job, err);
 }

@@ -48,7 +48,7 @@ static bool is_spec(const char *path) {
 }
 
 /* A spec, or a path with the keys of a spec that only has data. */
-static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) {
+static int data_look_read_spec(data_job *job, const smoe_options *options, smoe_err *err) {
     const char *path = job->path;
     if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
     bool given = false;
@@ -90,7 +90,7 @@ static void count_classes(split *s) {
     }
 }
 
-static int look(data_job *job, smoe_err *err) {
+static int data_look_look(data_job *job, smoe_err *err) {
     for (size_t k = 0; k < SPLITS; k++) {
         split *s = &job->split[job->splits];
         *s = (split){.name = smoe_data_split_name[k]};
@@ -115,20 +115,20 @@ static int look(data_job *job, smoe_err *err) {
 
 /* Looks at a folder without splits as if that share of it was held out. */
 static int look_parted(data_job *job, double share, smoe_err *err) {
-    if (!look(job, err)) return 0;
+    if (!data_look_look(job, err)) return 0;
     if (err->code != SMOE_DATA || job->spec.data.source != SMOE_SOURCE_FOLDER ||
         job->spec.data.holdout > 0)
         return -1;
     job->spec.data.holdout = share;
     memset(job->why, 0, sizeof job->why);
     *err = (smoe_err){0};
-    return look(job, err);
+    return data_look_look(job, err);
 }
 
 int smoe_data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
-    if (read_spec(job, options, err)) return -1;
-    return options->suggest ? look_parted(job, 0.1, err) : look(job, err);
+    if (data_look_read_spec(job, options, err)) return -1;
+    return options->suggest ? look_parted(job, 0.1, err) : data_look_look(job, err);
 }
 
 int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_options *options,
@@ -136,7 +136,7 @@ int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_opti
     smoe_options plain = *options; /* key=value is for the first data set */
     plain.overrides = 0;
     job->path = options->against;
-    if (read_spec(job, &plain, err)) return -1;
+    if (data_look_read_spec(job, &plain, err)) return -1;
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
     return look_parted(job, 0.5, err); /* both halves */

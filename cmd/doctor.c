@@ -30,8 +30,8 @@ typedef struct findings {
     size_t count;
 } findings;
 
-static finding *find(findings *f, const char *name, const char *fmt, ...) SMOE_PRINTF(3, 4);
-static finding *find(findings *f, const char *name, const char *fmt, ...) {
+static finding *doctor_find(findings *f, const char *name, const char *fmt, ...) SMOE_PRINTF(3, 4);
+static finding *doctor_find(findings *f, const char *name, const char *fmt, ...) {
     finding *x = &f->list[f->count < MOST ? f->count++ : MOST - 1];
     va_list args;
     va_start(args, fmt);
@@ -78,21 +78,21 @@ static void look_at_processor(findings *f) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     double limit = quota(), load = 0;
     const char *model = json_string_value(json_object_get(env, "cpu"));
-    find(f, "processor", "%s", model ? model : "unknown");
-    finding *x = find(f, "processors", "%d of %ld, %d threads", here, all, smoe_threads());
+    doctor_find(f, "processor", "%s", model ? model : "unknown");
+    finding *x = doctor_find(f, "processors", "%d of %ld, %d threads", here, all, smoe_threads());
     if (limit > 0 && limit < smoe_threads())
         advise(x, "a limit of %.3g processors is set (cpu.max): use -j %d", limit,
                limit < 1 ? 1 : (int)limit);
     else if (smoe_threads() > here)
         advise(x, "more threads than processors: use -j %d", here);
     if (getloadavg(&load, 1) == 1) {
-        x = find(f, "load", "%.1f", load);
+        x = doctor_find(f, "load", "%.1f", load);
         if (load > 0.5 * (double)all)
             advise(x, "other programs use the processors; timings vary, and training is slower");
     }
     line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line);
     if (!*line) return;
-    x = find(f, "governor", "%s", line);
+    x = doctor_find(f, "governor", "%s", line);
     if (!strcmp(line, "powersave"))
         advise(x, "the clock may stay low: `cpupower frequency-set -g performance`");
 }
@@ -100,18 +100,18 @@ static void look_at_processor(findings *f) {
 static void look_at_kernels(findings *f) {
     const smoe_kernels *kernels = smoe_kernels_get();
     const char *asked = getenv("SMOE_ISA");
-    finding *x = find(f, "instructions", "%s", kernels->isa);
+    finding *x = doctor_find(f, "instructions", "%s", kernels->isa);
     if (asked)
         advise(x, "SMOE_ISA=%s is set; without it the widest are used", asked);
     else if (!strcmp(kernels->isa, "base"))
         advise(x, "this processor has no AVX2: expect a tenth of the speed");
-    x = find(f, "matrix unit", "%s", kernels->matrix->unit);
+    x = doctor_find(f, "matrix unit", "%s", kernels->matrix->unit);
     if (!strcmp(kernels->matrix->unit, "multiply-adds"))
         advise(x, "none: train.precision=bf16 and bf16x3 save no time here");
-    find(f, "blas", "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
+    doctor_find(f, "blas", "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
 }
 
-static int measure(findings *f, smoe_err *err) {
+static int doctor_measure(findings *f, smoe_err *err) {
     enum { ROUNDS = 3 };
     SMOE_FREED_BY(smoe_peaks_free) smoe_peaks peaks = {0};
     smoe_machine best = {0};
@@ -124,15 +124,15 @@ static int measure(findings *f, smoe_err *err) {
         if (m.memory_bandwidth > best.memory_bandwidth) best.memory_bandwidth = m.memory_bandwidth;
         if (m.read_bandwidth > best.read_bandwidth) best.read_bandwidth = m.read_bandwidth;
     }
-    finding *x =
-        find(f, "products", "%s of %s", smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
-             smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
+    finding *x = doctor_find(f, "products", "%s of %s",
+                             smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
+                             smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
     if (best.gemm_gflops < 0.5 * best.fma_gflops)
         advise(x,
                "less than half of the peak: other programs, too many threads, or BLIS_ARCH_TYPE");
-    find(f, "bandwidth", "%s read and written, %s read",
-         smoe_text_si(a, sizeof a, best.memory_bandwidth, "B/s"),
-         smoe_text_si(b, sizeof b, best.read_bandwidth, "B/s"));
+    doctor_find(f, "bandwidth", "%s read and written, %s read",
+                smoe_text_si(a, sizeof a, best.memory_bandwidth, "B/s"),
+                smoe_text_si(b, sizeof b, best.read_bandwidth, "B/s"));
     return 0;
 }
 
@@ -140,10 +140,10 @@ static int measure(findings *f, smoe_err *err) {
 
 static void look_at_memory(findings *f) {
     char a[32], line[128];
-    find(f, "memory", "%s", smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
+    doctor_find(f, "memory", "%s", smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
     line_of("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line);
     if (!*line) return;
-    finding *x = find(f, "large pages", "%s", line);
+    finding *x = doctor_find(f, "large pages", "%s", line);
     if (strstr(line, "[never]"))
         advise(x, "weights and optimiser are read faster from large pages: write madvise to "
                   "/sys/kernel/mm/transparent_hugepage/enabled");
@@ -174,8 +174,8 @@ static void look_at_limits(findings *f) {
         struct rlimit limit;
         char text[32];
         if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit)) continue;
-        finding *x = find(f, limits[i].name, "%s",
-                          limit_text(limit.rlim_cur, limits[i].unit, text, sizeof text));
+        finding *x = doctor_find(f, limits[i].name, "%s",
+                                 limit_text(limit.rlim_cur, limits[i].unit, text, sizeof text));
         if (limit.rlim_cur < limits[i].least) advise(x, "%s", limits[i].advice);
     }
 }
@@ -185,7 +185,7 @@ static void look_at_disk(findings *f) {
     char a[32];
     if (statvfs(".", &here)) return;
     double left = (double)here.f_bavail * (double)here.f_frsize;
-    finding *x = find(f, "disk here", "%s free", smoe_text_si(a, sizeof a, left, "B"));
+    finding *x = doctor_find(f, "disk here", "%s free", smoe_text_si(a, sizeof a, left, "B"));
     if (left < 1e9) advise(x, "checkpoints may not fit; -o DIR chooses another place");
 }
 
@@ -216,33 +216,33 @@ static void look_at_modules(findings *f) {
         smoe_err err = {0};
         smoe_module_found found = smoe_module_load(modules[i].module, modules[i].entry,
                                                    modules[i].global, &function, &err);
-        finding *x = find(f, modules[i].name, "%s",
-                          found == SMOE_MODULE_HERE     ? "there"
-                          : found == SMOE_MODULE_BROKEN ? "cannot be loaded"
-                                                        : "not in this build");
+        finding *x = doctor_find(f, modules[i].name, "%s",
+                                 found == SMOE_MODULE_HERE     ? "there"
+                                 : found == SMOE_MODULE_BROKEN ? "cannot be loaded"
+                                                               : "not in this build");
         if (found == SMOE_MODULE_BROKEN) advise(x, "%s", err.text);
         if (found == SMOE_MODULE_MISSING)
             advise(x, "install %s and build again, if you need it", modules[i].package);
     }
-    finding *x = find(f, "mpirun", "%s", has_program("mpirun") ? "there" : "not found");
+    finding *x = doctor_find(f, "mpirun", "%s", has_program("mpirun") ? "there" : "not found");
     if (!has_program("mpirun")) advise(x, "starts several processes: install openmpi-bin");
 }
 
 static void look_at_programs(findings *f) {
 #ifdef SMOE_HTTP
-    find(f, "smoe serve", "there");
+    doctor_find(f, "smoe serve", "there");
 #else
-    advise(find(f, "smoe serve", "not in this build"),
+    advise(doctor_find(f, "smoe serve", "not in this build"),
            "install libmicrohttpd-dev and build again, if you need it");
 #endif
     bool there = has_program("gnuplot");
-    finding *x = find(f, "gnuplot", "%s", there ? "there" : "not found");
+    finding *x = doctor_find(f, "gnuplot", "%s", there ? "there" : "not found");
     if (!there) advise(x, "figures are left as scripts: install gnuplot-nox");
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int show(const findings *f, const smoe_options *options, smoe_err *err) {
+static int doctor_show(const findings *f, const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
     smoe_frame *list = smoe_result_records(&result, "findings");
     size_t advised = 0;
@@ -267,11 +267,11 @@ int cmd_doctor(const smoe_options *options, smoe_err *err) {
     findings f = {.count = 0};
     look_at_processor(&f);
     look_at_kernels(&f);
-    if (measure(&f, err)) return -1;
+    if (doctor_measure(&f, err)) return -1;
     look_at_memory(&f);
     look_at_limits(&f);
     look_at_disk(&f);
     look_at_programs(&f);
     look_at_modules(&f);
-    return show(&f, options, err);
+    return doctor_show(&f, options, err);
 }

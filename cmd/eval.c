@@ -35,8 +35,8 @@ typedef struct collector {
     smoe_progress *progress;
 } collector;
 
-static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
-                   smoe_err *err) {
+static int eval_collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                        smoe_err *err) {
     collector *c = user;
     if (batch->images > c->images - c->done)
         return smoe_fail(err, SMOE_RUNTIME, "more images than the split has (%zu)", c->images);
@@ -226,9 +226,9 @@ static void add_recall(smoe_result *result, const char *name, const char *label,
     }
 }
 
-static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
-                  const smoe_fewshot_score *score, const collector *c, const smoe_options *options,
-                  smoe_err *err) {
+static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
+                       const smoe_fewshot_score *score, const collector *c,
+                       const smoe_options *options, smoe_err *err) {
     const char *split = l->spec.eval.split, *precision = smoe_metric_name(SMOE_METRIC_PRECISION);
     double dropped = smoe_routing_dropped(routing);
     double calibration = c->prediction ? smoe_scores_calibration(c->prediction, c->images) : NAN;
@@ -273,15 +273,15 @@ static void say_files(const smoe_options *options) {
 }
 
 /* The pass over the images, with the progress of all processes. */
-static int measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eval *eval,
-                   const smoe_options *options, smoe_err *err) {
+static int eval_measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eval *eval,
+                        const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     c->progress = &progress;
     smoe_routing_open(routing, l->model);
     int status = smoe_evaluate(
         l->model, &l->spec, l->set, l->batch,
-        &(smoe_eval_options){.comm = options->comm, .sink = collect, .user = c}, eval, err);
+        &(smoe_eval_options){.comm = options->comm, .sink = eval_collect, .user = c}, eval, err);
     if (!status) smoe_routing_sum(routing, options->comm);
     if (!status) collector_join(c, options->comm);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
@@ -290,7 +290,7 @@ static int measure(collector *c, smoe_loaded *l, smoe_routing *routing, smoe_eva
     return status;
 }
 
-static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(collector_free) collector c = {0};
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
@@ -299,7 +299,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
     if (smoe_fewshot_open(&fewshot, &l->spec, err) || collector_open(&c, l, options, err) ||
-        measure(&c, l, &routing, &eval, options, err))
+        eval_measure(&c, l, &routing, &eval, options, err))
         return -1;
     if (fewshot && smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err))
         return -1;
@@ -307,7 +307,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if ((c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
                                            c.prediction, c.images, err)) ||
         collector_write(&c, options, err) || write_scores(&c, l, options, err) ||
-        report(l, &eval, &routing, score, &c, options, err))
+        eval_report(l, &eval, &routing, score, &c, options, err))
         return -1;
     say_files(options);
     return 0;
@@ -332,7 +332,7 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
         smoe_cmd_targets(tables, TABLES, options, err))
         return -1;
     if (options->print_config) return smoe_cmd_print_config(&loaded.spec, err);
-    return options->dry_run ? plan(&loaded, options, err) : evaluate(&loaded, options, err);
+    return options->dry_run ? plan(&loaded, options, err) : eval_evaluate(&loaded, options, err);
 }
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {

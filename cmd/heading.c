@@ -79,7 +79,7 @@ static void add_group(smoe_result *out, const smoe_group *group, size_t tensors)
 }
 
 /* The value of a key as the spec has it, fresh. */
-static char *value_of(const smoe_spec *spec, const char *key) {
+static char *heading_value_of(const smoe_spec *spec, const char *key) {
     return smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
 }
 
@@ -87,8 +87,8 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
     const smoe_train_spec *train = &spec->train;
     const smoe_groups *groups = &train->optimizer.groups;
     const smoe_params *params = smoe_model_params(model);
-    SMOE_FREED char *name = value_of(spec, "train.optimizer.name");
-    SMOE_FREED char *schedule = value_of(spec, "train.schedule.name");
+    SMOE_FREED char *name = heading_value_of(spec, "train.optimizer.name");
+    SMOE_FREED char *schedule = heading_value_of(spec, "train.schedule.name");
     size_t frozen = 0;
     for (size_t i = 0; i < params->count; i++)
         frozen += params->param[i].frozen && !params->param[i].state;

@@ -101,7 +101,7 @@ static char *metrics_of(const char *checkpoint) {
     return NULL;
 }
 
-static int find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
+static int inspect_find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
     x->label = smoe_alloc_text(arg);
     for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
     if (options->images &&
@@ -142,8 +142,8 @@ static json_t *env_of(const inspected *x) {
     return path ? smoe_json_read(path) : NULL;
 }
 
-static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smoe_options *options,
-                smoe_err *err) {
+static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
+                        const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = x->loaded;
     smoe_loaded *l = &loaded;
@@ -204,8 +204,8 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
 }
 
 /* Figures, overlays and report, from the images kept of all runs. */
-static int draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
+static int inspect_draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
+                        const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     size_t count = 0, kept;
     for (size_t i = 0; i < runs; i++) count += x[i].images;
     smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
@@ -247,10 +247,10 @@ static void say_written(const smoe_frame *frames, size_t tables, const smoe_opti
 }
 
 /* What the first process does when all have counted: tables, figures, and what is printed. */
-static int finish(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                  smoe_origin *origin, const smoe_options *options, smoe_err *err) {
+static int inspect_finish(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
+                          smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     if (options->out && (write_tables(frames, tables, options->out, err) ||
-                         draw(frames, tables, x, runs, origin, options, err)))
+                         inspect_draw(frames, tables, x, runs, origin, options, err)))
         return -1;
     if (smoe_inspect_show(frames, tables, options, err)) return -1;
     if (options->out) say_written(frames, tables, options);
@@ -265,9 +265,9 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     smoe_frames_open(&frames, &tables);
     int status = check_targets(frames, tables, options, err);
     for (size_t i = 0; i < runs && !status; i++)
-        status = look(&x[i], frames, &origin, options, err);
+        status = inspect_look(&x[i], frames, &origin, options, err);
     if (!status && !options->comm->rank)
-        status = finish(frames, tables, x, runs, &origin, options, err);
+        status = inspect_finish(frames, tables, x, runs, &origin, options, err);
     smoe_frames_free(frames, tables);
     return status;
 }
@@ -290,7 +290,7 @@ static int inspect_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED inspected *x = smoe_alloc(runs, sizeof *x);
     int status = 0;
     for (size_t i = 0; i < runs && !status; i++)
-        status = find(&x[i], options->arg[i], options, err);
+        status = inspect_find(&x[i], options->arg[i], options, err);
     if (status || (status = check_arguments(x, runs, options, err)))
         ;
     else if (options->print_config)

@@ -12,11 +12,11 @@ typedef struct tables {
     const smoe_frame *runs, *routing;
 } tables;
 
-static const char *text_of(const smoe_frame *frame, size_t row, const char *column) {
+static const char *show_text_of(const smoe_frame *frame, size_t row, const char *column) {
     return smoe_frame_text_at(frame, row, smoe_frame_find(frame, column));
 }
 
-static double number_of(const smoe_frame *frame, size_t row, const char *column) {
+static double show_number_of(const smoe_frame *frame, size_t row, const char *column) {
     return smoe_frame_number_at(frame, row, smoe_frame_find(frame, column));
 }
 
@@ -40,8 +40,8 @@ static const shown more[] = {
 };
 
 static bool is_of(const tables *t, size_t layer, const smoe_frame *frame, size_t row) {
-    return !strcmp(text_of(frame, row, "run"), text_of(t->routing, layer, "run")) &&
-           number_of(frame, row, "block") == number_of(t->routing, layer, "block");
+    return !strcmp(show_text_of(frame, row, "run"), show_text_of(t->routing, layer, "run")) &&
+           show_number_of(frame, row, "block") == show_number_of(t->routing, layer, "block");
 }
 
 /* The number for a layer (a row of `routing`); NAN where there is none. */
@@ -49,9 +49,9 @@ static double look_up(const tables *t, const shown *column, size_t layer) {
     const smoe_frame *frame = smoe_frames_find(t->frame, t->count, column->frame);
     for (size_t i = 0; i < frame->rows; i++)
         if (is_of(t, layer, frame, i) &&
-            (!column->about || !strcmp(text_of(frame, i, "about"), column->about)) &&
-            (!column->rank || number_of(frame, i, "rank") == (double)column->rank))
-            return number_of(frame, i, column->column);
+            (!column->about || !strcmp(show_text_of(frame, i, "about"), column->about)) &&
+            (!column->rank || show_number_of(frame, i, "rank") == (double)column->rank))
+            return show_number_of(frame, i, column->column);
     return NAN;
 }
 
@@ -60,15 +60,15 @@ static double unused(const tables *t, size_t layer) {
     const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
     size_t count = 0;
     for (size_t i = 0; i < frame->rows; i++)
-        count += is_of(t, layer, frame, i) && number_of(frame, i, "weight") == 0;
+        count += is_of(t, layer, frame, i) && show_number_of(frame, i, "weight") == 0;
     return count ? (double)count : NAN;
 }
 
 /* The layer of a row, with its run if there are several. */
 static void add_layer(smoe_frame *table, const tables *t, size_t layer) {
     char name[32];
-    snprintf(name, sizeof name, "blocks.%.0f", number_of(t->routing, layer, "block"));
-    smoe_cell_text(table, "run", t->runs->rows > 1 ? text_of(t->routing, layer, "run") : NULL);
+    snprintf(name, sizeof name, "blocks.%.0f", show_number_of(t->routing, layer, "block"));
+    smoe_cell_text(table, "run", t->runs->rows > 1 ? show_text_of(t->routing, layer, "run") : NULL);
     smoe_cell_text(table, "layer", name);
 }
 
@@ -100,18 +100,18 @@ static void add_more(smoe_result *result, const tables *t) {
 }
 
 /* The members of a run: a row of `runs`, and its rows of `routing`. */
-static void add_run(smoe_result *result, const tables *t, size_t row) {
+static void show_add_run(smoe_result *result, const tables *t, size_t row) {
     const smoe_frame *routing = t->routing;
-    const char *run = text_of(t->runs, row, "run");
+    const char *run = show_text_of(t->runs, row, "run");
     smoe_fact_text(result, "run", run);
-    smoe_fact_text(result, "checkpoint", text_of(t->runs, row, "checkpoint"));
-    smoe_fact_text(result, "split", text_of(t->runs, row, "split"));
-    smoe_fact_number(result, "images", number_of(t->runs, row, "images"));
-    smoe_fact_text(result, "router", text_of(t->runs, row, "router"));
+    smoe_fact_text(result, "checkpoint", show_text_of(t->runs, row, "checkpoint"));
+    smoe_fact_text(result, "split", show_text_of(t->runs, row, "split"));
+    smoe_fact_number(result, "images", show_number_of(t->runs, row, "images"));
+    smoe_fact_text(result, "router", show_text_of(t->runs, row, "router"));
     smoe_frame *layers = smoe_result_records(result, "layers");
     for (size_t l = 0; l < routing->rows; l++) {
-        if (strcmp(text_of(routing, l, "run"), run)) continue;
-        smoe_cell_number(layers, "block", number_of(routing, l, "block"));
+        if (strcmp(show_text_of(routing, l, "run"), run)) continue;
+        smoe_cell_number(layers, "block", show_number_of(routing, l, "block"));
         for (size_t c = 2; c < routing->columns; c++)
             smoe_cell_number(layers, routing->column[c].name, smoe_frame_number_at(routing, l, c));
         smoe_frame_end(layers);
@@ -128,11 +128,11 @@ int smoe_inspect_show(const smoe_frame *frames, size_t count, const smoe_options
     bool several = t.runs->rows > 1;
     json_t *all = json_object();
     for (size_t i = 0; i < t.runs->rows; i++)
-        add_run(several ? smoe_result_part(&result, "runs") : &result, &t, i);
+        show_add_run(several ? smoe_result_part(&result, "runs") : &result, &t, i);
     for (size_t i = 0; i < t.runs->rows; i++)
         smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
-                         text_of(t.runs, i, "checkpoint"), number_of(t.runs, i, "images"),
-                         text_of(t.runs, i, "split"), text_of(t.runs, i, "router"));
+                         show_text_of(t.runs, i, "checkpoint"), show_number_of(t.runs, i, "images"),
+                         show_text_of(t.runs, i, "split"), show_text_of(t.runs, i, "router"));
     for (size_t i = 0; i < count; i++)
         if (frames[i].rows) json_object_set_new(all, frames[i].name, smoe_frame_json(&frames[i]));
     smoe_result_value(&result, "tables", all);

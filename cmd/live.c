@@ -111,7 +111,7 @@ static const char *left_text(char buf[48], const smoe_live *live, const smoe_run
 }
 
 /* All trials where they fit, else those that run. */
-static void draw(smoe_live *live, const smoe_runner_trial *trial) {
+static void live_draw(smoe_live *live, const smoe_runner_trial *trial) {
     struct winsize size;
     bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
     int width = known ? size.ws_col : 80;
@@ -136,7 +136,7 @@ static void draw(smoe_live *live, const smoe_runner_trial *trial) {
 static void on_show(void *user, const smoe_runner_trial *trial, bool last) {
     smoe_live *live = user;
     bool due = last || smoe_now() - live->last >= redraw_after;
-    if (live->lines && live->terminal && due) draw(live, trial);
+    if (live->lines && live->terminal && due) live_draw(live, trial);
 }
 
 static void on_say(void *user, const char *text) {

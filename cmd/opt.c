@@ -94,7 +94,7 @@ bool smoe_option_applies(const smoe_option *option, const smoe_command *command)
 }
 
 /* The words of a list with `between` between them; returns buf. */
-static const char *join(const char *const *word, char between, char *buf, size_t size) {
+static const char *opt_join(const char *const *word, char between, char *buf, size_t size) {
     size_t used = 0;
     *buf = '\0';
     for (size_t i = 0; word[i] && used < size; i++) {
@@ -105,7 +105,7 @@ static const char *join(const char *const *word, char between, char *buf, size_t
 }
 
 const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size) {
-    return *option->choices ? join(option->choices, '|', buf, size) : option->argument;
+    return *option->choices ? opt_join(option->choices, '|', buf, size) : option->argument;
 }
 
 /* The command that lists the options of `command`. */
@@ -116,7 +116,8 @@ static int hint(const smoe_command *command, smoe_err *err) {
 
 /* Reports an option that getopt_long did not recognise: it is ambiguous, belongs to another
  * command, or is misspelt. */
-static int unknown(const smoe_command *command, const char *text, const char *next, smoe_err *err) {
+static int opt_unknown(const smoe_command *command, const char *text, const char *next,
+                       smoe_err *err) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
     const char *names[OPTIONS];
@@ -130,7 +131,7 @@ static int unknown(const smoe_command *command, const char *text, const char *ne
                 err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s", name,
                 entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
                 : entry->scope == SMOE_OPT_PROGRAM ? "itself"
-                                                   : join(entry->commands, ' ', listed, NAMES));
+                                                   : opt_join(entry->commands, ' ', listed, NAMES));
             return hint(command, err);
         }
         names[count++] = entry->name;
@@ -171,7 +172,8 @@ static int set_count(long *value, const smoe_option *entry, const char *text, sm
 }
 
 /* Stores an option's value; arguments that list alternatives accept only those. */
-static int set(smoe_options *options, const smoe_option *entry, const char *text, smoe_err *err) {
+static int opt_set(smoe_options *options, const smoe_option *entry, const char *text,
+                   smoe_err *err) {
     void *at = (char *)options + entry->at;
     if (entry->kind == SMOE_OPT_FLAG) *(bool *)at = true;
     if (entry->kind == SMOE_OPT_COUNT) return set_count(at, entry, text, err);
@@ -182,7 +184,7 @@ static int set(smoe_options *options, const smoe_option *entry, const char *text
     while (*choice && strcmp(*choice, text)) choice++;
     if (*entry->choices && !*choice)
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", entry->name, text,
-                         join(entry->choices, '|', names, NAMES));
+                         opt_join(entry->choices, '|', names, NAMES));
     if (!*text && !entry->optional)
         return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", entry->name, entry->argument);
     *(const char **)at = text;
@@ -235,7 +237,7 @@ static void prepare(const smoe_command *command, struct option *longs, char *sho
     *shorts = '\0';
 }
 
-static const smoe_option *entry_of(int code) {
+static const smoe_option *opt_entry_of(int code) {
     if (code >= CODE) return &smoe_option_table[code - CODE];
     for (size_t i = 0; i < OPTIONS; i++)
         if (smoe_option_table[i].letter == code) return &smoe_option_table[i];
@@ -243,8 +245,9 @@ static const smoe_option *entry_of(int code) {
 }
 
 /* The message for an option that getopt_long refused. */
-static int refused(const smoe_command *command, int code, int argc, char **argv, smoe_err *err) {
-    const smoe_option *entry = optopt ? entry_of(optopt) : NULL;
+static int opt_refused(const smoe_command *command, int code, int argc, char **argv,
+                       smoe_err *err) {
+    const smoe_option *entry = optopt ? opt_entry_of(optopt) : NULL;
     if (code == ':' && entry) {
         char argument[NAMES];
         smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", entry->name,
@@ -252,7 +255,7 @@ static int refused(const smoe_command *command, int code, int argc, char **argv,
         return hint(command, err);
     }
     if (!optopt)
-        return unknown(command, argv[optind - 1], optind < argc ? argv[optind] : NULL, err);
+        return opt_unknown(command, argv[optind - 1], optind < argc ? argv[optind] : NULL, err);
     if (entry && optopt >= CODE)
         smoe_fail(err, SMOE_USAGE, "option '--%s' takes no argument", entry->name);
     else
@@ -267,7 +270,7 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
     *options = (smoe_options){.command = command};
     for (size_t i = 0; i < OPTIONS; i++)
         if (smoe_option_table[i].preset &&
-            set(options, &smoe_option_table[i], smoe_option_table[i].preset, err))
+            opt_set(options, &smoe_option_table[i], smoe_option_table[i].preset, err))
             return -1;
     prepare(command, longs, shorts);
     int files = 0;
@@ -276,9 +279,9 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
     opterr = 0;
     optind = 0; /* glibc: start afresh */
     for (int code; (code = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
-        if (code == '?' || code == ':') return refused(command, code, argc, argv, err);
-        const smoe_option *entry = entry_of(code);
-        if (set(options, entry, optarg, err)) return hint(command, err);
+        if (code == '?' || code == ':') return opt_refused(command, code, argc, argv, err);
+        const smoe_option *entry = opt_entry_of(code);
+        if (opt_set(options, entry, optarg, err)) return hint(command, err);
         options->given[entry - smoe_option_table] = true;
     }
     return sort_arguments(options, argc - optind, argv + optind, files, err);

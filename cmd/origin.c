@@ -21,7 +21,7 @@ static char *command_of(const json_t *env) {
     return smoe_alloc_stream_close(out, &line);
 }
 
-static const char *text_of(const json_t *env, const char *name) {
+static const char *origin_text_of(const json_t *env, const char *name) {
     const char *text = json_string_value(json_object_get(env, name));
     return text ? text : "unknown";
 }
@@ -30,14 +30,14 @@ void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
     json_auto_t *env = smoe_env_here(options->argc, options->argv);
     *origin = (smoe_origin){0};
     smoe_origin_add(origin, "Command", command_of(env), false);
-    smoe_origin_add(origin, "Date", smoe_alloc_text(text_of(env, "date")), false);
+    smoe_origin_add(origin, "Date", smoe_alloc_text(origin_text_of(env, "date")), false);
     smoe_origin_add(origin, "Program",
-                    smoe_text_format("smoe %s, %s, %s", text_of(env, "version"),
-                                     text_of(env, "compiler"), text_of(env, "blas")),
+                    smoe_text_format("smoe %s, %s, %s", origin_text_of(env, "version"),
+                                     origin_text_of(env, "compiler"), origin_text_of(env, "blas")),
                     false);
     smoe_origin_add(origin, "Machine",
-                    smoe_text_format("%s, kernels %s, %s", text_of(env, "cpu"),
-                                     text_of(env, "kernel"), text_of(env, "system")),
+                    smoe_text_format("%s, kernels %s, %s", origin_text_of(env, "cpu"),
+                                     origin_text_of(env, "kernel"), origin_text_of(env, "system")),
                     false);
 }
 
@@ -51,9 +51,10 @@ static char *yaml_of(const smoe_spec *spec) {
 
 void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
                        const json_t *env) {
-    char *trained = env ? smoe_text_format(", started %s by smoe %s on %s", text_of(env, "date"),
-                                           text_of(env, "version"), text_of(env, "cpu"))
-                        : smoe_alloc_text("");
+    char *trained =
+        env ? smoe_text_format(", started %s by smoe %s on %s", origin_text_of(env, "date"),
+                               origin_text_of(env, "version"), origin_text_of(env, "cpu"))
+            : smoe_alloc_text("");
     smoe_origin_add(
         origin, run,
         smoe_text_format("%s, seed %llu%s", spec->name, (unsigned long long)spec->seed, trained),

@@ -21,7 +21,7 @@ static int width_of(const smoe_progress *p) {
 }
 
 /* The pieces, each preceded by two spaces but the first, as many as fit into `width`. */
-static void join(char *line, size_t size, int width, char piece[][64], size_t pieces) {
+static void progress_join(char *line, size_t size, int width, char piece[][64], size_t pieces) {
     size_t used = 0;
     line[0] = '\0';
     for (size_t i = 0; i < pieces; i++) {
@@ -33,7 +33,7 @@ static void join(char *line, size_t size, int width, char piece[][64], size_t pi
 
 /* Shows a line. On a terminal it replaces the last one and is cut before it would wrap; elsewhere
  * it is a new line. */
-static void show(smoe_progress *p, const char *line) {
+static void progress_show(smoe_progress *p, const char *line) {
     if (p->terminal)
         fprintf(p->out, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", width_of(p) - 1, line,
                 p->color ? "\033[0m" : "");
@@ -51,7 +51,7 @@ void smoe_progress_close(smoe_progress *p) {
 }
 
 /* A line that stays. */
-static void say(smoe_progress *p, const char *line) {
+static void progress_say(smoe_progress *p, const char *line) {
     smoe_progress_close(p);
     fprintf(p->out, "%s\n", line);
     fflush(p->out);
@@ -80,7 +80,7 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     fflush(p->out);
 }
 
-static void on_step(void *user, const smoe_train_status *step) {
+static void progress_on_step(void *user, const smoe_train_status *step) {
     smoe_progress *p = user;
     if (p->find) smoe_find_rate_step(p->find, step->loss);
     if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
@@ -100,8 +100,8 @@ static void on_step(void *user, const smoe_train_status *step) {
     snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
     snprintf(piece[n++], 64, "ends %s", clock);
     snprintf(piece[n++], 64, "lr %.3g", step->lr);
-    join(line, sizeof line, p->terminal ? width_of(p) - 1 : (int)sizeof line, piece, n);
-    show(p, line);
+    progress_join(line, sizeof line, p->terminal ? width_of(p) - 1 : (int)sizeof line, piece, n);
+    progress_show(p, line);
 }
 
 static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
@@ -111,24 +111,24 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     snprintf(line, sizeof line, "step %llu: %s loss %s, top-1 accuracy %.4f (%zu images)",
              (unsigned long long)step, split, smoe_cmd_loss(loss, sizeof loss, eval->loss),
              eval->precision_at_1, eval->images);
-    say(p, line);
+    progress_say(p, line);
 }
 
 static void on_note(void *user, const char *text) {
     smoe_progress *p = user;
-    if (p->verbose && !p->quiet) say(p, text);
+    if (p->verbose && !p->quiet) progress_say(p, text);
 }
 
 static void on_say(void *user, const char *text) {
     smoe_progress *p = user;
-    if (!p->quiet) say(p, text);
+    if (!p->quiet) progress_say(p, text);
 }
 
 void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
     if (!due(p)) return;
     char line[64];
     snprintf(line, sizeof line, "%zu of %zu %s", done, all, what);
-    show(p, line);
+    progress_show(p, line);
 }
 
 void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,
@@ -146,7 +146,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
                          .stop = stop};
     p->observer = (smoe_observer){.user = p,
                                   .begin = on_begin,
-                                  .step = on_step,
+                                  .step = progress_on_step,
                                   .eval = on_eval,
                                   .note = on_note,
                                   .say = on_say};

@@ -36,7 +36,7 @@ static const char *state_shown(const char *name) {
     return NULL;
 }
 
-static bool given(const smoe_options *options, const char *name) {
+static bool rules_given(const smoe_options *options, const char *name) {
     for (size_t i = 0; i < smoe_option_count; i++)
         if (!strcmp(smoe_option_table[i].name, name)) return options->given[i];
     return false;
@@ -48,7 +48,7 @@ static bool holds(const smoe_options *options, const char *state, const char *wo
     while (smoe_text_next(&words, '+', word, sizeof word)) {
         const char *shown = state_shown(word);
         bool is = !strcmp(word, "any") || (state && !strcmp(state, word));
-        if (shown ? !is : !given(options, word)) return false;
+        if (shown ? !is : !rules_given(options, word)) return false;
     }
     return true;
 }
@@ -65,8 +65,8 @@ static void name_words(char *text, size_t size, const char *words) {
 }
 
 /* One option of a rule; 0 when it has its effect. */
-static int check(const smoe_option_rule *rule, const char *option, const smoe_options *options,
-                 const char *state, smoe_err *err) {
+static int rules_check(const smoe_option_rule *rule, const char *option,
+                       const smoe_options *options, const char *state, smoe_err *err) {
     char words[SMOE_RULE_WORD], all[256] = "";
     size_t count = 0;
     for (const char *others = rule->others; smoe_text_next(&others, ' ', words, sizeof words);
@@ -102,7 +102,7 @@ int smoe_options_check(const smoe_options *options, const char *state, smoe_err 
         for (size_t i = 0; i < smoe_option_count; i++)
             if (options->given[i] &&
                 smoe_option_rule_concerns(rule, options->command, &smoe_option_table[i]) &&
-                check(rule, smoe_option_table[i].name, options, state, err))
+                rules_check(rule, smoe_option_table[i].name, options, state, err))
                 return -1;
     }
     return 0;

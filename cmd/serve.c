@@ -34,7 +34,7 @@ enum {
 
 static volatile sig_atomic_t ended;
 
-static void on_signal(int number) {
+static void serve_on_signal(int number) {
     (void)number;
     ended = 1;
 }
@@ -230,7 +230,7 @@ static enum MHD_Result answer(struct MHD_Connection *to, unsigned code, const ch
     return result;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *to, unsigned code, const char *text) {
+static enum MHD_Result serve_refuse(struct MHD_Connection *to, unsigned code, const char *text) {
     return answer(to, code, "text/plain; charset=utf-8", text, strlen(text));
 }
 
@@ -275,16 +275,16 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
         return MHD_YES;
     }
     if (strcmp(method, "GET") && strcmp(method, "HEAD"))
-        return refuse(to, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET");
+        return serve_refuse(to, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET");
     if (!is_local(MHD_lookup_connection_value(to, MHD_HEADER_KIND, "Host")))
-        return refuse(to, MHD_HTTP_FORBIDDEN, "only for this machine");
+        return serve_refuse(to, MHD_HTTP_FORBIDDEN, "only for this machine");
     if (!strcmp(url, "/runs.json")) return answer_runs(to, user);
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         size_t length;
         const char *part = smoe_page_part(pages[i].part, &length);
         if (!strcmp(url, pages[i].url)) return answer(to, MHD_HTTP_OK, pages[i].type, part, length);
     }
-    return refuse(to, MHD_HTTP_NOT_FOUND, "no such page");
+    return serve_refuse(to, MHD_HTTP_NOT_FOUND, "no such page");
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -308,8 +308,8 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME,
                          "port %ld of 127.0.0.1 cannot be used: %s; --port N takes another one",
                          port, errno ? strerror(errno) : "it may be taken");
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    signal(SIGINT, serve_on_signal);
+    signal(SIGTERM, serve_on_signal);
     printf("http://127.0.0.1:%ld/\n", port);
     fflush(stdout);
     if (!options->quiet) fputs("Ctrl-C ends it\n", stderr);

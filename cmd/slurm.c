@@ -19,8 +19,8 @@ typedef struct script {
 } script;
 
 /* The bytes of training the trial. */
-static int bytes_of(double *bytes, const smoe_trial *trial, const smoe_options *options,
-                    smoe_err *err) {
+static int slurm_bytes_of(double *bytes, const smoe_trial *trial, const smoe_options *options,
+                          smoe_err *err) {
     smoe_spec spec = {0};
     smoe_cost cost = {0};
     size_t classes;
@@ -31,14 +31,14 @@ static int bytes_of(double *bytes, const smoe_trial *trial, const smoe_options *
     return status;
 }
 
-static int measure(script *s, const smoe_options *options, smoe_err *err) {
+static int slurm_measure(script *s, const smoe_options *options, smoe_err *err) {
     /* the program, its libraries and what the loader keeps, for which there is no formula */
     static const double rest = 1 << 30, margin = 1.2;
     double most = 0, bytes;
     for (size_t i = 0; i < s->sweep->trials; i++) {
         const smoe_trial *trial = &s->sweep->trial[i];
         if (trial->state == SMOE_TRIAL_DONE) continue;
-        if (bytes_of(&bytes, trial, options, err)) return -1;
+        if (slurm_bytes_of(&bytes, trial, options, err)) return -1;
         most = fmax(most, bytes);
         s->open++;
     }
@@ -78,7 +78,7 @@ int smoe_slurm_write(const smoe_sweep *sweep, const smoe_options *options, smoe_
                                "%s: cannot find the path of the program or of %s", options->slurm,
                                sweep->dir);
     program[n] = '\0';
-    if (measure(&s, options, err)) return -1;
+    if (slurm_measure(&s, options, err)) return -1;
     if (!s.open)
         return smoe_fail(err, SMOE_USAGE, "%s: every cell is done, there is no work for a job",
                          sweep->dir);

@@ -110,8 +110,8 @@ static void add_member(smoe_frame *table, const smoe_soup_member *m) {
     smoe_frame_end(table);
 }
 
-static int show(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
-                smoe_err *err) {
+static int soup_show(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
+                     smoe_err *err) {
     smoe_result result = {0};
     const char *kind = options->greedy ? "greedy" : "uniform", *split = job->first.spec.eval.split;
     char precision[64];
@@ -173,7 +173,7 @@ static int make_again(soup_job *job, const smoe_soup_options *how, const smoe_op
     }
 }
 
-static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
+static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress shown;
     smoe_eval soup = {0};
     smoe_soup_options how = {
@@ -196,7 +196,7 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
         fputs("the members were chosen by the test split, so its accuracy is too high an estimate; "
               "eval.split=val chooses by other images\n",
               stderr);
-    return show(job, &soup, options, err);
+    return soup_show(job, &soup, options, err);
 }
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {
@@ -205,7 +205,7 @@ int cmd_soup(const smoe_options *options, smoe_err *err) {
     if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
         find_members(&job, options, err) || make_folder(&job, options, err))
         return -1;
-    if (!options->dry_run) return make(&job, options, err);
+    if (!options->dry_run) return soup_make(&job, options, err);
     smoe_fact_number(&result, "models", (double)job.count);
     smoe_fact_text(&result, "split", job.first.spec.eval.split);
     smoe_result_line(&result, NULL, "would evaluate %zu models and their soups on the %s split",

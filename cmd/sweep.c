@@ -32,7 +32,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign,
 }
 
 /* The overrides, of which those of --seeds are one. */
-static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
+static int sweep_expand(smoe_sweep *sweep, const char *arg, const smoe_options *options,
+                        smoe_err *err) {
     SMOE_FREED char *seeds = NULL;
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
@@ -45,6 +46,6 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const smoe_trials_kind grid = {.suffix = "sweep", .expand = expand};
+    static const smoe_trials_kind grid = {.suffix = "sweep", .expand = sweep_expand};
     return smoe_trials_command(&grid, options, err);
 }

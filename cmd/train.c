@@ -371,8 +371,8 @@ static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval)
     smoe_fact_number(result, key, eval->precision_at_1);
 }
 
-static int report(const train_job *job, const smoe_train_result *r, double seconds,
-                  const smoe_options *options, smoe_err *err) {
+static int train_report(const train_job *job, const smoe_train_result *r, double seconds,
+                        const smoe_options *options, smoe_err *err) {
     bool tested = r->test.images > 0, done = isnan(r->train_loss);
     smoe_result result = {0};
     smoe_fact_text(&result, "dir", job->dir);
@@ -503,7 +503,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     smoe_progress_close(&progress);
     if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
         return report_rates(job, &find, options, err);
-    if (!status) return report(job, &result, smoe_now() - start, options, err);
+    if (!status) return train_report(job, &result, smoe_now() - start, options, err);
     if (err->code == SMOE_STOPPED && !options->find_lr)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
     else if (taken)

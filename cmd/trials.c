@@ -78,7 +78,7 @@ bool smoe_trials_is_run(const char *arg) {
 }
 
 /* Draws the figures, and prints a remark if gnuplot is missing. */
-static int draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
+static int trials_draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn)
@@ -93,7 +93,7 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     int run = run_trials(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_results_write(&results, err);
-    if (!status) status = draw(&results, options, err);
+    if (!status) status = trials_draw(&results, options, err);
     if (!status) status = smoe_trials_summary(&results, options, err);
     if (run) *err = ran;
     return run || status ? -1 : 0;
@@ -144,8 +144,8 @@ static int check_place(const smoe_options *options, trials_mode mode, const char
     return 0;
 }
 
-static int check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
-                 smoe_err *err) {
+static int trials_check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+                        smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : smoe_trials_is_run(arg) ? "run" : NULL;
@@ -255,7 +255,7 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
         return -1;
     if (contrasts) smoe_results_add(&result, &results, false);
     if (smoe_cmd_emit(&result, options, err)) return -1;
-    return figure ? draw(&results, options, err) : 0;
+    return figure ? trials_draw(&results, options, err) : 0;
 }
 
 static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
@@ -270,7 +270,7 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
     bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
-    if (check(options, mode, arg, folder, err) ||
+    if (trials_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)
                 : open_spec(&sweep, kind, mode, arg, options, err)))
         return -1;

@@ -180,7 +180,7 @@ static size_t like(const smoe_sweep *sweep, size_t i) {
 }
 
 /* Of all trials: their sum, and the largest in parameters and memory. */
-static smoe_estimate sum_of(const smoe_estimate *all, size_t trials) {
+static smoe_estimate report_sum_of(const smoe_estimate *all, size_t trials) {
     smoe_estimate sum = {.measured = true, .fits = true};
     for (size_t i = 0; i < trials; i++) {
         sum.params = fmax(sum.params, all[i].params);
@@ -282,7 +282,7 @@ static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
 
 /* The sum of all; of parameters and memory the largest. */
 static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials) {
-    smoe_estimate sum = sum_of(all, trials);
+    smoe_estimate sum = report_sum_of(all, trials);
     char params[32], flops[32], bytes[32], time[48];
     smoe_result_line(result, NULL,
                      "all: at most %s parameters and %s of memory; %s of training, %s",
@@ -385,7 +385,8 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
 }
 
 /* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
-static char *name_of(const smoe_results *r, const smoe_difference *d, const char *reference) {
+static char *report_name_of(const smoe_results *r, const smoe_difference *d,
+                            const char *reference) {
     char *name = NULL;
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
@@ -403,7 +404,7 @@ static void add_differences(power *w, const smoe_results *r) {
         const smoe_difference *d = &r->contrasts.compared.difference[i];
         const char *metric = r->measured->metric[d->metric];
         if (smoe_outcomes_column(metric) < 0) continue;
-        SMOE_FREED char *name = name_of(r, d, reference);
+        SMOE_FREED char *name = report_name_of(r, d, reference);
         add_contrast(w, name, metric, &d->paired);
     }
 }

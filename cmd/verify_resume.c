@@ -32,7 +32,8 @@ typedef struct verification {
 } verification;
 
 /* Starts `smoe train` on the spec for the run `to`, or resumes it. Returns the process or -1. */
-static pid_t start(const verification *v, const char *to, bool resume, smoe_err *err) {
+static pid_t verify_resume_start(const verification *v, const char *to, bool resume,
+                                 smoe_err *err) {
     const smoe_options *options = v->options;
     char threads[32];
     SMOE_FREED const char **word = smoe_alloc(options->overrides + EXTRA, sizeof *word);
@@ -64,7 +65,7 @@ static pid_t start(const verification *v, const char *to, bool resume, smoe_err 
     return child < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process") : child;
 }
 
-static int finish(pid_t child, const char *run, smoe_err *err) {
+static int verify_resume_finish(pid_t child, const char *run, smoe_err *err) {
     int status;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot wait for a process");
@@ -80,7 +81,7 @@ static int finish(pid_t child, const char *run, smoe_err *err) {
 static int train_and_kill(verification *v, smoe_err *err) {
     const struct timespec moment = {.tv_nsec = 500000};
     double begin = smoe_now();
-    pid_t child = start(v, v->parts, false, err), ended = 0;
+    pid_t child = verify_resume_start(v, v->parts, false, err), ended = 0;
     int status = 0;
     if (child < 0) return -1;
     while (!(ended = waitpid(child, &status, WNOHANG)) && !smoe_checkpoint_latest(v->parts) &&
@@ -98,8 +99,8 @@ static int train_and_kill(verification *v, smoe_err *err) {
 }
 
 static int train_both(verification *v, smoe_err *err) {
-    pid_t child = start(v, v->whole, false, err);
-    if (child < 0 || finish(child, v->whole, err)) return -1;
+    pid_t child = verify_resume_start(v, v->whole, false, err);
+    if (child < 0 || verify_resume_finish(child, v->whole, err)) return -1;
     int killed = 0;
     for (int i = 0; i < TRIES && !killed; i++) {
         if (smoe_file_remove(v->parts, err)) return -1;
@@ -110,8 +111,8 @@ static int train_both(verification *v, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME,
                          "the run ended before it could be killed: give more steps, as with "
                          "train.steps=1000");
-    child = start(v, v->parts, true, err);
-    return child < 0 ? -1 : finish(child, v->parts, err);
+    child = verify_resume_start(v, v->parts, true, err);
+    return child < 0 ? -1 : verify_resume_finish(child, v->parts, err);
 }
 
 /* ---- the comparison -------------------------------------------------------------------------- */

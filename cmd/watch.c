@@ -36,7 +36,7 @@ typedef struct watch_job {
 
 static volatile sig_atomic_t ended;
 
-static void on_signal(int number) {
+static void watch_on_signal(int number) {
     (void)number;
     ended = 1;
 }
@@ -276,7 +276,7 @@ static char *short_name(const char *path, size_t most) {
     return smoe_text_format("...%s", at);
 }
 
-static void add_run(smoe_frame *table, const watched *w, const layout *l) {
+static void watch_add_run(smoe_frame *table, const watched *w, const layout *l) {
     char left[32] = "", step[48], *name = short_name(w->dir, l->name);
     const double total = w->steps;
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
@@ -311,7 +311,7 @@ static void print_runs(const watch_job *job, const smoe_options *options) {
             bool going = !strcmp(job->run[i].status, "running");
             bool turn = job->runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            add_run(&table, &job->run[i], &l);
+            watch_add_run(&table, &job->run[i], &l);
             shown++;
         }
     smoe_frame_print(&table, stdout, &paper);
@@ -340,7 +340,7 @@ static json_t *result_json(const watch_job *job) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void show(const watch_job *job, const smoe_options *options) {
+static void watch_show(const watch_job *job, const smoe_options *options) {
     const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
                                  smoe_metrics[SMOE_METRIC_PRECISION].name};
     struct winsize size;
@@ -411,15 +411,15 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
                strcmp(term, "dumb") != 0;
     struct termios before;
     const bool taken = job.keys = job.live && take_keys(&before);
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
+    signal(SIGINT, watch_on_signal);
+    signal(SIGTERM, watch_on_signal);
     int status = read_all(&job, options, true, err);
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
         if (options->json)
             status = smoe_cmd_json(result_json(&job), err);
         else
-            show(&job, options);
+            watch_show(&job, options);
         if (status || !job.live || all_ended(&job)) break;
         pause_for_key(&job);
         if (!ended) status = read_all(&job, options, false, err);

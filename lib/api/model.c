@@ -78,7 +78,7 @@ static size_t image_elements(const source *s) {
 }
 
 /* There are no overrides, so an error in the spec is an error of the file. */
-static int read_spec(source *s, const char *text, smoe_err *err) {
+static int model_read_spec(source *s, const char *text, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
     smoe_spec_text carried = {.text = (char *)text, .length = strlen(text), .label = s->path};
     if (!smoe_spec_parse_trained(&s->spec, &carried, NULL, 0, err)) return 0;
@@ -89,7 +89,7 @@ static int read_spec(source *s, const char *text, smoe_err *err) {
 static int source_open(source *s, const char *path, smoe_err *err) {
     char *text;
     if (smoe_run_model(path, NULL, NULL, &s->path, &text, &s->file, err)) return -1;
-    int status = read_spec(s, text, err);
+    int status = model_read_spec(s, text, err);
     free(text);
     if (status) return -1;
     if (smoe_task_pairs(s->spec.train.loss)) {
@@ -182,7 +182,7 @@ int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, s
 /* ---- using a model --------------------------------------------------------------------------- */
 
 /* Room for batches of up to `images` images; more than eval.batch_size never go at once. */
-static int reserve(smoe_model *model, size_t images, smoe_err *err) {
+static int model_reserve(smoe_model *model, size_t images, smoe_err *err) {
     source *s = source_of(model);
     size_t most = s->spec.eval.batch_size, batch = images < most ? images : most;
     if (batch <= s->reserved) return 0;
@@ -197,7 +197,7 @@ static int reserve(smoe_model *model, size_t images, smoe_err *err) {
 
 int smoe_model_predict(smoe_model *model, float *logits, const float *pixels, size_t images,
                        smoe_err *err) {
-    if (reserve(model, images, err)) return -1;
+    if (model_reserve(model, images, err)) return -1;
     const source *s = source_of(model);
     size_t n = image_elements(s), N = s->classes;
     for (size_t first = 0, B; first < images; first += B) {
@@ -211,7 +211,7 @@ int smoe_model_predict(smoe_model *model, float *logits, const float *pixels, si
     return 0;
 }
 
-static void softmax(float *p, const float *logits, size_t N) {
+static void model_softmax(float *p, const float *logits, size_t N) {
     double most = -INFINITY, sum = 0;
     for (size_t c = 0; c < N; c++) most = logits[c] > most ? logits[c] : most;
     for (size_t c = 0; c < N; c++) sum += exp(logits[c] - most);
@@ -226,7 +226,7 @@ void smoe_model_probabilities(const smoe_model *model, float *p, const float *lo
     bool multi = !smoe_task_pairs(loss) && smoe_task_of(loss)->multi;
     for (size_t i = 0; multi && i < images * N; i++)
         p[i] = (float)(1 / (1 + exp(-(double)logits[i])));
-    for (size_t b = 0; !multi && b < images; b++) softmax(p + b * N, logits + b * N, N);
+    for (size_t b = 0; !multi && b < images; b++) model_softmax(p + b * N, logits + b * N, N);
 }
 
 int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split, smoe_err *err) {
@@ -241,7 +241,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
         return smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
                          s->classes, smoe_dataset_classes(set));
     size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
-    if (reserve(model, images, err) ||
+    if (model_reserve(model, images, err) ||
         smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err))
         return -1;
     *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};

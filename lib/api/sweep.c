@@ -39,7 +39,7 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
     return status ? -1 : smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);
 }
 
-static int run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smoe_err *err) {
+static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smoe_err *err) {
     listener l = {sweep, settings};
     const smoe_runner_observer observer = {.user = &l, .ended = settings->ended ? on_ended : NULL};
     const smoe_runner_options options = {.jobs = settings->jobs ? settings->jobs : 1,
@@ -70,7 +70,7 @@ int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
     int status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
                       : smoe_sweep_open(&sweep, dir, err);
     if (!status) status = smoe_results_check(&sweep, err);
-    if (!status) status = run(&sweep, settings, err);
+    if (!status) status = sweep_run(&sweep, settings, err);
     if (counts) *counts = (smoe_sweep_counts){.trials = sweep.trials};
     for (size_t i = 0; counts && i < sweep.trials; i++) {
         counts->done += sweep.trial[i].state == SMOE_TRIAL_DONE;

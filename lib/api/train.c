@@ -3,7 +3,7 @@
 #include "store/env.h"
 #include "train/trainer.h"
 
-static void on_step(void *user, const smoe_train_status *step) {
+static void train_on_step(void *user, const smoe_train_status *step) {
     const smoe_train_settings *settings = user;
     settings->step(settings->user, step->step, step->steps, step->loss);
 }
@@ -15,7 +15,8 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
     if (!err) err = &own;
     if (!settings) settings = &plain;
     smoe_blas_start();
-    smoe_observer observer = {.user = (void *)settings, .step = settings->step ? on_step : NULL};
+    smoe_observer observer = {.user = (void *)settings,
+                              .step = settings->step ? train_on_step : NULL};
     smoe_train_options options = {.dir = dir,
                                   .mode = settings->mode,
                                   .init = settings->init,

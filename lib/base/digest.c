@@ -12,7 +12,7 @@ static XXH3_state_t *state_of(const smoe_digest *digest) {
     return (XXH3_state_t *)(void *)digest;
 }
 
-static const char *text_of(XXH64_hash_t hash, char buf[SMOE_DIGEST_DIGITS + 1]) {
+static const char *digest_text_of(XXH64_hash_t hash, char buf[SMOE_DIGEST_DIGITS + 1]) {
     snprintf(buf, SMOE_DIGEST_DIGITS + 1, "%016" PRIx64, (uint64_t)hash);
     return buf;
 }
@@ -29,7 +29,7 @@ void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size) {
 }
 
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    return text_of(XXH3_64bits_digest(state_of(digest)), buf);
+    return digest_text_of(XXH3_64bits_digest(state_of(digest)), buf);
 }
 
 void smoe_digest_free(smoe_digest *digest) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Adds `lines` to the number of lines that are left out, which the last line states. */
-static void leave_out(smoe_err *err, size_t lines) {
+static void err_leave_out(smoe_err *err, size_t lines) {
     size_t used =
         err->left_out ? (size_t)(strrchr(err->text, '\n') - err->text) : strlen(err->text);
     err->left_out += lines;
@@ -17,7 +17,7 @@ static void leave_out(smoe_err *err, size_t lines) {
 
 /* Appends one formatted line; a line that does not fit, and those after it, are counted at the end.
  * Names of files come into messages as they are: a control character in one is replaced. */
-static void append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
+static void err_append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
     char given[1024], line[sizeof given + 8];
     int length = vsnprintf(given, sizeof given, fmt, args);
     if (length < 0) given[0] = '\0';
@@ -30,22 +30,23 @@ static void append(smoe_err *err, const char *fmt, va_list args, const char *tai
         snprintf(err->text + used, sizeof err->text - used, "%s%s%s", used ? "\n" : "", line, tail);
         return;
     }
-    leave_out(err, 1);
+    err_leave_out(err, 1);
 }
 
 /* Replaces the text of err by one line. */
-static void fill(smoe_err *err, smoe_code code, const char *fmt, va_list args, const char *tail) {
+static void err_fill(smoe_err *err, smoe_code code, const char *fmt, va_list args,
+                     const char *tail) {
     err->code = code;
     err->lines = err->left_out = 0;
     err->text[0] = '\0';
-    append(err, fmt, args, tail);
+    err_append(err, fmt, args, tail);
 }
 
 int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) {
     if (!err) return -1;
     va_list args;
     va_start(args, fmt);
-    fill(err, code, fmt, args, "");
+    err_fill(err, code, fmt, args, "");
     va_end(args);
     return -1;
 }
@@ -56,7 +57,7 @@ int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) {
     if (!err) return -1;
     va_list args;
     va_start(args, fmt);
-    fill(err, code, fmt, args, tail);
+    err_fill(err, code, fmt, args, tail);
     va_end(args);
     return -1;
 }
@@ -66,7 +67,7 @@ int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) {
     if (!err->lines) err->code = code;
     va_list args;
     va_start(args, fmt);
-    append(err, fmt, args, "");
+    err_append(err, fmt, args, "");
     va_end(args);
     return -1;
 }
@@ -84,7 +85,7 @@ int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) {
     err->text[0] = '\0';
     for (char *rest = old.text, *line; (line = strsep(&rest, "\n"));)
         smoe_fail_more(err, old.code, "%s: %s", prefix, line);
-    if (old.left_out) leave_out(err, old.left_out);
+    if (old.left_out) err_leave_out(err, old.left_out);
     err->lines = old.lines;
     return -1;
 }

@@ -87,7 +87,7 @@ int smoe_file_sweep_gone(const char *folder, smoe_err *err) {
 
 /* Removes what processes that are gone left in the folder of path, if that can be done; once, as
  * far as folders that were seen are remembered. */
-static void tidy(const char *path) {
+static void file_tidy(const char *path) {
     static _Atomic uint64_t seen[16];
     struct stat there;
     const char *slash = strrchr(path, '/');
@@ -107,7 +107,7 @@ int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
     if (!stat(path, &there) && !S_ISREG(there.st_mode)) {
         file->fd = open(path, O_WRONLY | O_CLOEXEC);
     } else {
-        tidy(path);
+        file_tidy(path);
         for (int try = 0; try < TRIES; try++) {
             free(file->temporary);
             file->temporary = smoe_file_temporary(path, try);
@@ -135,7 +135,7 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) {
     return 0;
 }
 
-static int refused(smoe_file *file, smoe_err *err) {
+static int file_refused(smoe_file *file, smoe_err *err) {
     smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", file->path);
     smoe_file_abandon(file);
     return -1;
@@ -154,18 +154,18 @@ int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err
         n = size < BLOCK - file->holds ? size : BLOCK - file->holds;
         memcpy(file->held + file->holds, next, n);
         file->holds += n;
-        if (file->holds == BLOCK && write_held(file)) return refused(file, err);
+        if (file->holds == BLOCK && write_held(file)) return file_refused(file, err);
     }
     return 0;
 }
 
 int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size, smoe_err *err) {
     const char *next = bytes;
-    if (write_held(file)) return refused(file, err);
+    if (write_held(file)) return file_refused(file, err);
     for (ssize_t n; size; next += n, at += (size_t)n, size -= (size_t)n) {
         n = pwrite(file->fd, next, size, (off_t)at);
         if (n < 0 && errno == EINTR) n = 0;
-        if (n < 0) return refused(file, err);
+        if (n < 0) return file_refused(file, err);
     }
     return 0;
 }
@@ -178,7 +178,7 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) {
 }
 
 /* Writes what is held, syncs and closes. */
-static bool settle(smoe_file *file) {
+static bool file_settle(smoe_file *file) {
     bool failed = write_held(file);
     /* A pipe or a device has nothing to sync and returns EINVAL. */
     if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
@@ -189,8 +189,8 @@ static bool settle(smoe_file *file) {
 }
 
 int smoe_file_commit(smoe_file *file, smoe_err *err) {
-    if (!settle(file) || (file->temporary && rename(file->temporary, file->path)))
-        return refused(file, err);
+    if (!file_settle(file) || (file->temporary && rename(file->temporary, file->path)))
+        return file_refused(file, err);
     int status = file->temporary ? smoe_file_sync_parent(file->path, err) : 0;
     free(file->temporary);
     file->temporary = NULL; /* renamed: nothing for abandon to remove */
@@ -235,7 +235,7 @@ int smoe_file_write_new(const char *path, const void *bytes, size_t size, smoe_e
     smoe_file file;
     if (!lstat(path, &there)) return 0;
     if (smoe_file_create(&file, path, err) || smoe_file_put(&file, bytes, size, err)) return -1;
-    if (!settle(&file)) return refused(&file, err);
+    if (!file_settle(&file)) return file_refused(&file, err);
     int made = file.temporary && !link(file.temporary, path), code = errno;
     /* Over a network, a link that was made may be reported as one that exists. */
     if (!made && file.temporary && !stat(file.temporary, &there)) made = there.st_nlink == 2;
@@ -243,7 +243,7 @@ int smoe_file_write_new(const char *path, const void *bytes, size_t size, smoe_e
         made = create_alone(path, bytes, size, err);
     } else if (!made && file.temporary && code != EEXIST) {
         errno = code;
-        return refused(&file, err);
+        return file_refused(&file, err);
     }
     smoe_file_abandon(&file);
     return made;

@@ -45,7 +45,7 @@ void smoe_frame_free(smoe_frame *frame) {
 }
 
 /* Remembers the first thing that is wrong with a row. */
-static void refuse(smoe_frame *frame, const char *problem, const char *column) {
+static void frame_refuse(smoe_frame *frame, const char *problem, const char *column) {
     frame->failed = true;
     snprintf(frame->wrong, sizeof frame->wrong, "%s '%s'", problem, column);
 }
@@ -56,10 +56,10 @@ static size_t column_of(smoe_frame *frame, const smoe_frame_cell *cell, size_t p
     if (c >= frame->columns || strcmp(frame->column[c].name, cell->column))
         c = smoe_frame_find(frame, cell->column);
     if (c == SIZE_MAX) {
-        refuse(frame, "a row has a cell for no column,", cell->column);
+        frame_refuse(frame, "a row has a cell for no column,", cell->column);
     } else if (frame->column[c].text != (cell->text != NULL)) {
-        refuse(frame, frame->column[c].text ? "a row has no text for" : "a row has text for",
-               cell->column);
+        frame_refuse(frame, frame->column[c].text ? "a row has no text for" : "a row has text for",
+                     cell->column);
         c = SIZE_MAX;
     }
     return c;
@@ -73,7 +73,7 @@ static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *ce
     for (size_t i = 0; i < cells && !frame->failed; i++) {
         size_t c = column_of(frame, &cell[i], i);
         if (c == SIZE_MAX) return;
-        if (seen[c]) refuse(frame, "a row has two cells for", cell[i].column);
+        if (seen[c]) frame_refuse(frame, "a row has two cells for", cell[i].column);
         seen[c] = true;
         const char *above = cell[i].text && frame->rows ? (row - frame->columns)[c].text : NULL;
         if (!cell[i].text)
@@ -84,7 +84,7 @@ static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *ce
                               : smoe_frame_keep(frame, cell[i].text);
     }
     for (size_t c = 0; c < frame->columns && !frame->failed; c++)
-        if (!seen[c]) refuse(frame, "a row has no cell for", frame->column[c].name);
+        if (!seen[c]) frame_refuse(frame, "a row has no cell for", frame->column[c].name);
 }
 
 /* Makes room for a row, or for the next cell of the first one. */
@@ -112,9 +112,9 @@ static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
     make_room(frame);
     size_t c = frame->cells++;
     if (c >= frame->columns || strcmp(frame->column[c].name, name) != 0)
-        refuse(frame, "a row has a cell for no column,", name);
+        frame_refuse(frame, "a row has a cell for no column,", name);
     else if (frame->column[c].text != column->text)
-        refuse(frame, column->text ? "a row has text for" : "a row has no text for", name);
+        frame_refuse(frame, column->text ? "a row has text for" : "a row has no text for", name);
     return frame->failed ? NULL : &frame->datum[frame->rows * frame->columns + c];
 }
 
@@ -144,7 +144,7 @@ void smoe_frame_truth(smoe_frame *frame, const smoe_column *column) {
 
 void smoe_frame_end(smoe_frame *frame) {
     if (frame->cells < frame->columns && !frame->failed)
-        refuse(frame, "a row has no cell for", frame->column[frame->cells].name);
+        frame_refuse(frame, "a row has no cell for", frame->column[frame->cells].name);
     frame->cells = 0;
     if (!frame->failed) frame->rows++;
 }
@@ -186,7 +186,7 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_text(FILE *out, const char *text) {
+static void frame_put_text(FILE *out, const char *text) {
     if (!strpbrk(text, ",\"\r\n")) {
         fputs(text, out);
         return;
@@ -200,7 +200,7 @@ static void put_text(FILE *out, const char *text) {
 }
 
 /* With the fewest digits, from 15 on, that give the same double again. */
-static void put_number(FILE *out, double x) {
+static void frame_put_number(FILE *out, double x) {
     char text[32];
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, x);
@@ -221,11 +221,11 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
             comma = ",";
             const smoe_datum *datum = r ? &frame->datum[(r - 1) * frame->columns + c] : NULL;
             if (!datum)
-                put_text(out, column->name);
+                frame_put_text(out, column->name);
             else if (column->text)
-                put_text(out, datum->text ? datum->text : "");
+                frame_put_text(out, datum->text ? datum->text : "");
             else if (isfinite(datum->number))
-                put_number(out, datum->number);
+                frame_put_number(out, datum->number);
         }
         fputc('\n', out);
     }

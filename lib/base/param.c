@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The next place of the slabs. */
-static void put(smoe_params *params, smoe_param *param) {
+static void param_put(smoe_params *params, smoe_param *param) {
     param->offset = params->size;
     params->size = smoe_param_end(param);
 }
@@ -32,7 +32,7 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
     vsnprintf(p->name, sizeof p->name, fmt, args);
     va_end(args);
     params->total += p->size;
-    put(params, p);
+    param_put(params, p);
     params->trained = params->shared = params->size;
     return params->count++;
 }
@@ -44,7 +44,7 @@ void smoe_params_place(smoe_params *params) {
         for (size_t i = 0; i < params->count; i++) {
             smoe_param *p = &params->param[i];
             int own = p->frozen ? FROZEN : smoe_param_sharded(p) ? DIVIDED : SHARED;
-            if (own == kind) put(params, p);
+            if (own == kind) param_put(params, p);
         }
         if (kind == SHARED) params->shared = params->size;
         if (kind == DIVIDED) params->trained = params->size;
@@ -104,7 +104,7 @@ void smoe_params_exchange_average(smoe_params *params) {
 }
 
 /* out [end - first] = values `first` to `end` of the streams of a parameter. */
-static void draw(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t end) {
+static void param_draw(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t end) {
     enum { RUN = SMOE_PARAM_RUN, PIECE = 256 };
     uint32_t name = smoe_rng_name(p->name);
 #pragma omp parallel for schedule(static)
@@ -126,7 +126,7 @@ void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t fi
     for (size_t done = 0, n; done < count; done += n) {
         size_t at = (first + done) % period, left = count - done;
         n = period - at < left ? period - at : left;
-        draw(out + done, p, seed, at, at + n);
+        param_draw(out + done, p, seed, at, at + n);
     }
 }
 

@@ -224,7 +224,7 @@ void smoe_result_print(const smoe_result *result, FILE *out, const smoe_paper *p
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
 /* A text that is no markup, neither of Markdown nor of HTML. */
-static void put_text(const char *text, FILE *out) {
+static void print_put_text(const char *text, FILE *out) {
     char *shown = shown_copy(text);
     for (const char *c = shown; *c; c++)
         if (*c == '<')
@@ -244,7 +244,7 @@ static void put_table(const smoe_frame *frame, FILE *out) {
         fputc('|', out);
         for (size_t c = 0; c < g.columns; c++) {
             fputc(' ', out);
-            put_text(g.cell[row * g.columns + c], out);
+            print_put_text(g.cell[row * g.columns + c], out);
             fputs(" |", out);
         }
         for (size_t c = 0; c < g.columns && !row; c++)
@@ -256,7 +256,7 @@ static void put_table(const smoe_frame *frame, FILE *out) {
 /* A paragraph, or a heading. */
 static void put_block(const char *text, FILE *out, int level) {
     if (level) fprintf(out, "%.*s ", level, "######");
-    put_text(text, out);
+    print_put_text(text, out);
     fputs("\n\n", out);
 }
 

@@ -16,7 +16,7 @@ static inline philox4x64_ctr_t next_block(smoe_rng *rng) {
     return philox4x64(c, k);
 }
 
-static inline uint64_t next(smoe_rng *rng) {
+static inline uint64_t rng_next(smoe_rng *rng) {
     if (!rng->left) {
         philox4x64_ctr_t r = next_block(rng);
         for (int i = 0; i < 4; i++) rng->block[i] = r.v[i];
@@ -30,11 +30,11 @@ static inline double to_uniform(uint64_t word) {
 }
 
 uint64_t smoe_rng_u64(smoe_rng *rng) {
-    return next(rng);
+    return rng_next(rng);
 }
 
 double smoe_rng_uniform(smoe_rng *rng) {
-    return to_uniform(next(rng));
+    return to_uniform(rng_next(rng));
 }
 
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
@@ -102,7 +102,7 @@ static void find_points(points *p, size_t wanted, smoe_rng *rng) {
             consider(p, r.v[2], r.v[3]);
         }
         if (blocks) continue;
-        uint64_t first = next(rng), second = next(rng);
+        uint64_t first = rng_next(rng), second = rng_next(rng);
         consider(p, first, second);
     }
 }

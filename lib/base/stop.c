@@ -21,7 +21,7 @@ static bool repeats(int number) {
 }
 
 /* The first signal: finish the step and write a checkpoint. The second: end at once. */
-static void on_signal(int number) {
+static void stop_on_signal(int number) {
     if (!stop) {
         asked = seconds();
         stop = 1;
@@ -39,7 +39,7 @@ static void on_save(int number) {
 const volatile sig_atomic_t *smoe_stop_catch(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     stop = save = 0;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    struct sigaction action = {.sa_handler = stop_on_signal, .sa_flags = SA_RESTART}, before;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (sigaction(numbers[i], NULL, &before)) return NULL;
         if (before.sa_handler != SIG_IGN && sigaction(numbers[i], &action, NULL)) return NULL;

@@ -40,7 +40,7 @@ smoe_shift smoe_shift_begin(int work) {
 }
 
 /* The last thread knows how long the block took, and so how long the others waited. */
-static void end(const smoe_shift *shift, double now) {
+static void team_end(const smoe_shift *shift, double now) {
     if (!team.done || shift->begin < team.first_begin) team.first_begin = shift->begin;
     if (!team.done || now > team.last_end) team.last_end = now;
     team.busy += now - shift->begin;
@@ -58,5 +58,5 @@ void smoe_shift_end(smoe_shift *shift) {
     if (!team.worked) return;
     double now = smoe_now();
 #pragma omp critical(smoe_team)
-    end(shift, now);
+    team_end(shift, now);
 }

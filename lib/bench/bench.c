@@ -76,7 +76,7 @@ static int infer(bencher *x, smoe_clock *clock, smoe_err *err) {
     return 0;
 }
 
-static int train(bencher *x, smoe_clock *clock, smoe_err *err) {
+static int bench_train(bencher *x, smoe_clock *clock, smoe_err *err) {
     smoe_batch batch = {.images = x->B,
                         .pixels = x->pixels,
                         .target = x->target,
@@ -213,7 +213,7 @@ static void conclude_limit(bencher *x, size_t offset) {
     memcpy((char *)&x->out->median + offset, &median, sizeof median);
 }
 
-static void conclude(bencher *x) {
+static void bench_conclude(bencher *x) {
     conclude_limit(x, offsetof(smoe_machine, gemm_gflops));
     conclude_limit(x, offsetof(smoe_machine, fma_gflops));
     conclude_limit(x, offsetof(smoe_machine, matrix_gflops));
@@ -244,7 +244,7 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
 static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
     const smoe_step_options options = {.unchecked = true};
     if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
-        time_rounds(x, train, &x->out->train, w, err))
+        time_rounds(x, bench_train, &x->out->train, w, err))
         return -1;
     x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                             cost->bytes.activations;
@@ -316,7 +316,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
         return -1;
     note_peak(&x);
     if (!weights) time_data(&x);
-    conclude(&x);
+    bench_conclude(&x);
     bench->params = cost.params;
     count_work(bench, &cost);
     return 0;

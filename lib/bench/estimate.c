@@ -26,8 +26,8 @@ double smoe_estimate_memory(void) {
 }
 
 /* FLOP/s of the products of a training step. */
-static int measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size_t classes,
-                   smoe_bench *bench, smoe_err *err) {
+static int estimate_measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size_t classes,
+                            smoe_bench *bench, smoe_err *err) {
     double start = smoe_now();
     if (smoe_bench_run(bench, spec, classes, NULL, 1, NULL, NULL, err)) return -1;
     by->spent += smoe_now() - start;
@@ -44,7 +44,7 @@ static int measure_reference(smoe_estimator *by, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_bench bench;
     if (smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err)) return -1;
-    return measure(&by->reference, by, &spec, 10, &bench, err);
+    return estimate_measure(&by->reference, by, &spec, 10, &bench, err);
 }
 
 int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *spec, size_t classes,
@@ -64,7 +64,7 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
     bool small = step <= most_flops && e->bytes <= most_bytes && e->bytes <= by->memory / 2;
     if (small && by->spent < most_seconds) {
         smoe_bench bench;
-        if (measure(&by->last, by, spec, classes, &bench, err)) return -1;
+        if (estimate_measure(&by->last, by, spec, classes, &bench, err)) return -1;
         e->measured = true;
         e->seconds = bench.train.whole.min * steps;
         return 0;

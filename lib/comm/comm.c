@@ -123,7 +123,7 @@ void smoe_comm_range(const smoe_comm *c, size_t n, size_t *first, size_t *end) {
     }
 }
 
-static size_t smaller(size_t a, size_t b) {
+static size_t comm_smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
@@ -142,8 +142,8 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t unit, smoe_str
     smoe_stretch goes = stretch_clip(part, h->away_first, h->away_end, unit);
     size_t keep = stays.first, keep_end = stays.end, away = goes.first, away_end = goes.end;
     while (keep < keep_end || away < away_end) {
-        size_t in = smaller(keep_end - keep, SMOE_COMM_BLOCK);
-        size_t out = smaller(away_end - away, SMOE_COMM_BLOCK);
+        size_t in = comm_smaller(keep_end - keep, SMOE_COMM_BLOCK);
+        size_t out = comm_smaller(away_end - away, SMOE_COMM_BLOCK);
         smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, place_at(x, away * sizeof *x),
                            out * sizeof *x, block, in * sizeof *x);
         if (c->link) smoe_rows_add(x + keep, block, in);
@@ -170,8 +170,9 @@ static void gather_halves(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe
     if (bit >= c->size) return;
     half h = half_of(c, bit, first, end);
     gather_halves(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
-    size_t own = smaller(h.first * unit, bytes), own_end = smaller(h.end * unit, bytes);
-    size_t away = smaller(h.away_first * unit, bytes), away_end = smaller(h.away_end * unit, bytes);
+    size_t own = comm_smaller(h.first * unit, bytes), own_end = comm_smaller(h.end * unit, bytes);
+    size_t away = comm_smaller(h.away_first * unit, bytes),
+           away_end = comm_smaller(h.away_end * unit, bytes);
     smoe_comm_exchange(c, kind, h.other, place_at(x, own), own_end - own, place_at(x, away),
                        away_end - away);
 }

@@ -88,7 +88,7 @@ void smoe_comm_stop(smoe_comm *c) {
     c->background = NULL;
 }
 
-static int number_of(const smoe_comm *c, int process) {
+static int exchange_number_of(const smoe_comm *c, int process) {
     return c->all ? c->first + process * c->stride : process;
 }
 
@@ -103,7 +103,8 @@ void smoe_comm_exchange(smoe_comm *c, smoe_traffic kind, int other, const void *
                         size_t out_bytes, void *in, size_t in_bytes) {
     assert(!c->background || c->background->known == c->background->begun);
     if (c->link)
-        c->link->exchange(c->self, number_of(c, other), out, out_bytes, in, in_bytes, false);
+        c->link->exchange(c->self, exchange_number_of(c, other), out, out_bytes, in, in_bytes,
+                          false);
     sent_count(c, kind, out_bytes);
 }
 
@@ -117,7 +118,8 @@ uint64_t smoe_comm_begin(smoe_comm *c, smoe_traffic kind, int other, const void 
     sent_count(c, kind, out_bytes);
     pthread_mutex_lock(&b->lock);
     while (b->begun - b->ended == QUEUE) pthread_cond_wait(&b->changed, &b->lock);
-    b->queue[b->begun++ % QUEUE] = (message){number_of(c, other), out, in, out_bytes, in_bytes};
+    b->queue[b->begun++ % QUEUE] =
+        (message){exchange_number_of(c, other), out, in, out_bytes, in_bytes};
     pthread_cond_broadcast(&b->changed);
     uint64_t number = b->begun;
     pthread_mutex_unlock(&b->lock);

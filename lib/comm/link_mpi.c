@@ -33,7 +33,7 @@ static void start_part(way *w, MPI_Request *request) {
 }
 
 /* The first parts; returns their number. */
-static int start(way *w, MPI_Request request[WINDOW]) {
+static int link_mpi_start(way *w, MPI_Request request[WINDOW]) {
     int n = 0;
     while (n < WINDOW && w->left) start_part(w, &request[n++]);
     return n;
@@ -61,7 +61,7 @@ static void wait_for(int n, MPI_Request *request, bool background) {
 
 /* Several parts are sent only when the receiver is there too: MPI would have to store what comes
  * too early, up to the whole message. */
-static void meet(int other, bool receives, bool sends, bool background) {
+static void link_mpi_meet(int other, bool receives, bool sends, bool background) {
     MPI_Request request[2];
     int n = 0;
     if (sends) MPI_Irecv(NULL, 0, MPI_BYTE, other, READY, MPI_COMM_WORLD, &request[n++]);
@@ -77,9 +77,9 @@ static void mpi_exchange(void *self, int other, const void *out, size_t out_byte
     MPI_Request request[2 * WINDOW];
     int ended[2 * WINDOW], n;
     for (int i = 0; i < 2 * WINDOW; i++) request[i] = MPI_REQUEST_NULL;
-    int under_way = start(&receiving, request);
-    meet(other, in_bytes > PART, out_bytes > PART, background);
-    under_way += start(&sending, request + WINDOW);
+    int under_way = link_mpi_start(&receiving, request);
+    link_mpi_meet(other, in_bytes > PART, out_bytes > PART, background);
+    under_way += link_mpi_start(&sending, request + WINDOW);
     for (int polls = 0; under_way; polls++) {
         MPI_Testsome(2 * WINDOW, request, &n, ended, MPI_STATUSES_IGNORE);
         if (!n) pause_between(polls, background);

@@ -52,8 +52,8 @@ static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) 
     return false;
 }
 
-static int unknown(const smoe_combinations *tables, const char *key, const char *from,
-                   smoe_err *err) {
+static int compare_unknown(const smoe_combinations *tables, const char *key, const char *from,
+                           smoe_err *err) {
     char known[2000] = "";
     size_t used = 0;
     for (size_t t = 0; t < 2; t++)
@@ -65,8 +65,8 @@ static int unknown(const smoe_combinations *tables, const char *key, const char 
                      from, key, known);
 }
 
-static int check(const smoe_combinations *tables, const smoe_settings *s, const char *text,
-                 const char *from, smoe_err *err) {
+static int compare_check(const smoe_combinations *tables, const smoe_settings *s, const char *text,
+                         const char *from, smoe_err *err) {
     bool named[2] = {false, false};
     for (size_t i = 0; i < s->count; i++) {
         int found = 0;
@@ -75,7 +75,7 @@ static int check(const smoe_combinations *tables, const smoe_settings *s, const 
             if (found < 0) return -1;
             named[t] |= found;
         }
-        if (!found) return unknown(tables, s->item[i].key, from, err);
+        if (!found) return compare_unknown(tables, s->item[i].key, from, err);
     }
     for (size_t t = 0; t < 2; t++)
         if (named[t] && !has_counterpart(&tables[t], s))
@@ -90,7 +90,7 @@ int smoe_compare_check(const smoe_combinations tables[2], const char *text, cons
                        smoe_err *err) {
     smoe_settings s;
     smoe_settings_read(&s, text);
-    int status = check(tables, &s, text, from, err);
+    int status = compare_check(tables, &s, text, from, err);
     smoe_settings_free(&s);
     return status;
 }
@@ -102,7 +102,7 @@ static char *const *values_of(const smoe_comparison *r, size_t group) {
 }
 
 /* The values of the reference of a group in each column; see compare.h. */
-static void choose(smoe_comparison *r, bool *asked) {
+static void compare_choose(smoe_comparison *r, bool *asked) {
     const smoe_measures *m = r->of;
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (r->options.reference) smoe_settings_read(&s, r->options.reference);
@@ -252,8 +252,8 @@ static bool takes_part(const smoe_comparison *r, const size_t *reference, const 
 
 /* The difference of a group, or of its pool. One without pairs is left out. `weight` [groups] is
  * scratch. */
-static int add(smoe_comparison *r, const size_t *reference, double *weight, size_t group,
-               size_t metric, bool pooled, smoe_err *err) {
+static int compare_add(smoe_comparison *r, const size_t *reference, double *weight, size_t group,
+                       size_t metric, bool pooled, smoe_err *err) {
     smoe_difference d = {.group = group, .metric = metric, .pooled = pooled};
     size_t taking = 0;
     for (size_t g = 0; g < r->of->groups; g++) {
@@ -285,15 +285,16 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
     r->reference = smoe_alloc(m->columns + 1, sizeof *r->reference);
     r->difference = smoe_alloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
     int status = 0;
-    choose(r, &asked);
+    compare_choose(r, &asked);
     for (size_t g = 0; g < m->groups; g++) reference[g] = reference_of(r, g);
     for (size_t i = 0; i < m->metrics && !status; i++) {
         if (!smoe_metric_is_shown(m->metric[i], true) || smoe_measures_zero(m, i)) continue;
         for (size_t g = 0; g < m->groups && !status; g++)
-            if (reference[g] != SIZE_MAX) status = add(r, reference, weight, g, i, false, err);
+            if (reference[g] != SIZE_MAX)
+                status = compare_add(r, reference, weight, g, i, false, err);
         for (size_t g = 0; g < m->groups && asked && !status; g++)
             if (reference[g] != SIZE_MAX && pool_of(r, reference, g) > 1)
-                status = add(r, reference, weight, g, i, true, err);
+                status = compare_add(r, reference, weight, g, i, true, err);
     }
     free(weight);
     free(reference);

@@ -21,7 +21,7 @@ static bool same_seed(const smoe_measures *m, size_t a, size_t b) {
     return m->seed == SIZE_MAX || !strcmp(m->setting[a][m->seed], m->setting[b][m->seed]);
 }
 
-static double value_of(const contrast *c, size_t run) {
+static double contrast_value_of(const contrast *c, size_t run) {
     if (c->m->seen && c->m->seen[run]) return NAN;
     return c->m->value[run * c->m->metrics + c->metric];
 }
@@ -29,28 +29,28 @@ static double value_of(const contrast *c, size_t run) {
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
  * it. If all have the same value the sum is exactly 0: the weights, which are rounded, do not quite
  * cancel. */
-static double sum_of(const contrast *c, size_t like) {
+static double contrast_sum_of(const contrast *c, size_t like) {
     const smoe_measures *m = c->m;
     double sum = 0, first = NAN;
     size_t found = 0, as_first = 0;
     for (size_t i = 0; i < m->runs; i++) {
         double weight = c->weight[m->group[i]];
-        if (weight == 0 || !same_seed(m, i, like) || !isfinite(value_of(c, i))) continue;
-        sum += weight * value_of(c, i);
-        if (!found++) first = value_of(c, i);
-        as_first += value_of(c, i) == first;
+        if (weight == 0 || !same_seed(m, i, like) || !isfinite(contrast_value_of(c, i))) continue;
+        sum += weight * contrast_value_of(c, i);
+        if (!found++) first = contrast_value_of(c, i);
+        as_first += contrast_value_of(c, i) == first;
     }
     if (found != c->groups) return NAN;
     return found > 1 && as_first == found ? 0 : sum;
 }
 
 /* One value for each seed that all groups have. */
-static void collect(contrast *c) {
+static void contrast_collect(contrast *c) {
     const smoe_measures *m = c->m;
     for (size_t i = 0; i < m->runs; i++) {
         bool known = c->weight[m->group[i]] == 0;
         for (size_t s = 0; s < c->seeds && !known; s++) known = same_seed(m, c->of[s], i);
-        double sum = known ? NAN : sum_of(c, i);
+        double sum = known ? NAN : contrast_sum_of(c, i);
         if (!isfinite(sum)) continue;
         c->of[c->seeds] = i;
         c->value[c->seeds++] = sum;
@@ -67,11 +67,11 @@ static size_t seed_of(const contrast *c, size_t run) {
 
 /* Adds the outcomes of a run to d [seeds,images], made with the first run. 1 done, 0 there are
  * none, -1 with err. */
-static int add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
-                   size_t *images, smoe_err *err) {
+static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
+                            size_t *images, smoe_err *err) {
     float *outcome = NULL;
-    if (c->m->outcomes[run] &&
-        smoe_outcomes_read(&outcome, images, c->m->outcomes[run], column, value_of(c, run), err))
+    if (c->m->outcomes[run] && smoe_outcomes_read(&outcome, images, c->m->outcomes[run], column,
+                                                  contrast_value_of(c, run), err))
         return -1;
     if (!outcome) return 0;
     if (!*d) *d = smoe_alloc(c->seeds * *images, sizeof **d);
@@ -100,7 +100,7 @@ static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
     if (column < 0 || c->seeds < 2 || !images_are_shared(c)) return 0;
     for (size_t i = 0; i < c->m->runs && got == 1; i++) {
         size_t seed = seed_of(c, i);
-        if (seed != SIZE_MAX) got = add_run(c, i, seed, (size_t)column, &d, &images, err);
+        if (seed != SIZE_MAX) got = contrast_add_run(c, i, seed, (size_t)column, &d, &images, err);
     }
     if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
     return got < 0 ? -1 : 0;
@@ -114,7 +114,7 @@ int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *m, const dou
                   .of = smoe_alloc(m->runs + 1, sizeof *c.of),
                   .value = smoe_alloc(m->runs + 1, sizeof *c.value)};
     for (size_t g = 0; g < m->groups; g++) c.groups += weight[g] != 0;
-    collect(&c);
+    contrast_collect(&c);
     *paired = smoe_stats_paired(c.value, c.seeds);
     int status = add_images(paired, &c, err);
     free(c.of);

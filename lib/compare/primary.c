@@ -105,7 +105,8 @@ static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, c
 
 /* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
  * SIZE_MAX: one has several references. */
-static void weigh(double *weight, size_t *n, const smoe_combinations *r, const smoe_primary *p) {
+static void primary_weigh(double *weight, size_t *n, const smoe_combinations *r,
+                          const smoe_primary *p) {
     SMOE_FREED_BY(asked_free) asked a = {0};
     asked_read(&a, p, r);
     if (p->trend)
@@ -188,7 +189,7 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     if (!status) status = check_settings(r, p->where, from, err);
     if (!status && p->trend && !has_column(r, p->trend))
         status = smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
-    if (!status) weigh(weight, &n, r, p);
+    if (!status) primary_weigh(weight, &n, r, p);
     if (!status && n == SIZE_MAX)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s: several rows could be the reference of one; name all keys that "
@@ -205,7 +206,7 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
 }
 
 /* Fills in the parts that the spec leaves out. */
-static void complete(smoe_primary *p, const char *equivalence) {
+static void primary_complete(smoe_primary *p, const char *equivalence) {
     if (!p->measure) p->measure = smoe_alloc_text(smoe_metrics[SMOE_METRIC_PRECISION].column);
     double margin = smoe_margin_of(equivalence, p->measure);
     if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin))
@@ -214,7 +215,7 @@ static void complete(smoe_primary *p, const char *equivalence) {
 
 int smoe_primary_check(smoe_primary *p, const char *equivalence,
                        const smoe_combinations *combinations, const char *from, smoe_err *err) {
-    complete(p, equivalence);
+    primary_complete(p, equivalence);
     if (check_parts(p, smoe_primary_is_evaluated(p), from, err)) return -1;
     return check_groups(combinations, p, from, err);
 }
@@ -241,7 +242,7 @@ char *smoe_primary_name(const smoe_primary *p) {
 
 /* ---- the results ----------------------------------------------------------------------------- */
 
-static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
+static int primary_measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
     const smoe_primary *p = result->asked;
     size_t metric = smoe_measures_metric(m, p->measure);
     char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
@@ -254,7 +255,7 @@ static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err
                                       .seed = m->seed,
                                       .value = value,
                                       .count = m->groups};
-    weigh(weight, &result->groups, &groups, p);
+    primary_weigh(weight, &result->groups, &groups, p);
     if (result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
         status = smoe_contrast_measure(&result->paired, m, weight, metric, err);
     free(value);
@@ -298,7 +299,7 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
                                         .paired = smoe_stats_paired(NULL, 0),
                                         .margin = primary->margin ? strtod(primary->margin, NULL)
                                                                   : (double)NAN};
-        if (of) status = measure(&list[i], of, err);
+        if (of) status = primary_measure(&list[i], of, err);
         p[i] = list[i].p = p_of(&list[i]);
     }
     if (!status) smoe_stats_holm(p + n, p, n, family);

@@ -17,7 +17,7 @@ void smoe_settings_free(smoe_settings *s) {
 }
 
 /* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
-static void add(smoe_settings *s, const char *text, size_t length) {
+static void settings_add(smoe_settings *s, const char *text, size_t length) {
     while (length && isspace((unsigned char)*text)) text++, length--;
     while (length && isspace((unsigned char)text[length - 1])) length--;
     s->item = smoe_alloc_next(s->item, s->count, sizeof *s->item);
@@ -32,7 +32,7 @@ void smoe_settings_read(smoe_settings *s, const char *text) {
     *s = (smoe_settings){0};
     for (const char *end;; text = end + 1) {
         end = smoe_text_item(text);
-        add(s, text, (size_t)(end - text));
+        settings_add(s, text, (size_t)(end - text));
         if (!*end) return;
     }
 }

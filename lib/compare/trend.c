@@ -23,8 +23,8 @@ typedef struct scratch {
 } scratch;
 
 /* The slope over the line that a group begins, if it begins one. */
-static int add(smoe_trends *trends, const scratch *s, size_t group, size_t column, size_t metric,
-               smoe_err *err) {
+static int trend_add(smoe_trends *trends, const scratch *s, size_t group, size_t column,
+                     size_t metric, smoe_err *err) {
     const smoe_measures *m = trends->of;
     smoe_trend t = {.group = group, .column = column, .metric = metric};
     for (size_t g = 0; g < m->groups; g++) {
@@ -55,7 +55,7 @@ int smoe_trends_make(smoe_trends *trends, const smoe_measures *m, smoe_err *err)
                            !smoe_measures_zero(m, i);
              c++)
             for (size_t g = 0; g < m->groups && c != m->seed && !status; g++)
-                status = add(trends, &s, g, c, i, err);
+                status = trend_add(trends, &s, g, c, i, err);
     free(s.member);
     free(s.x);
     free(s.weight);

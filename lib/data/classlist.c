@@ -8,7 +8,7 @@
 
 enum { MOST = 10000000 }; /* classes */
 
-static void add(smoe_classlist *l, uint32_t class) {
+static void classlist_add(smoe_classlist *l, uint32_t class) {
     l->item = smoe_alloc_next(l->item, l->count, sizeof *l->item);
     l->item[l->count++] = class;
 }
@@ -25,12 +25,12 @@ static int add_number(smoe_classlist *l, unsigned long long number, smoe_err *er
     if (number >= MOST)
         return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST);
     l->numbered = true;
-    add(l, (uint32_t)number);
+    classlist_add(l, (uint32_t)number);
     return 0;
 }
 
 /* The place of a name in the sorted order, or where it would be. */
-static size_t place_of(const smoe_classlist *l, const char *name, bool *there) {
+static size_t classlist_place_of(const smoe_classlist *l, const char *name, bool *there) {
     size_t low = 0, high = l->names;
     *there = false;
     while (low < high && !*there) {
@@ -46,9 +46,9 @@ static size_t place_of(const smoe_classlist *l, const char *name, bool *there) {
 }
 
 /* *number: that of the name, which is new or not. */
-static int enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err *err) {
+static int classlist_enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err *err) {
     bool there;
-    size_t at = place_of(l, name, &there);
+    size_t at = classlist_place_of(l, name, &there);
     if (there) return *number = l->order[at], 0;
     if (!smoe_text_printable(name))
         return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
@@ -63,12 +63,12 @@ static int enter(smoe_classlist *l, const char *name, uint32_t *number, smoe_err
 int smoe_classlist_name(smoe_classlist *l, const char *name, smoe_err *err) {
     uint32_t number;
     if (l->numbered) return mixed(l, name, err);
-    if (enter(l, name, &number, err)) return -1;
-    add(l, number);
+    if (classlist_enter(l, name, &number, err)) return -1;
+    classlist_add(l, number);
     return 0;
 }
 
-static char *trimmed(char *text) {
+static char *classlist_trimmed(char *text) {
     while (isspace((unsigned char)*text)) text++;
     for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
     return text;
@@ -88,8 +88,8 @@ int smoe_classlist_text(smoe_classlist *l, const char *text, smoe_err *err) {
          word = strtok_r(NULL, numeric ? numbers + 10 : ";|", &rest)) {
         if (numeric)
             status = add_number(l, strtoull(word, NULL, 10), err);
-        else if (*trimmed(word))
-            status = smoe_classlist_name(l, trimmed(word), err);
+        else if (*classlist_trimmed(word))
+            status = smoe_classlist_name(l, classlist_trimmed(word), err);
     }
     free(own);
     return status || l->count > before ? status : nothing(err);
@@ -122,13 +122,13 @@ void smoe_classlist_once(smoe_classlist *l, size_t from) {
 int smoe_classlist_adopt(smoe_classlist *l, const smoe_classlist *of, smoe_err *err) {
     bool there;
     for (size_t i = 0; i < l->names; i++) {
-        (void)place_of(of, l->name[i], &there);
+        (void)classlist_place_of(of, l->name[i], &there);
         if (!there)
             return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]);
     }
     for (size_t i = 0; i < of->names; i++) {
         uint32_t number;
-        if (enter(l, of->name[i], &number, err)) return -1;
+        if (classlist_enter(l, of->name[i], &number, err)) return -1;
     }
     return 0;
 }

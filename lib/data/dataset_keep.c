@@ -84,8 +84,8 @@ static size_t read_names(char *text, const char ***name) {
     return count;
 }
 
-static int leave_out(smoe_dataset *set, const char *path, const char **name, size_t count,
-                     smoe_err *err) {
+static int kept_leave_out(smoe_dataset *set, const char *path, const char **name, size_t count,
+                          smoe_err *err) {
     size_t found = 0, names = smoe_texts_sort(name, count);
     char own[SMOE_IMAGE_NAME];
     bool *keep = smoe_alloc(set->images, sizeof *keep);
@@ -117,7 +117,7 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
     if (strlen(text) != size)
         return smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
     size_t count = read_names(text, &name);
-    return leave_out(set, path, name, count, err);
+    return kept_leave_out(set, path, name, count, err);
 }
 
 /* ---- the classes of a model ------------------------------------------------------------------ */
@@ -205,7 +205,7 @@ bool smoe_dataset_other_classes(const smoe_dataset *set, char *const *name, size
 }
 
 /* The place of a name among those of the model, looked for from `from` on. */
-static uint32_t number_of(const char *class, char *const *name, size_t count, size_t from) {
+static uint32_t kept_number_of(const char *class, char *const *name, size_t count, size_t from) {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(name[(from + i) % count], class)) return (uint32_t)((from + i) % count);
     return UINT32_MAX;
@@ -226,7 +226,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     if (there != here) return 0;
     uint32_t *number = smoe_alloc(set->named, sizeof *number);
     for (size_t k = 0; k < set->named; k++) { /* mostly both are sorted */
-        number[k] = number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
+        number[k] = kept_number_of(set->class_name[k], name, count, k ? number[k - 1] + 1u : 0);
         unknown += number[k] == UINT32_MAX;
     }
     if (unknown < set->named) apply(set, number, unknown);

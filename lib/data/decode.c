@@ -49,7 +49,7 @@ const char *smoe_decode_foreign(const uint8_t *bytes, size_t size) {
     return NULL;
 }
 
-static int refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
+static int decode_refuse(const uint8_t *bytes, size_t size, smoe_err *err) {
     if (smoe_file_is_pointer(bytes, size)) return smoe_fail(err, SMOE_DATA, SMOE_FILE_POINTER);
     const char *format = smoe_decode_foreign(bytes, size);
     if (format)
@@ -65,7 +65,7 @@ int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     for (int kind = SMOE_IMAGE_NONE + 1; kind < SMOE_IMAGE_KINDS; kind++)
         if (formats[kind]->begins(bytes, size)) header->kind = (smoe_image_kind)kind;
-    if (header->kind == SMOE_IMAGE_NONE) return refuse(bytes, size, err);
+    if (header->kind == SMOE_IMAGE_NONE) return decode_refuse(bytes, size, err);
     if (formats[header->kind]->header(header, bytes, size, err)) return -1;
     if (!header->width || !header->height || header->width > SMOE_MOST_PIXELS / header->height)
         return smoe_fail(err, SMOE_DATA, "claims %zu x %zu pixels, at most %d are accepted",

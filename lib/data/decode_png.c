@@ -68,7 +68,7 @@ static void reader_close(reader *r) {
 }
 
 /* Up to the pixels. Of the chunks before them only the palette and tRNS are looked at. */
-static void read_header(reader *r) {
+static void png_read_header(reader *r) {
     png_set_read_fn(r->png, r, read_bytes);
     png_set_benign_errors(r->png, 1); /* such are warnings */
     png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
@@ -116,7 +116,7 @@ static smoe_image_mode mode_of(png_byte colour) {
 static int read_png_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                            smoe_err *err) {
     SMOE_FREED_BY(reader_close) reader r;
-    if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err)) return -1;
+    if (reader_open(&r, bytes, size, err) || guard(&r, png_read_header, "header", err)) return -1;
     header->width = png_get_image_width(r.png, r.info);
     header->height = png_get_image_height(r.png, r.info);
     header->mode = mode_of(png_get_color_type(r.png, r.info));
@@ -128,7 +128,7 @@ static int read_png_image(smoe_image *image, const smoe_image_header *header, si
                           size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
     SMOE_FREED_BY(reader_close) reader r;
     (void)header, (void)channels, (void)shrink;
-    if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err) ||
+    if (reader_open(&r, bytes, size, err) || guard(&r, png_read_header, "header", err) ||
         guard(&r, set_form, "header", err) ||
         smoe_image_shape(image, png_get_image_width(r.png, r.info),
                          png_get_image_height(r.png, r.info), png_get_channels(r.png, r.info), err))

@@ -121,7 +121,7 @@ static bool is_tar(const char *name) {
     return stem_of(name, strlen(name)) < strlen(name);
 }
 
-static parts cut(const char *name) {
+static parts listing_cut(const char *name) {
     parts p = {.split = SPLITS};
     size_t at = 0, number = 0;
     for (;; number++) {
@@ -245,7 +245,7 @@ static int list_problem(listing *l, const smoe_member *member, const parts *p, s
 
 static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     listing *l = user;
-    parts p = cut(member->name);
+    parts p = listing_cut(member->name);
     if (member->problem) return list_problem(l, member, &p, err);
     if (member->loop) {
         smoe_dataset_remark_on(l->set, "%s/%s leads to a folder above it, and is not followed",
@@ -342,7 +342,7 @@ static int list_tars_of_archive(listing *l, smoe_err *err) {
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Which images are to be listed. */
-static void choose(listing *l) {
+static void listing_choose(listing *l) {
     l->collect[l->wanted] = true;
     if (l->wanted == TEST) l->collect[l->instead = VAL] = true;
     if (l->holdout > 0) l->collect[TRAIN] = l->collect[LOOSE] = true;
@@ -358,7 +358,7 @@ int smoe_folder_list(listing *l, smoe_dataset *set, const smoe_spec *spec, const
                    .instead = SPLITS,
                    .holdout = spec->data.holdout,
                    .skip = spec->data.on_error == SMOE_ON_ERROR_SKIP};
-    choose(l);
+    listing_choose(l);
     if (smoe_walk(set->path, list_member, l, err)) return -1;
     return l->tars ? list_tars_of_archive(l, err) : 0;
 }

@@ -23,14 +23,15 @@ typedef smoe_folder_class folder_class;
 /* ---- a table of labels ----------------------------------------------------------------------- */
 
 /* An error, or with data.on_error skip something that is left out. */
-static int refuse(listing *l, const smoe_err *why, smoe_err *err) {
+static int folder_refuse(listing *l, const smoe_err *why, smoe_err *err) {
     if (l->skip) return smoe_dataset_leave_out(l->set, why), 0;
     if (err) *err = *why;
     return -1;
 }
 
 /* The place of an image by the table, or else by its folder. */
-static int place_of(const listing *l, const image *a, size_t folder, size_t *place, smoe_err *err) {
+static int folder_place_of(const listing *l, const image *a, size_t folder, size_t *place,
+                           smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     const smoe_labels_row *row = a->row ? &t->row[a->row - 1] : NULL;
     const char *given = row ? row->split : NULL, *spelled;
@@ -48,7 +49,7 @@ static int without_label(listing *l, const image *a, smoe_err *err) {
     smoe_fail(&why, SMOE_DATA, "no row in %s, and no folder that is a class",
               l->folder->labels->path);
     smoe_folder_prefix(l->set, a->name, &why);
-    return refuse(l, &why, err);
+    return folder_refuse(l, &why, err);
 }
 
 /* Every row must have an image. */
@@ -60,7 +61,7 @@ static int check_rows(listing *l, const char **seen, smoe_err *err) {
         smoe_err why = {0};
         smoe_fail(&why, SMOE_DATA, "%s:%zu: no image %.200s in %s", t->path, t->row[i].line,
                   t->row[i].name, l->set->path);
-        status = refuse(l, &why, err);
+        status = folder_refuse(l, &why, err);
     }
     return status;
 }
@@ -97,7 +98,7 @@ static int place_image(listing *l, images placed[PLACES], const char **seen, ima
                          a->name);
     seen[a->row] = a->name;
     if (!a->row && (from == LOOSE || a->class_end == a->class_at)) return without_label(l, a, err);
-    if (place_of(l, a, from, &place, err)) return -1;
+    if (folder_place_of(l, a, from, &place, err)) return -1;
     smoe_folder_add(&placed[place], *a);
     *a = (image){0};
     return 0;

@@ -207,7 +207,7 @@ static void resize_down(uint8_t *pixel, const float *line, size_t first_row, siz
     }
 }
 
-static bool whole(double a) {
+static bool image_whole(double a) {
     return a == floor(a);
 }
 
@@ -215,7 +215,8 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
                       smoe_resize filter, smoe_err *err) {
     size_t c = in->channels, width = size * c;
     if (smoe_image_shape(out, size, size, c, err)) return -1;
-    if (box.width == (double)size && box.height == (double)size && whole(box.x) && whole(box.y)) {
+    if (box.width == (double)size && box.height == (double)size && image_whole(box.x) &&
+        image_whole(box.y)) {
         for (size_t r = 0; r < size; r++)
             memcpy(out->pixel + r * width,
                    in->pixel + (((size_t)box.y + r) * in->width + (size_t)box.x) * c, width);

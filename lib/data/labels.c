@@ -94,7 +94,7 @@ static int add_word(reading *r, smoe_labels_row *new, const char *name, smoe_err
     return 0;
 }
 
-static char *trimmed(char *text) {
+static char *labels_trimmed(char *text) {
     text += strspn(text, " \t");
     for (size_t n = strlen(text); n && strchr(" \t", text[n - 1]); n--) text[n - 1] = '\0';
     return text;
@@ -104,11 +104,11 @@ static char *trimmed(char *text) {
 static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
     char *rest = NULL;
     for (size_t k = r->path + 1; k < r->cells; k++) {
-        char *cell = trimmed(r->cell[k]), *end;
+        char *cell = labels_trimmed(r->cell[k]), *end;
         if (k == r->split || (r->list < SIZE_MAX && k != r->list)) continue;
         if (k == r->list) {
             for (char *name = strtok_r(cell, ";|", &rest); name; name = strtok_r(NULL, ";|", &rest))
-                if (*trimmed(name) && add_word(r, new, trimmed(name), err)) return -1;
+                if (*labels_trimmed(name) && add_word(r, new, labels_trimmed(name), err)) return -1;
             continue;
         }
         double value = strtod(cell, &end);
@@ -120,16 +120,16 @@ static int read_classes(reading *r, smoe_labels_row *new, smoe_err *err) {
     return wrong(r, err, "%.200s has no class: every image needs one", new->name);
 }
 
-static int add_row(reading *r, smoe_err *err) {
+static int labels_add_row(reading *r, smoe_err *err) {
     smoe_labels *l = r->to;
     if (r->cells != r->heads)
         return wrong(r, err, "%zu columns, but the heading has %zu", r->cells, r->heads);
-    char *path = trimmed(r->cell[r->path]);
+    char *path = labels_trimmed(r->cell[r->path]);
     for (char *c = path; (c = strchr(c, '\\'));) *c = '/';
     smoe_labels_row new = {.name = path, .first = l->words, .line = r->line};
     while (!strncmp(new.name, "./", 2)) new.name += 2;
     if (!*new.name) return wrong(r, err, "no path of an image");
-    if (r->split < SIZE_MAX) new.split = trimmed(r->cell[r->split]);
+    if (r->split < SIZE_MAX) new.split = labels_trimmed(r->cell[r->split]);
     if (read_classes(r, &new, err)) return -1;
     if (l->rows == UINT32_MAX - 1) return wrong(r, err, "too many rows");
     l->row = smoe_alloc_next(l->row, l->rows, sizeof *l->row);
@@ -146,9 +146,9 @@ static int read_heading(reading *r, smoe_err *err) {
     if (r->cells == 1 && strpbrk(r->cell[0], "\t;|"))
         return wrong(r, err, "no comma in the heading: columns are separated by commas");
     /* The number of a row, as pandas writes it before the columns, has no heading. */
-    r->path = r->cells > 2 && !*trimmed(r->cell[0]);
+    r->path = r->cells > 2 && !*labels_trimmed(r->cell[0]);
     for (size_t k = r->path + 1; k < r->cells; k++) {
-        r->cell[k] = trimmed(r->cell[k]);
+        r->cell[k] = labels_trimmed(r->cell[k]);
         if (!strcasecmp(r->cell[k], "split")) r->split = k;
         for (size_t i = 0; i < sizeof list / sizeof *list; i++)
             if (!strcasecmp(r->cell[k], list[i])) r->list = k;
@@ -168,7 +168,7 @@ static int read_rows(reading *r, smoe_err *err) {
     if (read_heading(r, err)) return -1;
     while (!end) {
         if (read_row(r, &end, err)) return -1;
-        if (!end && add_row(r, err)) return -1;
+        if (!end && labels_add_row(r, err)) return -1;
     }
     if (!r->to->rows) return wrong(r, err, "no row below the heading");
     return 0;

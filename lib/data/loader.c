@@ -203,7 +203,7 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static void *work(void *argument) {
+static void *loader_work(void *argument) {
     smoe_loader *l = argument;
     worker w = {0};
     bool more = true;
@@ -318,7 +318,7 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
         return -1;
     }
     take_places(l);
-    while (l->threads < THREADS && !pthread_create(&l->thread[l->threads], NULL, work, l))
+    while (l->threads < THREADS && !pthread_create(&l->thread[l->threads], NULL, loader_work, l))
         l->threads++;
     if (l->threads == THREADS) return *out = l, 0;
     smoe_loader_free(l);

@@ -83,7 +83,7 @@ static int unexpected(const scan *s, smoe_err *err, const char *what) {
 }
 
 /* A little-endian number of n bytes at the front of what is left; false where that is less. */
-static bool number(scan *s, size_t n, uint64_t *value) {
+static bool cifar_number(scan *s, size_t n, uint64_t *value) {
     if (n > s->size - s->at) return false;
     *value = 0;
     for (size_t i = 0; i < n; i++) *value |= (uint64_t)s->data[s->at + i] << (8 * i);
@@ -97,7 +97,7 @@ static bool is(const uint8_t *text, size_t n, const char *word) {
 
 /* Bytes that Python 3 has written for Python 2: characters below 256, in UTF-8. Made bytes in
  * place; their number, or 0 if they are none. */
-static size_t narrow(uint8_t *text, size_t n) {
+static size_t cifar_narrow(uint8_t *text, size_t n) {
     size_t count = 0;
     for (size_t i = 0; i < n; count++) {
         bool two = (text[i] & 0xfe) == 0xc2 && i + 1 < n && (text[i + 1] & 0xc0) == 0x80;
@@ -139,7 +139,7 @@ static int take_number(scan *s, uint64_t value, smoe_err *err) {
 
 /* The bytes that follow an instruction: those of a length of n bytes and then so many. */
 static bool sized(scan *s, size_t n, const uint8_t **text, uint64_t *length) {
-    if (!number(s, n, length) || *length > s->size - s->at) return false;
+    if (!cifar_number(s, n, length) || *length > s->size - s->at) return false;
     *text = s->data + s->at;
     s->at += (size_t)*length;
     return true;
@@ -161,21 +161,21 @@ static int scan_step(scan *s, smoe_err *err) {
     const uint8_t *text = NULL;
     uint64_t value = 0, code;
     bool there = true, numbered = false;
-    if (!number(s, 1, &code)) return unexpected(s, err, "the pickle ends in the middle");
+    if (!cifar_number(s, 1, &code)) return unexpected(s, err, "the pickle ends in the middle");
     switch (code) {
     case '.': return 1;
-    case 0x80: there = number(s, 1, &value); break; /* version */
-    case 0x95: there = number(s, 8, &value); break; /* frame */
+    case 0x80: there = cifar_number(s, 1, &value); break; /* version */
+    case 0x95: there = cifar_number(s, 8, &value); break; /* frame */
     case 'q':
-    case 'h': there = number(s, 1, &value); break; /* memory */
+    case 'h': there = cifar_number(s, 1, &value); break; /* memory */
     case 'r':
-    case 'j': there = number(s, 4, &value); break;
+    case 'j': there = cifar_number(s, 4, &value); break;
     case 'c': there = lines(s, 2); break; /* a name, not looked up */
     case 0x88:
     case 0x89: s->truth = code == 0x88; break;
-    case 'K': there = numbered = number(s, 1, &value); break;
-    case 'M': there = numbered = number(s, 2, &value); break;
-    case 'J': there = numbered = number(s, 4, &value); break;
+    case 'K': there = numbered = cifar_number(s, 1, &value); break;
+    case 'M': there = numbered = cifar_number(s, 2, &value); break;
+    case 'J': there = numbered = cifar_number(s, 4, &value); break;
     case 0x8a:
         there = sized(s, 1, &text, &value);
         text = NULL;
@@ -186,7 +186,7 @@ static int scan_step(scan *s, smoe_err *err) {
     case 'X':
         there = sized(s, 4, &text, &value);
         if (there && s->key == LISTS && value > PIXELS)
-            value = narrow(s->data + (text - s->data), (size_t)value);
+            value = cifar_narrow(s->data + (text - s->data), (size_t)value);
         break;
     case 'T':
     case 'B': there = sized(s, 4, &text, &value); break;
@@ -259,7 +259,7 @@ typedef struct request {
     const char *pattern;
 } request;
 
-static bool matches(const char *pattern, const char *name) {
+static bool cifar_matches(const char *pattern, const char *name) {
     const char *star = strchr(pattern, '*');
     if (!star) return !strcmp(pattern, name);
     size_t before = (size_t)(star - pattern), after = strlen(star + 1), n = strlen(name);
@@ -267,12 +267,12 @@ static bool matches(const char *pattern, const char *name) {
            !strcmp(star + 1, name + n - after);
 }
 
-static bool wanted(const void *user, const char *base) {
+static bool cifar_wanted(const void *user, const char *base) {
     const char *pattern = ((const request *)user)->pattern;
     char python[32];
     snprintf(python, sizeof python, "%.*s", (int)(strlen(pattern) - strlen(".bin")), pattern);
     const char *dot = strrchr(base, '.');
-    return matches(pattern, base) || (!dot && matches(python, base));
+    return cifar_matches(pattern, base) || (!dot && cifar_matches(python, base));
 }
 
 /* Pickles become records; two versions of the same files would be read twice. */
@@ -293,8 +293,9 @@ static int unpickle_all(smoe_binaries *files, const smoe_dataset *set, const lay
 }
 
 /* Checks one file and counts its records. */
-static int check_file(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
-                      const layout *a, size_t *records, smoe_err *err) {
+static int cifar_check_file(const smoe_binaries *files, const smoe_dataset *set,
+                            const smoe_binary *file, const layout *a, size_t *records,
+                            smoe_err *err) {
     size_t record = a->header + PIXELS, whole = file->size / record * record;
     if (!file->size) return smoe_binary_fail(files, set, file, 0, err, "an empty file");
     if (whole != file->size)
@@ -342,7 +343,7 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
     size_t records = 0;
     smoe_dataset_name_classes(set, a->name, a->classes);
     if (smoe_spec_data_path(spec, &set->path, err) ||
-        smoe_binaries_read(&files, set, wanted, &r, err))
+        smoe_binaries_read(&files, set, cifar_wanted, &r, err))
         return -1;
     if (!files.count)
         return smoe_fail(err, SMOE_DATA,
@@ -350,7 +351,7 @@ static int open_as(smoe_dataset *set, const layout *a, const smoe_spec *spec, co
                          set->path, r.pattern, split, set->name);
     if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
-        if (check_file(&files, set, &files.file[i], a, &records, err)) return -1;
+        if (cifar_check_file(&files, set, &files.file[i], a, &records, err)) return -1;
     if (r.pattern == a->train && files.count < a->parts)
         smoe_dataset_remark_on(set, "%s has %zu of the %zu files %s", set->path, files.count,
                                a->parts, a->train);

@@ -163,7 +163,7 @@ static void paint_cell(const smoe_dataset *set, const facts *f, float *canvas, f
 
 /* Grey, noise (16 bits of a random word per sample, of which 12 say which quantile) and
  * rounding. */
-static void develop(smoe_image *out, const float *canvas, const facts *f, smoe_rng *rng) {
+static void facts_develop(smoe_image *out, const float *canvas, const facts *f, smoe_rng *rng) {
     size_t samples = out->width * out->height * out->channels;
     uint64_t word = 0;
     for (size_t k = 0; k < samples; k++, word >>= 16) {
@@ -190,7 +190,7 @@ static int facts_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smo
     for (size_t k = 0; k < shown; k++)
         paint_cell(set, f, canvas, canvas + samples, cell[k],
                    k ? draw_other(set, f, entity, &rng) : entity, !k);
-    develop(out, canvas, f, &rng);
+    facts_develop(out, canvas, f, &rng);
     return 0;
 }
 

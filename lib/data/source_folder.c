@@ -184,8 +184,8 @@ typedef struct work_on_images {
     smoe_image_header *header; /* [images] to fill */
 } work_on_images;
 
-static int read_header(void *context, size_t k, smoe_image *image, smoe_image *work,
-                       smoe_err *err) {
+static int folder_read_header(void *context, size_t k, smoe_image *image, smoe_image *work,
+                              smoe_err *err) {
     work_on_images *w = context;
     (void)image, (void)work;
     return check_header(w->set, smoe_dataset_place(w->set, k), &w->header[k], err);
@@ -214,7 +214,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     assert(n && each); /* the list and data.image_size were checked */
     SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
-    int status = smoe_image_each(n, read_header, &all, err);
+    int status = smoe_image_each(n, folder_read_header, &all, err);
     bool fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {

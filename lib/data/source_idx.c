@@ -34,7 +34,7 @@ static role role_of(const char *name) {
 }
 
 /* The files of one split and the labels of the other. */
-static bool wanted(const void *user, const char *base) {
+static bool idx_wanted(const void *user, const char *base) {
     const bool *train = user;
     role r = role_of(base);
     return r.known && (r.train == *train || !r.images);
@@ -45,8 +45,8 @@ static size_t big_endian(const uint8_t *p) {
 }
 
 /* Magic number, dimensions and length agree. */
-static int check_file(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
-                      bool images, smoe_err *err) {
+static int idx_check_file(const smoe_binaries *files, const smoe_dataset *set,
+                          const smoe_binary *file, bool images, smoe_err *err) {
     size_t header = images ? IMAGE_HEADER : LABEL_HEADER, magic = images ? 0x803 : 0x801;
     if (file->size < header)
         return smoe_binary_fail(files, set, file, file->size, err,
@@ -92,7 +92,7 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
             return smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
                              set->path, (*to)->name, file->name);
         *to = file;
-        if (check_file(files, set, file, r.images, err)) return -1;
+        if (idx_check_file(files, set, file, r.images, err)) return -1;
     }
     if (!f->images || !f->labels)
         return smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
@@ -131,7 +131,7 @@ static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     found f;
     if (smoe_spec_data_path(spec, &set->path, err) ||
-        smoe_binaries_read(&files, set, wanted, &train, err) ||
+        smoe_binaries_read(&files, set, idx_wanted, &train, err) ||
         sort_roles(&f, &files, set, train, err))
         return -1;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);

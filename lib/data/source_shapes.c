@@ -296,7 +296,7 @@ static void paint_background(float *rgb, size_t size, const scene *s) {
 }
 
 /* Grain (one byte of a random word per pixel) and rounding to the bytes of the image. */
-static void develop(smoe_image *out, const float *rgb, float grain, smoe_rng *rng) {
+static void shapes_develop(smoe_image *out, const float *rgb, float grain, smoe_rng *rng) {
     size_t pixels = out->width * out->height, channels = out->channels;
     uint64_t word = 0;
     for (size_t i = 0; i < pixels; i++, word >>= 8) {
@@ -330,7 +330,7 @@ static int shapes_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, sm
     for (size_t k = s.objects; k-- > 0;)
         for (int y = -sides; y <= sides; y++)
             for (int x = -sides; x <= sides; x++) paint_object(rgb, size, &s.object[k], x, y);
-    develop(out, rgb, s.grain, &rng);
+    shapes_develop(out, rgb, s.grain, &rng);
     return 0;
 }
 
@@ -378,7 +378,7 @@ static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
 /* ---- in words -------------------------------------------------------------------------------- */
 
 /* Where the large object is: thirds of the range that its centre has. */
-static const char *place_of(const object *o) {
+static const char *shapes_place_of(const object *o) {
     static const char *const place[3][3] = {
         {"at the top left", "at the top", "at the top right"},
         {"at the left", "in the middle", "at the right"},
@@ -409,7 +409,7 @@ static int shapes_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choi
     bool wraps = set->data.shapes.positions == SMOE_POSITIONS_UNIFORM;
     int used = snprintf(buf, size, "a large %s %s on a %s %s background %s", hue_name[large->hue],
                         shape_name[large->shape], s.dark ? "dark" : "light",
-                        texture_name[s.texture], place_of(large));
+                        texture_name[s.texture], shapes_place_of(large));
     for (size_t k = 1; k < s.objects && used >= 0 && (size_t)used < size; k++)
         used += snprintf(buf + used, size - (size_t)used, "%s a small %s %s %s",
                          k == 1              ? " with"

@@ -86,7 +86,7 @@ static int add_shard(store *s, const char *path, smoe_err *err) {
     return 0;
 }
 
-static int expand(store *s, const char *pattern, smoe_err *err);
+static int webdataset_expand(store *s, const char *pattern, smoe_err *err);
 
 /* The pattern with {a,b} from `open` to `shut` replaced by each of these texts. */
 static int expand_list(store *s, const char *pattern, const char *open, const char *shut,
@@ -95,7 +95,7 @@ static int expand_list(store *s, const char *pattern, const char *open, const ch
         size_t length = strcspn(item, ",}");
         char *path = smoe_text_format("%.*s%.*s%s", (int)(open - pattern), pattern, (int)length,
                                       item, shut + 1);
-        int status = expand(s, path, err);
+        int status = webdataset_expand(s, path, err);
         free(path);
         if (status) return -1;
         item += length + 1;
@@ -104,7 +104,7 @@ static int expand_list(store *s, const char *pattern, const char *open, const ch
 }
 
 /* The pattern with its first {A..B} or {a,b} replaced by each number or text, and so on. */
-static int expand(store *s, const char *pattern, smoe_err *err) {
+static int webdataset_expand(store *s, const char *pattern, smoe_err *err) {
     const char *open = strchr(pattern, '{'), *shut = open ? strchr(open, '}') : NULL;
     if (!open) return add_shard(s, pattern, err);
     if (shut && memchr(open, ',', (size_t)(shut - open)))
@@ -123,7 +123,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
     for (unsigned long n = from; n <= to; n++) {
         char *path = smoe_text_format("%.*s%0*lu%s", (int)(open - pattern), pattern, (int)width, n,
                                       shut + 1);
-        int status = expand(s, path, err);
+        int status = webdataset_expand(s, path, err);
         free(path);
         if (status) return -1;
     }
@@ -139,7 +139,7 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     char *path = named ? smoe_text_format("%.*s%s%s", (int)(named - set->path), set->path, split,
                                           named + sizeof mark - 1)
                        : smoe_alloc_text(set->path);
-    int status = expand(s, path, err);
+    int status = webdataset_expand(s, path, err);
     free(path);
     if (status || named) return status;
     if (!train && !held)
@@ -161,7 +161,7 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 
 /* Handles a sample that cannot be used: it is counted, or reading stops. err has the reason without
  * the place. */
-static int refuse(store *s, const sample *x, smoe_err *err) {
+static int webdataset_refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
     if (s->set) smoe_dataset_leave_out(s->set, err); /* else another split reports it */
@@ -284,7 +284,7 @@ static int end_sample(store *s, smoe_err *err) {
     free(s->image_name);
     s->image_name = NULL;
     if (complaint(s, &mine)) {
-        int status = refuse(s, &s->open, &mine);
+        int status = webdataset_refuse(s, &s->open, &mine);
         if (status && err) *err = mine;
         free(s->open.key);
         s->list.count = s->open.class_at;

@@ -28,7 +28,7 @@ typedef struct looks {
     smoe_image_header *header;
 } looks;
 
-static void measure(const smoe_image *image, double *sum, double *squares) {
+static void survey_measure(const smoe_image *image, double *sum, double *squares) {
     size_t pixels = image->width * image->height, C = image->channels;
     for (size_t c = 0; c < C; c++) {
         uint64_t total = 0, square = 0;
@@ -42,7 +42,8 @@ static void measure(const smoe_image *image, double *sum, double *squares) {
     }
 }
 
-static int look(void *context, size_t k, smoe_image *image, smoe_image *work, smoe_err *err) {
+static int survey_look(void *context, size_t k, smoe_image *image, smoe_image *work,
+                       smoe_err *err) {
     const looks *to = context;
     const smoe_dataset *set = to->set;
     smoe_survey *s = to->survey;
@@ -50,7 +51,7 @@ static int look(void *context, size_t k, smoe_image *image, smoe_image *work, sm
     double start = smoe_now();
     if (set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, err)) return -1;
     to->seconds[k] = smoe_now() - start;
-    measure(image, to->sum + k * C, to->squares + k * C);
+    survey_measure(image, to->sum + k * C, to->squares + k * C);
     smoe_box box = {0, 0, (double)image->width, (double)image->height};
     if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, SMOE_RESIZE_BILINEAR, err))
         return -1;
@@ -124,7 +125,7 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
     s->number = smoe_alloc_in(&s->memory, n, sizeof *s->number);
     s->thumb = smoe_alloc_in(&s->memory, n, thumb_bytes(s));
     for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
-    if (smoe_image_each(n, look, &to, err)) return -1;
+    if (smoe_image_each(n, survey_look, &to, err)) return -1;
     sum_up(s, &to, set);
     return 0;
 }
@@ -164,7 +165,7 @@ static sample *by_mean(const smoe_survey *s) {
 }
 
 /* The mean difference of samples; it stops where it is more than `most`. */
-static double difference(const uint8_t *a, const uint8_t *b, size_t n, double most) {
+static double survey_difference(const uint8_t *a, const uint8_t *b, size_t n, double most) {
     unsigned sum = 0;
     for (size_t i = 0; i < n;) {
         size_t end = i + 64 < n ? i + 64 : n;
@@ -188,7 +189,7 @@ static bool nearest(smoe_near *found, const sample *list, size_t count, const sa
     }
     bool any = false;
     for (; low < count && list[low].mean <= x->mean + limit + 1e-9; low++) {
-        double d = difference(list[low].thumb, x->thumb, n, limit);
+        double d = survey_difference(list[low].thumb, x->thumb, n, limit);
         if (d > limit || (any && (d > found->difference ||
                                   (d == found->difference && list[low].number > found->a))))
             continue;

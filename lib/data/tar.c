@@ -41,7 +41,7 @@ static int damaged(const reader *r, smoe_err *err, const char *what) {
 }
 
 /* An octal number, or a binary one whose first byte is 0x80. False where it is neither. */
-static bool number(const uint8_t *field, size_t n, uint64_t *value) {
+static bool tar_number(const uint8_t *field, size_t n, uint64_t *value) {
     size_t i = 0;
     *value = 0;
     if (field[0] == 0x80) {
@@ -61,7 +61,7 @@ static bool number(const uint8_t *field, size_t n, uint64_t *value) {
 static bool sum_is_right(const uint8_t *header) {
     uint64_t sum = 0, wanted;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= SUM && i < SUM + SUM_SIZE ? ' ' : header[i];
-    return number(header + SUM, SUM_SIZE, &wanted) && sum == wanted;
+    return tar_number(header + SUM, SUM_SIZE, &wanted) && sum == wanted;
 }
 
 static bool is_zero(const uint8_t *header) {
@@ -125,7 +125,7 @@ static int visit_member(reader *r, const uint8_t *header, uint64_t size, smoe_ta
 }
 
 /* 1: there is a next header, 0: the end. */
-static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
+static int tar_next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
     uint8_t header[BLOCK];
     uint64_t size;
     if (r->at == r->size) return 0; /* without the two empty blocks: many writers leave them out */
@@ -140,7 +140,8 @@ static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
         return damaged(r, err, "the archive ends in a header");
     if (is_zero(header)) return 0;
     if (!sum_is_right(header)) return damaged(r, err, "not a tar header (its checksum is wrong)");
-    if (!number(header + SIZE, SIZE_SIZE, &size)) return damaged(r, err, "a size is not a number");
+    if (!tar_number(header + SIZE, SIZE_SIZE, &size))
+        return damaged(r, err, "a size is not a number");
     uint8_t type = header[TYPE];
     bool extends = type == 'L' || type == 'x';
     if (r->sized && !extends) size = r->next_size;
@@ -177,7 +178,7 @@ int smoe_tar_index_within(const char *path, uint64_t at, uint64_t size, smoe_tar
         r.size = (uint64_t)info.st_size;
         if (at > r.size) at = r.size;
         if (size < r.size - at) r.size = at + size;
-        do status = next(&r, visit, user, err);
+        do status = tar_next(&r, visit, user, err);
         while (status > 0);
     }
     close(r.file);

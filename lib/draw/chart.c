@@ -51,7 +51,8 @@ static void add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
     snprintf(tick->text, sizeof tick->text, "%s", p->label);
 }
 
-static void add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_plot_point *point) {
+static void chart_add_line(smoe_panel *panel, const smoe_chart *chart, size_t i,
+                           smoe_plot_point *point) {
     const smoe_chart_line *line = &chart->line[i];
     smoe_mark *m = smoe_plot_mark(panel);
     m->kind = SMOE_MARK_POINTS;
@@ -92,7 +93,7 @@ int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *na
     smoe_plot_point *point = smoe_alloc(points + 1, sizeof *point), *next = point;
     smoe_panel *panel = smoe_plot_panel(&plot);
     for (size_t i = 0; i < chart->lines; i++) {
-        add_line(panel, chart, i, next);
+        chart_add_line(panel, chart, i, next);
         next += chart->line[i].points;
     }
     *drawn = false;

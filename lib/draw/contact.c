@@ -58,7 +58,8 @@ static size_t top_of(size_t row, const sheet *s) {
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
 /* Copies a picture into the sheet, each pixel `zoom` times in both directions. */
-static void put(smoe_image *out, const smoe_image *picture, size_t x, size_t y, size_t zoom) {
+static void contact_put(smoe_image *out, const smoe_image *picture, size_t x, size_t y,
+                        size_t zoom) {
     for (size_t v = 0; v < picture->height * zoom; v++)
         for (size_t u = 0; u < picture->width * zoom; u++) {
             const uint8_t *from =
@@ -85,12 +86,12 @@ static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *pi
             if (smoe_dataset_picture(s->set, image[k], &s->spec->data, half ? &rng : NULL, picture,
                                      work, err))
                 return -1;
-            put(out, picture, left_of(half, s) + k * s->cell, top_of(row, s), s->zoom);
+            contact_put(out, picture, left_of(half, s) + k * s->cell, top_of(row, s), s->zoom);
         }
     return 0;
 }
 
-static int paint(const sheet *s, const char *path, smoe_err *err) {
+static int contact_paint(const sheet *s, const char *path, smoe_err *err) {
     smoe_image out = {0}, picture = {0}, work = {0};
     int status = smoe_image_shape(&out, s->width, s->height, 3, err);
     if (!status) memset(out.pixel, 255, out.width * out.height * 3);
@@ -106,13 +107,14 @@ static int paint(const sheet *s, const char *path, smoe_err *err) {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Text whose middle is at this distance from the top; gnuplot counts from below. */
-static void put_text(FILE *out, const sheet *s, const char *text, size_t left, double down) {
+static void contact_put_text(FILE *out, const sheet *s, const char *text, size_t left,
+                             double down) {
     fputs("set label ", out);
     smoe_gnuplot_text(out, text);
     fprintf(out, " at first %zu,%.10g left front\n", left, (double)s->height - down);
 }
 
-static int put_script(FILE *out, const void *context, smoe_err *err) {
+static int contact_put_script(FILE *out, const void *context, smoe_err *err) {
     const sheet *s = context;
     (void)err;
     fprintf(out,
@@ -125,11 +127,12 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
             "set bmargin at screen 0\nset tmargin at screen 1\n"
             "set xrange [0:%zu]\nset yrange [0:%zu]\n",
             s->width, s->height, SMOE_PLOT_SCREEN_FONT, s->width, s->height);
-    put_text(out, s, "as in evaluations", left_of(0, s), 0.5 * ABOVE);
-    if (s->halves == 2) put_text(out, s, "as training augments them", left_of(1, s), 0.5 * ABOVE);
+    contact_put_text(out, s, "as in evaluations", left_of(0, s), 0.5 * ABOVE);
+    if (s->halves == 2)
+        contact_put_text(out, s, "as training augments them", left_of(1, s), 0.5 * ABOVE);
     for (size_t row = 0; row < s->rows; row++)
-        put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
-                 (double)top_of(row, s) - 0.5 * ABOVE);
+        contact_put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
+                         (double)top_of(row, s) - 0.5 * ABOVE);
     fprintf(out,
             "plot 'contact-images.png' binary filetype=png origin=(0.5,0.5) with rgbimage\n"
             "set terminal pngcairo size %zu,%zu font 'sans,%d' fontscale 1 noenhanced\n"
@@ -143,9 +146,10 @@ int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const cha
     sheet s = lay_out(set, spec);
     char *images = smoe_text_format("%s/contact-images.png", folder);
     char *named = smoe_text_format("%s/contact.png", folder);
-    int status = paint(&s, images, err);
+    int status = contact_paint(&s, images, err);
     if (!status) status = smoe_file_remove(named, err); /* of an earlier sheet */
-    if (!status) status = smoe_gnuplot_draw(folder, "contact", put_script, &s, false, drawn, err);
+    if (!status)
+        status = smoe_gnuplot_draw(folder, "contact", contact_put_script, &s, false, drawn, err);
     free(images);
     free(named);
     return status;

@@ -43,7 +43,7 @@ typedef struct figure {
 } figure;
 
 /* Appends the names of a list, except one. */
-static void append(const char **list, const char *const *names, const char *but) {
+static void figures_append(const char **list, const char *const *names, const char *but) {
     while (*list) list++;
     for (; *names; names++)
         if (!but || strcmp(*names, but)) *list++ = *names;
@@ -57,24 +57,24 @@ static void choose_columns(figure *g) {
     bool of_runs = entry->line[0] && !strcmp(entry->line[0], "run");
     bool several =
         (g->runs && g->runs->rows > 1) || !smoe_figure_rows_agree(g->f, run, 0, g->f->rows - 1);
-    append(g->panel, entry->panel, NULL);
+    figures_append(g->panel, entry->panel, NULL);
     if (!of_runs) {
-        append(g->line, entry->line, NULL);
+        figures_append(g->line, entry->line, NULL);
     } else if (several) {
-        append(g->line, run, NULL);
-        append(g->panel, entry->line, "run");
+        figures_append(g->line, run, NULL);
+        figures_append(g->panel, entry->line, "run");
     } else {
-        append(g->line, entry->line, "run");
+        figures_append(g->line, entry->line, "run");
     }
-    append(g->shown, g->panel, several ? NULL : "run");
+    figures_append(g->shown, g->panel, several ? NULL : "run");
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
 /* The rows of a panel and, if it is not SIZE_MAX, of a line; false where none has a number in the
  * column. */
-static bool rows_of(const figure *g, size_t panel, size_t line, const char *column,
-                    smoe_plot_rows *rows) {
+static bool figures_rows_of(const figure *g, size_t panel, size_t line, const char *column,
+                            smoe_plot_rows *rows) {
     size_t count = 0, numbers = 0;
     *rows = (smoe_plot_rows){0};
     for (size_t r = panel; r < g->f->rows; r++) {
@@ -85,8 +85,8 @@ static bool rows_of(const figure *g, size_t panel, size_t line, const char *colu
         numbers += isfinite(smoe_figure_number(g->f, r, column));
     }
     if (count == rows->last - rows->first + 1) return numbers > 0;
-    append(rows->same, g->panel, NULL);
-    if (line != SIZE_MAX) append(rows->same, g->line, NULL);
+    figures_append(rows->same, g->panel, NULL);
+    if (line != SIZE_MAX) figures_append(rows->same, g->line, NULL);
     return numbers > 0;
 }
 
@@ -94,7 +94,8 @@ static bool rows_of(const figure *g, size_t panel, size_t line, const char *colu
 static smoe_mark *add_mark(const figure *g, smoe_panel *panel, size_t line, smoe_mark_kind kind,
                            const char *y) {
     smoe_plot_rows rows;
-    if (!rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->entry->colour : y, &rows))
+    if (!figures_rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->entry->colour : y,
+                         &rows))
         return NULL;
     smoe_mark *mark = smoe_plot_mark(panel);
     mark->kind = kind;

@@ -49,7 +49,7 @@ static int wait_for(pid_t child) {
 }
 
 /* gnuplot NAME.gp in the folder, silently. Whether it succeeded. */
-static bool run(const char *folder, const char *script, bool pdf) {
+static bool gnuplot_run(const char *folder, const char *script, bool pdf) {
     /* -d: without the user's own ~/.gnuplot, which could change or do anything. */
     char *svg[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char *)script, NULL};
     char *with_pdf[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char[]){"-e"},
@@ -96,8 +96,9 @@ int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *p
     int status = smoe_file_print(path, print, context, err);
     if (!status) {
         const char *script = strrchr(path, '/') + 1;
-        *drawn = run(folder, script, false) && is_there(folder, name, "svg");
-        if (pdf) *drawn = *drawn && run(folder, script, true) && is_there(folder, name, "pdf");
+        *drawn = gnuplot_run(folder, script, false) && is_there(folder, name, "svg");
+        if (pdf)
+            *drawn = *drawn && gnuplot_run(folder, script, true) && is_there(folder, name, "pdf");
     }
     free(path);
     return status;

@@ -98,7 +98,7 @@ static size_t best_of(const double *score, size_t units, const size_t *chosen, s
 }
 
 /* Up to CHOSEN units by the rule of overlay.h. Returns how many. */
-static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
+static size_t overlay_choose(const weights *w, size_t chosen[CHOSEN]) {
     double *score = smoe_alloc(w->units, sizeof *score);
     size_t count = 0, most = w->units < CHOSEN ? w->units : CHOSEN;
     while (count < most) {
@@ -198,8 +198,8 @@ typedef struct sheet {
 } sheet;
 
 /* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
-static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
-                  size_t tile) {
+static void overlay_paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
+                          size_t tile) {
     const smoe_sample *s = sh->sample;
     const look *looks = sh->looks + tile * s->side * s->side;
     for (size_t y = 0; y < s->size * scale; y++)
@@ -226,8 +226,8 @@ static int paint_sheet(smoe_image *out, const sheet *sh, size_t scale, size_t ga
         return -1;
     memset(out->pixel, 255, out->width * out->height * 3);
     for (size_t i = 0; i < sh->tiles; i++)
-        paint(out, gap + i % across * (each + gap), above + i / across * (each + above), scale, sh,
-              i);
+        overlay_paint(out, gap + i % across * (each + gap), above + i / across * (each + above),
+                      scale, sh, i);
     return 0;
 }
 
@@ -266,9 +266,9 @@ void smoe_overlays_frame(smoe_frame *frame) {
         columns);
 }
 
-static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
-                    const char *file, size_t tile, const char *shows, const weights *w, size_t unit,
-                    bool stretched) {
+static void overlay_add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
+                            const char *file, size_t tile, const char *shows, const weights *w,
+                            size_t unit, bool stretched) {
     double effective = NAN, most = NAN, darkest = NAN;
     if (unit != SIZE_MAX) {
         float range[2];
@@ -292,13 +292,13 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     const smoe_sample *s = sh->sample;
     size_t patches = s->side * s->side;
     sh->tiles = 1; /* the image itself: looks are zero */
-    add_row(f, s, l, file, 0, "image", w, SIZE_MAX, false);
+    overlay_add_row(f, s, l, file, 0, "image", w, SIZE_MAX, false);
     if (w->sparse) {
         look_dropped(sh->looks + sh->tiles * patches, s, w);
-        add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX, false);
+        overlay_add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX, false);
     }
     look_who(sh->looks + sh->tiles * patches, s, w);
-    add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX, false);
+    overlay_add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX, false);
     sh->noun = w->sparse ? "expert" : "slot";
     sh->unit = unit;
     sh->units = count;
@@ -306,7 +306,7 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     sh->across = sh->tiles + count < ACROSS ? sh->tiles + count : ACROSS;
     for (size_t i = 0; i < count; i++) {
         look_unit(sh->looks + sh->tiles * patches, s, w, unit[i], sh->stretched);
-        add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i], sh->stretched);
+        overlay_add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i], sh->stretched);
     }
 }
 
@@ -386,7 +386,7 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
                 smoe_fail(err, SMOE_USAGE, "blocks.%zu of %s has no %s %zu, only 0 .. %zu",
                           l->block, s->run, w.sparse ? "expert" : "slot", unit[i], w.units - 1);
     if (!status && !unit) {
-        count = choose(&w, chosen);
+        count = overlay_choose(&w, chosen);
         unit = chosen;
     }
     if (!status) {
@@ -414,7 +414,7 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
     int status = smoe_overlay_picture(sample, &picture, err);
     if (!status) {
         sh.looks = smoe_alloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks);
-        fill_sheet(&sh, l, &w, chosen, choose(&w, chosen), "", &tiles);
+        fill_sheet(&sh, l, &w, chosen, overlay_choose(&w, chosen), "", &tiles);
         status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
     }
     if (!status) status = smoe_encode_png(&out, png, size, err);

@@ -58,7 +58,7 @@ static void put_bar(FILE *out, const script *x, double all) {
     fputs(" offset 0,0.5\n", out);
 }
 
-static int put_script(FILE *out, const void *context, smoe_err *err) {
+static int overlay_put_script(FILE *out, const void *context, smoe_err *err) {
     const script *x = context;
     const smoe_overlay_sheet *s = x->sheet;
     double width = (double)s->width * x->scale, height = (double)s->height * x->scale;
@@ -99,7 +99,8 @@ int smoe_overlay_figure(const smoe_overlay_sheet *sheet, const char *folder, con
                       .scale = scale_of(sheet->width, size),
                       .font = font_of(size)};
     char *inner = smoe_text_format("%s/%.*s", folder, slash ? (int)(slash - name) : 0, name);
-    int status = smoe_gnuplot_draw(inner, x.name, put_script, &x, size->width > 0, drawn, err);
+    int status =
+        smoe_gnuplot_draw(inner, x.name, overlay_put_script, &x, size->width > 0, drawn, err);
     free(inner);
     return status;
 }

@@ -33,7 +33,7 @@ static const shade below_to_above[SMOE_SCALE_STOPS] = {{{0x14548c, 0x7ebeec}},
                                                        {{0xac4a0e, 0xfab078}}};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static const char *put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
+static const char *palette_put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
     snprintf(buf, SMOE_COLOUR_TEXT, "#%06x", rgb & 0xFFFFFF);
     return buf;
 }
@@ -53,13 +53,13 @@ static unsigned on_ramp(double at, bool night) {
 const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]) {
     size_t i = colour.at > 0 ? (size_t)colour.at : 0;
     switch (colour.kind) {
-    case SMOE_SERIES: return put(series[i % COUNT(series)].rgb[night], buf);
-    case SMOE_BAND: return put(bands[i % COUNT(bands)].rgb[night], buf);
-    case SMOE_ORDERED: return put(on_ramp(colour.at, night), buf);
-    default: return put(ink.rgb[night], buf);
+    case SMOE_SERIES: return palette_put(series[i % COUNT(series)].rgb[night], buf);
+    case SMOE_BAND: return palette_put(bands[i % COUNT(bands)].rgb[night], buf);
+    case SMOE_ORDERED: return palette_put(on_ramp(colour.at, night), buf);
+    default: return palette_put(ink.rgb[night], buf);
     }
 }
 
 const char *smoe_scale_text(size_t stop, bool diverging, bool night, char buf[SMOE_COLOUR_TEXT]) {
-    return put((diverging ? below_to_above : little_to_much)[stop].rgb[night], buf);
+    return palette_put((diverging ? below_to_above : little_to_much)[stop].rgb[night], buf);
 }

@@ -199,7 +199,7 @@ static void put_style(FILE *out, const smoe_mark *m) {
 }
 
 /* Whether every cell of the rectangle of the panel has a number. */
-static bool complete(const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
+static bool gnuplot_complete(const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
     size_t z = smoe_frame_find(plot->table, m->z), cells = 0;
     for (size_t r = m->rows.first; r <= m->rows.last; r++)
         cells +=
@@ -224,7 +224,7 @@ static void put_image(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
 }
 
 static void put_cells(FILE *out, const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
-    if (m->rows.last - m->rows.first >= BOXES && complete(plot, p, m)) {
+    if (m->rows.last - m->rows.first >= BOXES && gnuplot_complete(plot, p, m)) {
         put_image(out, plot, p, m);
         return;
     }
@@ -458,7 +458,7 @@ static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
             soft);
 }
 
-static int put_script(FILE *out, const void *context, smoe_err *err) {
+static int gnuplot_put_script(FILE *out, const void *context, smoe_err *err) {
     const script *s = context;
     const layout *l = &s->l;
     size_t number = 0, edge = (l->width - l->across * l->panel_width) / 2;
@@ -478,5 +478,5 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
 int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
                    bool *drawn, smoe_err *err) {
     const script s = {plot, lay_out(plot, size)};
-    return smoe_gnuplot_draw(folder, plot->name, put_script, &s, s.l.paper, drawn, err);
+    return smoe_gnuplot_draw(folder, plot->name, gnuplot_put_script, &s, s.l.paper, drawn, err);
 }

@@ -154,7 +154,7 @@ int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Adds the tables and lines of a result to those of the report, whose lists are this file's. */
-static void collect(smoe_report *report, const smoe_result *result) {
+static void report_collect(smoe_report *report, const smoe_result *result) {
     smoe_frame *frames = (smoe_frame *)report->frames;
     smoe_report_fact *found = (smoe_report_fact *)report->found;
     for (size_t i = 0; i < result->items; i++) {
@@ -166,7 +166,7 @@ static void collect(smoe_report *report, const smoe_result *result) {
             frames[report->frame_count++] = *frame;
             report->frames = frames;
         } else if (item->part) {
-            collect(report, item->part);
+            report_collect(report, item->part);
             frames = (smoe_frame *)report->frames;
             found = (smoe_report_fact *)report->found;
         } else if (term && item->text) {
@@ -180,7 +180,7 @@ static void collect(smoe_report *report, const smoe_result *result) {
 int smoe_report_result(const smoe_report *report, const smoe_result *result, const char *path,
                        smoe_err *err) {
     smoe_report whole = *report;
-    collect(&whole, result);
+    report_collect(&whole, result);
     int status = smoe_report_write(&whole, path, err);
     free((void *)whole.frames);
     free((void *)whole.found);

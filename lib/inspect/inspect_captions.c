@@ -45,7 +45,7 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
 }
 
 /* The image, as often as it fits, and its caption, embedded. */
-static int load(captions *c, const smoe_inspection *r, size_t image, smoe_err *err) {
+static int captions_load(captions *c, const smoe_inspection *r, size_t image, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     int64_t label;
     if (smoe_dataset_image(s->set, image, false, c->pixels, c->target, &label, err) ||
@@ -62,8 +62,8 @@ static int load(captions *c, const smoe_inspection *r, size_t image, smoe_err *e
 }
 
 /* The cosines of caption and image without c->slot of that block, for `count` of them. */
-static void compare(captions *c, const smoe_inspection *r, size_t block, size_t count,
-                    double *cosine) {
+static void captions_compare(captions *c, const smoe_inspection *r, size_t block, size_t count,
+                             double *cosine) {
     smoe_pass pass = {
         .seed = r->subject.spec->seed, .images = count, .without = c->slot, .without_block = block};
     smoe_model_forward(r->subject.model, c->pixels, &pass);
@@ -114,13 +114,13 @@ static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, 
     size_t slots = r->S < SLOTS ? r->S : SLOTS;
     double whole;
     c->slot[0] = SIZE_MAX;
-    compare(c, r, block, 1, &whole);
+    captions_compare(c, r, block, 1, &whole);
     memset(c->without, 0, r->S * sizeof *c->without);
     for (size_t from = 0, n, pass = 0; from < r->S; from += n, pass++) {
         n = r->S - from < c->batch ? r->S - from : c->batch;
         if (pass % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
         for (size_t b = 0; b < n; b++) c->slot[b] = from + b;
-        compare(c, r, block, n, c->without + from);
+        captions_compare(c, r, block, n, c->without + from);
     }
     smoe_comm_join(r->comm, c->without, r->S * sizeof *c->without);
     smallest(c->rank, slots, c->without, r->S);
@@ -133,7 +133,7 @@ int smoe_fill_caption_slots(const smoe_inspection *r, smoe_frame *frame, smoe_er
     if (!smoe_model_pairs(r->subject.model) || !r->subject.images) return 0;
     int status = captions_open(&c, r, err);
     for (size_t i = 0; i < r->subject.images && !status; i++) {
-        status = load(&c, r, r->subject.image[i], err);
+        status = captions_load(&c, r, r->subject.image[i], err);
         if (smoe_comm_agree(r->comm, status, NULL, err)) status = -1;
         for (size_t l = 0; l < r->layers && !status; l++) put_layer(&c, r, frame, l, &r->sample[i]);
     }

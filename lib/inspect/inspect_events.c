@@ -5,7 +5,7 @@
 
 enum { IMAGES = 4 };
 
-static int put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {
+static int events_put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {
     char tag[64];
     SMOE_FREED uint8_t *png = NULL;
     size_t size, width, height;
@@ -32,7 +32,7 @@ int smoe_inspect_events(void *user, smoe_run *run, smoe_model *model, const smoe
     const smoe_sample *sample = status ? NULL : smoe_inspect_samples(inspection, &count);
     for (size_t i = 0; i < count && !status; i++)
         for (size_t l = 0; l < sample[i].layers && !status; l++)
-            status = put(run, &sample[i], l, err);
+            status = events_put(run, &sample[i], l, err);
     smoe_inspect_free(inspection);
     return status;
 }

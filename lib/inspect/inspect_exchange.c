@@ -29,7 +29,7 @@ static real neighbour_of(const real *from, size_t n, size_t size, size_t e, size
 }
 
 /* to [E, ...] = the tensor with its experts exchanged. */
-static void fill(real *to, const smoe_params *params, size_t which, exchange *rule) {
+static void exchange_fill(real *to, const smoe_params *params, size_t which, exchange *rule) {
     const smoe_param *p = &params->param[which];
     const smoe_bf16 *narrow = smoe_weight_bf16(params, which);
     size_t n = p->dim[0], size = p->size / n;
@@ -53,8 +53,8 @@ static bool is_of_layers(const smoe_inspection *r, const smoe_param *p, size_t f
 
 /* Evaluates with the experts of layers from..l exchanged. During that time the parameter table
  * points to the exchanged weights. */
-static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rule, size_t from,
-                    size_t l, smoe_eval *eval, smoe_err *err) {
+static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exchange *rule,
+                             size_t from, size_t l, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_param_place *before = params->place;
     smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
@@ -65,7 +65,7 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
         real *to = slab + params->param[i].offset;
         place[i] = (smoe_param_place){smoe_weight(params, i), smoe_weight_bf16(params, i)};
         if (!is_of_layers(r, &params->param[i], from, l)) continue;
-        fill(to, params, i, rule);
+        exchange_fill(to, params, i, rule);
         place[i] = (smoe_param_place){.values = to};
     }
     if (!status) {
@@ -78,8 +78,8 @@ static int evaluate(const smoe_inspection *r, smoe_params *params, exchange *rul
     return status;
 }
 
-static void put(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *experts,
-                const char *layers, const smoe_eval *eval) {
+static void exchange_put(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *experts,
+                         const char *layers, const smoe_eval *eval) {
     smoe_inspect_put(r, frame, l, {"experts", .text = experts}, {"layers", .text = layers},
                      {smoe_metric_name(SMOE_METRIC_PRECISION), .number = eval->precision_at_1},
                      {"loss", .number = eval->loss});
@@ -95,12 +95,12 @@ int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
     smoe_eval eval;
     if (!r->subject.exchange_experts) return 0;
     for (size_t l = 0; l < r->layers; l++) {
-        put(r, frame, l, "own", "this", &r->eval);
+        exchange_put(r, frame, l, "own", "this", &r->eval);
         for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
-            if (evaluate(r, params, rules[k].rule, l, l, &eval, err)) return -1;
-            put(r, frame, l, rules[k].name, "this", &eval);
-            if (l && evaluate(r, params, rules[k].rule, 0, l, &eval, err)) return -1;
-            put(r, frame, l, rules[k].name, "up to", &eval);
+            if (exchange_evaluate(r, params, rules[k].rule, l, l, &eval, err)) return -1;
+            exchange_put(r, frame, l, rules[k].name, "this", &eval);
+            if (l && exchange_evaluate(r, params, rules[k].rule, 0, l, &eval, err)) return -1;
+            exchange_put(r, frame, l, rules[k].name, "up to", &eval);
         }
     }
     return 0;

@@ -42,7 +42,7 @@ static void experts_open(void *state, smoe_inspection *r) {
     x->order = smoe_alloc_in(pool, r->T, sizeof *x->order);
 }
 
-static void add(smoe_exact *to, const smoe_exact *from, size_t n) {
+static void experts_add(smoe_exact *to, const smoe_exact *from, size_t n) {
     for (size_t i = 0; i < n; i++) smoe_exact_add(&to[i], from[i]);
 }
 
@@ -55,18 +55,18 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
     size_t T = r->T, E = r->E;
     for (size_t e = 0; e < E; e++) x->image[e] = (smoe_exact){0};
     for (size_t i = 0; i < T * E; i++) x->weight[i] = smoe_exact_of(view->weight[i]);
-    for (size_t t = 0; t < T; t++) add(x->image, x->weight + t * E, E);
-    add(x->by_class + view->label * E, x->image, E);
-    add(x->by_position, x->weight, T * E);
+    for (size_t t = 0; t < T; t++) experts_add(x->image, x->weight + t * E, E);
+    experts_add(x->by_class + view->label * E, x->image, E);
+    experts_add(x->by_position, x->weight, T * E);
     for (size_t draw = 1; draw <= DRAWS; draw++) {
         smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, draw, view->image);
         size_t other = smoe_rng_below(&rng, r->images);
         size_t label = smoe_dataset_label(r->subject.set, other);
-        add(x->by_class + (draw * r->N + label) * E, x->image, E);
+        experts_add(x->by_class + (draw * r->N + label) * E, x->image, E);
         rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
         smoe_rng_permutation(&rng, x->order, T);
         for (size_t t = 0; t < T; t++)
-            add(x->by_position + (draw * T + x->order[t]) * E, x->weight + t * E, E);
+            experts_add(x->by_position + (draw * T + x->order[t]) * E, x->weight + t * E, E);
     }
     x->images[view->label]++;
     x->all++;
@@ -91,7 +91,7 @@ typedef struct ranked {
     size_t first, index; /* `first`: sorted by before the key, lower ones first */
 } ranked;
 
-static int compare(const void *a, const void *b) {
+static int experts_compare(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     if (x->key != y->key) return x->key > y->key ? -1 : 1;
@@ -100,7 +100,7 @@ static int compare(const void *a, const void *b) {
 
 /* rank [n]: place of each index once `list` is sorted; the list is in that order afterwards. */
 static void rank(size_t *place, ranked *list, size_t n) {
-    qsort(list, n, sizeof *list, compare);
+    qsort(list, n, sizeof *list, experts_compare);
     for (size_t i = 0; i < n; i++) place[list[i].index] = i;
 }
 
@@ -124,7 +124,7 @@ static double lift(const table *t, size_t row, size_t e) {
 }
 
 /* Experts by weight, largest first; rows by the expert of their largest lift, then by that lift. */
-static void order(table *t, ranked *list) {
+static void experts_order(table *t, ranked *list) {
     for (size_t e = 0; e < t->E; e++) list[e] = (ranked){t->mean[e], 0, e};
     rank(t->expert, list, t->E);
     for (size_t i = 0; i < t->rows; i++) {
@@ -159,7 +159,7 @@ static void table_make(table *t, const smoe_exact *sums, const double *tokens, s
         }
     }
     for (size_t e = 0; e < E; e++) t->mean[e] /= all;
-    order(t, list);
+    experts_order(t, list);
 }
 
 /* The table of classes or of positions in layer l. */

@@ -55,7 +55,7 @@ static bool is_among(size_t expert, const size_t *list, size_t n) {
     return false;
 }
 
-static void compare(changes *c, size_t level) {
+static void noise_compare(changes *c, size_t level) {
     for (size_t k = 1; k <= c->best; k++) {
         size_t lost = 0;
         for (size_t i = 0; i < k; i++) lost += !is_among(c->order[i], c->other, k);
@@ -79,7 +79,7 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
             for (size_t e = 0; e < r->E; e++)
                 c->noisy[e] = c->score[e] + levels[level] / (double)r->E * c->normal[e];
             best_experts(c->other, c->noisy, r->E, c->best);
-            compare(c, level);
+            noise_compare(c, level);
         }
         c->choosers++;
     }

@@ -170,7 +170,7 @@ static void open_counters(smoe_inspection *r) {
     }
 }
 
-static int check(const smoe_inspect_subject *s, smoe_err *err) {
+static int pass_check(const smoe_inspect_subject *s, smoe_err *err) {
     size_t images = smoe_dataset_images(s->set);
     if (!smoe_model_moe_layers(s->model))
         return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", s->checkpoint);
@@ -231,7 +231,7 @@ static void sum_counters(smoe_inspection *r) {
 
 int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
     *out = NULL;
-    if (check(s, err)) return -1;
+    if (pass_check(s, err)) return -1;
     open_all(out, s);
     if (pass(*out, err)) return -1;
     sum_counters(*out);

@@ -89,7 +89,7 @@ void smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const rea
 }
 
 /* Each image was evaluated by one process; with the others all of this is zero. */
-static void join(const smoe_inspection *r, smoe_sample_layer *layer) {
+static void sample_join(const smoe_inspection *r, smoe_sample_layer *layer) {
     size_t pairs = r->T * r->E;
     if (layer->dispatch) {
         smoe_comm_join(r->comm, layer->dispatch, r->T * r->S * sizeof *layer->dispatch);
@@ -104,7 +104,7 @@ static void join(const smoe_inspection *r, smoe_sample_layer *layer) {
 void smoe_samples_close(smoe_inspection *r) {
     smoe_comm_join(r->comm, r->predicted, r->subject.images * sizeof *r->predicted);
     for (size_t i = 0; i < r->subject.images; i++)
-        for (size_t l = 0; l < r->layers; l++) join(r, &r->sample[i].layer[l]);
+        for (size_t l = 0; l < r->layers; l++) sample_join(r, &r->sample[i].layer[l]);
     for (size_t i = 0; i < r->subject.images; i++) {
         const char *name = smoe_dataset_class_name(r->subject.set, r->predicted[i].top);
         r->sample[i].prediction = smoe_alloc_text_in(&r->memory, name);

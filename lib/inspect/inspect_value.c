@@ -17,7 +17,8 @@
 
 /* ---- the value of routers -------------------------------------------------------------------- */
 
-static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval, smoe_err *err) {
+static int value_evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval,
+                          smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_model_randomise(s->model, random);
     int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
@@ -43,9 +44,9 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
         bool this[SMOE_MAX_BLOCKS] = {false};
         this[block] = up_to[block] = true;
         value_row(r, frame, l, "none", &r->eval);
-        if (evaluate(r, this, &eval, err)) return -1;
+        if (value_evaluate(r, this, &eval, err)) return -1;
         value_row(r, frame, l, "this", &eval);
-        if (l && evaluate(r, up_to, &eval, err)) return -1;
+        if (l && value_evaluate(r, up_to, &eval, err)) return -1;
         value_row(r, frame, l, "up to", &eval);
     }
     return 0;
@@ -74,7 +75,7 @@ typedef struct company {
     size_t an_image;
 } company;
 
-static void choose(const smoe_inspection *r, company *c) {
+static void value_choose(const smoe_inspection *r, company *c) {
     size_t batch = r->subject.batch;
     c->targets = r->images < SAMPLE ? r->images : SAMPLE;
     for (size_t i = 0; i < c->targets; i++) {
@@ -104,7 +105,7 @@ static int load_group(const smoe_inspection *r, company *c, const target *t, siz
     return 0;
 }
 
-static void compare(target *t, const real *before, const real *after, size_t N) {
+static void value_compare(target *t, const real *before, const real *after, size_t N) {
     for (size_t i = 0; i < N; i++) {
         double change = fabs((double)after[i] - (double)before[i]);
         t->largest = fmax(t->largest, change);
@@ -115,7 +116,7 @@ static void compare(target *t, const real *before, const real *after, size_t N) 
 }
 
 /* Targets [from, to) in one pass: all of full groups, or one alone. */
-static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, smoe_err *err) {
+static int value_meet(const smoe_inspection *r, company *c, size_t from, size_t to, smoe_err *err) {
     const target *t = &c->target[from];
     for (size_t round = 0; round <= ROUNDS; round++) {
         size_t held = 0;
@@ -130,7 +131,7 @@ static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, sm
             real *before = c->before + i * r->N;
             const real *after = logit + (c->target[i].place - c->target[i].first) * r->N;
             if (round)
-                compare(&c->target[i], before, after, r->N);
+                value_compare(&c->target[i], before, after, r->N);
             else
                 memcpy(before, after, r->N * sizeof *before);
             logit += c->target[i].size * r->N;
@@ -148,7 +149,7 @@ static int meet_some(const smoe_inspection *r, company *c, smoe_err *err) {
             while (to < c->targets && c->target[to].size == c->group &&
                    (to + 1 - from) * c->group <= r->subject.batch)
                 to++;
-        if (pass % size == rank && meet(r, c, from, to, err)) return -1;
+        if (pass % size == rank && value_meet(r, c, from, to, err)) return -1;
     }
     return 0;
 }
@@ -173,7 +174,7 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     c.pixels = smoe_alloc(batch * c.an_image, sizeof *c.pixels);
     c.unused = smoe_alloc(r->N, sizeof *c.unused);
     c.before = smoe_alloc(SAMPLE * r->N, sizeof *c.before);
-    choose(r, &c);
+    value_choose(r, &c);
     if (meet_all(r, &c, err)) goto out;
     target all = {0};
     for (size_t i = 0; i < c.targets; i++) {

@@ -14,7 +14,7 @@ enum {
     ALIGNMENT = 16 /* columns of a panel that is read by whole vectors, elements of a cache line */
 };
 
-static size_t whole(size_t n, size_t unit) {
+static size_t fused_mlp_whole(size_t n, size_t unit) {
     return blocks(n, unit) * unit;
 }
 
@@ -37,7 +37,8 @@ static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, si
 }
 
 /* What to prefetch during `steps` steps of k: n columns from j on and k elements from p on. */
-static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t k, size_t steps) {
+static smoe_prefetch fused_mlp_look(const weights *w, size_t j, size_t p, size_t n, size_t k,
+                                    size_t steps) {
     size_t at = j * w->ld + p;
     return w->bf16 ? prefetch_block(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
                    : prefetch_block(w->at + at, sizeof *w->at, n, k, w->ld, steps);
@@ -65,9 +66,10 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
         size_t steps = skinny->across / SMOE_TILE_ACROSS * k * panels_of(skinny, l->m);
         smoe_prefetch prefetch = {0};
         if (j + n < w->n)
-            prefetch = look(w, j + n, p0, min(w->n - j - n, skinny->across), k, steps);
+            prefetch = fused_mlp_look(w, j + n, p0, min(w->n - j - n, skinny->across), k, steps);
         else if (p0 == 0)
-            prefetch = look(&l->next, 0, 0, min(l->next.n, skinny->across), l->next.k, steps);
+            prefetch =
+                fused_mlp_look(&l->next, 0, 0, min(l->next.n, skinny->across), l->next.k, steps);
         for (size_t c = 0; w->bf16 && c < n; c++)
             row->widen(wide + c * k, w->bf16 + (j + c) * w->ld + p0, k);
         for (size_t i = 0, width; i < l->m; i += width) {
@@ -98,7 +100,7 @@ static void layer_forward(const layer *l) {
     for (size_t j = 0; j < l->w.n; j += across) layer_columns(l, j, min(l->w.n - j, across), kc);
 }
 
-static void pack(panels to, const real *x, size_t m, size_t d) {
+static void fused_mlp_pack(panels to, const real *x, size_t m, size_t d) {
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
     for (size_t i = 0, width; i < m; i += width) {
         width = width_for(skinny, m - i);
@@ -109,12 +111,12 @@ static void pack(panels to, const real *x, size_t m, size_t d) {
 /* Rows of one fused MLP, ROWS at most. */
 static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
-    size_t d = p->d, part = even(p->h, KC, 1), columns = whole(d, ALIGNMENT);
-    size_t rows = whole(p->m, skinny->lanes);
+    size_t d = p->d, part = even(p->h, KC, 1), columns = fused_mlp_whole(d, ALIGNMENT);
+    size_t rows = fused_mlp_whole(p->m, skinny->lanes);
     panels x = {scratch, d}, y = {x.at + rows * d + SMOE_PANEL_SPILL, columns};
     panels hidden = {y.at + rows * columns + SMOE_PANEL_SPILL, part};
-    pack(x, p->x, p->m, d);
-    if (p->residual) pack(y, p->residual, p->m, d);
+    fused_mlp_pack(x, p->x, p->m, d);
+    if (p->residual) fused_mlp_pack(y, p->residual, p->m, d);
     for (size_t p0 = 0; p0 < p->h; p0 += part) {
         size_t n = min(p->h - p0, part);
         weights w1 = weights_of(p->w1, p->w1_bf16, p0 * d, d, n, d);
@@ -147,7 +149,7 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
  * block more than the others. */
 static size_t blocks_of(size_t count, size_t m, int threads) {
     size_t n = blocks(m, ROWS);
-    return count == 1 ? whole(n, (size_t)threads) : n;
+    return count == 1 ? fused_mlp_whole(n, (size_t)threads) : n;
 }
 
 bool smoe_fused_mlp_pays(size_t count, size_t m, int threads) {
@@ -156,9 +158,9 @@ bool smoe_fused_mlp_pays(size_t count, size_t m, int threads) {
 }
 
 size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h) {
-    size_t rows = min(whole(m, smoe_kernels_get()->skinny->lanes), ROWS);
-    size_t columns = d + whole(d, ALIGNMENT) + even(h, KC, 1);
-    return whole(rows * columns + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
+    size_t rows = min(fused_mlp_whole(m, smoe_kernels_get()->skinny->lanes), ROWS);
+    size_t columns = d + fused_mlp_whole(d, ALIGNMENT) + even(h, KC, 1);
+    return fused_mlp_whole(rows * columns + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
 }
 
 void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,
@@ -170,7 +172,7 @@ void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, 
         for (size_t i = first; i < min(first + hand, all); i++) {
             smoe_fused_mlp p = make(i / cuts, context);
             if (!p.m) continue;
-            size_t rows = whole(blocks(p.m, blocks_of(count, p.m, threads)), lanes);
+            size_t rows = fused_mlp_whole(blocks(p.m, blocks_of(count, p.m, threads)), lanes);
             size_t row = min(i % cuts * rows, p.m);
             p.m = min(p.m - row, rows);
             p.x += row * p.d;

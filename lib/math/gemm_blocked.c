@@ -140,8 +140,8 @@ typedef struct cuts {
 
 /* Halves rows or columns until there are enough pieces of `count` products like x, or they become
  * small. */
-static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
-                size_t threads) {
+static cuts blocked_cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
+                        size_t threads) {
     bool as_is = kern->as_is && x->a_col == 1 && x->precision == SMOE_PRECISION_F32;
     size_t wanted = (as_is ? TASKS_AS_IS : TASKS) * threads, ratio = as_is ? COLUMNS : 1;
     cuts c = {1, 1};
@@ -205,17 +205,17 @@ typedef struct shares {
     cuts cuts;
 } shares;
 
-static shares share(size_t count, smoe_product_maker *make, const void *context) {
+static shares blocked_share(size_t count, smoe_product_maker *make, const void *context) {
     shares s = {team_for(count, make, context), {1, 1}};
     if (s.threads == 1) return s;
     smoe_product first = make(0, context);
-    s.cuts = cut(&first, smoe_kernels_get()->gemm, count, (size_t)s.threads);
+    s.cuts = blocked_cut(&first, smoe_kernels_get()->gemm, count, (size_t)s.threads);
     return s;
 }
 
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    shares s = share(count, make, context);
+    shares s = blocked_share(count, make, context);
     cuts c = s.cuts;
     int threads = s.threads;
     size_t pieces = c.rows * c.columns;
@@ -233,7 +233,7 @@ void smoe_gemm_chain(size_t count, const smoe_gemm_stage *stage, size_t stages) 
     int threads = 1;
     bool whole = true;
     for (size_t s = 0; s < stages; s++) {
-        shares each = share(count, stage[s].make, stage[s].context);
+        shares each = blocked_share(count, stage[s].make, stage[s].context);
         if (each.threads > threads) threads = each.threads;
         if (each.cuts.rows * each.cuts.columns > 1) whole = false;
     }

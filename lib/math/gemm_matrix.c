@@ -37,7 +37,7 @@ static size_t panel_of(const work *w, size_t k) {
 }
 
 /* At most n rows of A from i on, or columns of B from j on, with k terms from p on. */
-static smoe_operand rows_of(const smoe_product *x, size_t i, size_t n, size_t p, size_t k) {
+static smoe_operand matrix_rows_of(const smoe_product *x, size_t i, size_t n, size_t p, size_t k) {
     size_t at = i * x->a_row + p * x->a_col;
     smoe_operand rows = {.row = x->a_row, .col = x->a_col, .n = min(x->m - i, n), .k = k};
     if (x->a_bf16)
@@ -57,7 +57,7 @@ static smoe_operand columns_of(const smoe_product *x, size_t j, size_t p, size_t
 }
 
 static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
-    smoe_operand rows = rows_of(w->x, i, SIDE, p0, k);
+    smoe_operand rows = matrix_rows_of(w->x, i, SIDE, p0, k);
     w->kern->pack_a(to, &rows, w->parts);
 }
 
@@ -157,7 +157,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
                                    .their_sums = their_sums};
         bool more = j + SIDE < j0 + n;
         smoe_operand then =
-            more ? columns_of(x, j + SIDE, p0, k) : rows_of(x, i + SIDE, next, p0, k);
+            more ? columns_of(x, j + SIDE, p0, k) : matrix_rows_of(x, i + SIDE, next, p0, k);
         if (more ? i == 0 : next > 0) prefetch_operand(&block, &then);
         w->kern->block(&block);
         before = to;
@@ -305,7 +305,7 @@ static void by_few(const smoe_product *x, size_t kc) {
     size_t size = f.rows * SIDE, columns = along ? SIDE : FEW_SUMS / size * SIDE, p0 = 0;
     do { /* k = 0 is one step, which writes add + bias */
         size_t k = min(x->k - p0, kc), deep = along ? max(k, 1) : STEP;
-        smoe_operand rows = rows_of(x, 0, x->m, p0, k);
+        smoe_operand rows = matrix_rows_of(x, 0, x->m, p0, k);
         f.kern->few->pack(a, &rows, f.rows);
         for (size_t j0 = 0; j0 < x->n; j0 += columns) {
             size_t n = min(x->n - j0, columns);

@@ -69,7 +69,7 @@ static bool has_amx(void) {
 }
 #endif
 #endif
-static bool always(void) {
+static bool isa_always(void) {
     return true;
 }
 
@@ -92,12 +92,12 @@ static const struct {
     smoe_kernels kernels;
 } all[] = {
 #ifdef __x86_64__
-    {has_amx, always, KERNELS("amx", v4, amx)},
+    {has_amx, isa_always, KERNELS("amx", v4, amx)},
     {has_bf16, dot_products_pay, KERNELS("v4-bf16", v4, bf16)},
-    {has_v4, always, KERNELS("v4", v4, v4)},
-    {has_v3, always, KERNELS("v3", v3, v3)},
+    {has_v4, isa_always, KERNELS("v4", v4, v4)},
+    {has_v3, isa_always, KERNELS("v3", v3, v3)},
 #endif
-    {always, always, KERNELS("base", base, base)},
+    {isa_always, isa_always, KERNELS("base", base, base)},
 };
 enum { ALL = sizeof all / sizeof *all };
 
@@ -110,7 +110,7 @@ const smoe_kernels *smoe_kernels_of(const char *isa) {
 static const smoe_kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void choose(void) {
+static void isa_choose(void) {
     const char *forced = getenv("SMOE_ISA");
     if (forced) chosen = smoe_kernels_of(forced);
     for (size_t i = 0; !chosen; i++)
@@ -118,7 +118,7 @@ static void choose(void) {
 }
 
 const smoe_kernels *smoe_kernels_get(void) {
-    pthread_once(&once, choose);
+    pthread_once(&once, isa_choose);
     return chosen;
 }
 

@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void multiply_all(bool beside, cons
 }
 
 /* A by rows, and A by columns. */
-static void multiply(const product *x) {
+static void attention_multiply(const product *x) {
     multiply_all(false, x);
 }
 static void multiply_transposed(const product *x) {
@@ -83,7 +83,7 @@ static void multiply_transposed(const product *x) {
 }
 
 /* Panels of the transpose of x [T,d]. */
-static void pack(real *panels, const real *x, size_t ld, size_t T, size_t d) {
+static void attention_pack(real *panels, const real *x, size_t ld, size_t T, size_t d) {
     for (size_t j = 0; j < T; j += NR)
         if (T - j > VL)
             pack_panel(panels + j * d, x + j * ld, false, ld, 1, T - j, d, NR);
@@ -111,8 +111,8 @@ static inline size_t abreast(const smoe_attention_head *x, size_t i) {
 static void head_forward(const smoe_attention_head *x, const smoe_attention_head *next) {
     __attribute__((aligned(SMOE_VBYTES))) real keys[PANELS_SIZE];
     size_t T = x->T, d = x->d;
-    pack(keys, x->k, x->ldq, T, d);
-    multiply(&(product){T, T, d, x->weights, T, x->q, x->ldq, 1, keys, 0, x->scale});
+    attention_pack(keys, x->k, x->ldq, T, d);
+    attention_multiply(&(product){T, T, d, x->weights, T, x->q, x->ldq, 1, keys, 0, x->scale});
     for (size_t i = 0, n; i < T; i += n) {
         n = abreast(x, i);
         softmax(x->weights + i * T, n, T, T);
@@ -122,14 +122,14 @@ static void head_forward(const smoe_attention_head *x, const smoe_attention_head
         prefetch_rows(next->out, d, x->ldo, i, n, true);
         if (next->weights != x->weights) prefetch_rows(next->weights, T, T, i, n, true);
     }
-    multiply(&(product){T, d, T, x->out, x->ldo, x->weights, T, 1, x->v, x->ldv, 1});
+    attention_multiply(&(product){T, d, T, x->out, x->ldo, x->weights, T, 1, x->v, x->ldv, 1});
 }
 
 static void head_backward(const smoe_attention_head *x, const smoe_attention_head *next, real *dz) {
     __attribute__((aligned(SMOE_VBYTES))) real values[PANELS_SIZE];
     size_t T = x->T, d = x->d;
-    pack(values, x->v, x->ldv, T, d);
-    multiply(&(product){T, T, d, dz, T, x->dout, x->ldo, 1, values, 0, 1});
+    attention_pack(values, x->v, x->ldv, T, d);
+    attention_multiply(&(product){T, T, d, dz, T, x->dout, x->ldo, 1, values, 0, 1});
     multiply_transposed(&(product){T, d, T, x->dv, x->ldv, x->weights, 1, T, x->dout, x->ldo, 1});
     for (size_t i = 0, n; i < T; i += n) {
         n = abreast(x, i);
@@ -143,7 +143,7 @@ static void head_backward(const smoe_attention_head *x, const smoe_attention_hea
         prefetch_rows(next->k, d, x->ldq, i, n, false);
         prefetch_rows(next->dk, d, x->ldq, i, n, true);
     }
-    multiply(&(product){T, d, T, x->dq, x->ldq, dz, T, 1, x->k, x->ldq, x->scale});
+    attention_multiply(&(product){T, d, T, x->dq, x->ldq, dz, T, 1, x->k, x->ldq, x->scale});
     multiply_transposed(&(product){T, d, T, x->dk, x->ldq, dz, 1, T, x->q, x->ldq, x->scale});
 }
 

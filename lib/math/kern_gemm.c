@@ -242,7 +242,7 @@ static void stream(real *to, const real *from, size_t n) {
 
 /* Twelve independent chains: more than the latency of a multiply-add times the units that do them.
  */
-static double peak(size_t n) {
+static double kern_gemm_peak(size_t n) {
     enum { CHAINS = 12 };
     vreal x[CHAINS], a = vset((real)0.999), b = vset((real)1e-3);
     for (int i = 0; i < CHAINS; i++) x[i] = vset((real)i);
@@ -282,6 +282,6 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .stream = stream,
     .settle = vfence,
     .aliasing = ALIASING,
-    .peak = peak,
+    .peak = kern_gemm_peak,
     .read_streams = read_streams,
 };

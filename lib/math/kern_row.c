@@ -31,7 +31,7 @@ static inline vreal gelu_parts(vreal x, smoe_gelu kind, vreal *slope) {
     return x * s;
 }
 
-static void gelu(real *y, const real *x, size_t n, smoe_gelu kind) {
+static void row_gelu(real *y, const real *x, size_t n, smoe_gelu kind) {
     for (size_t i = 0; i < n; i += VL) {
         size_t w = width(i, n);
         vreal slope;
@@ -66,7 +66,7 @@ static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
     for (; i < n; i++) y[i] = smoe_bf16_widen(x[i]);
 }
 
-static void narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
+static void row_narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
     size_t i = 0;
 #ifndef SMOE_F64
     for (; i + VL <= n; i += VL) narrow_vector(y + i, x + i);
@@ -99,8 +99,8 @@ static inline void norm_part(real *y, const real stats[2], const real *x, const 
     }
 }
 
-static void norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
-                 size_t n, real eps) {
+static void row_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+                     size_t n, real eps) {
     for (size_t row = 0; row < R; row++, x += n, y += n, stats += 2) {
         norm_stats(stats, x, n, eps);
         norm_part(y, stats, x, w, b, n);
@@ -116,7 +116,7 @@ static void norm_narrow(smoe_bf16 *y, real *stats, const real *x, const real *w,
         for (size_t i = 0; i < n; i += PART) {
             size_t k = n - i < PART ? n - i : PART;
             norm_part(part, stats, x + i, w + i, b + i, k);
-            narrow(y + i, part, k);
+            row_narrow(y + i, part, k);
         }
     }
 }
@@ -223,7 +223,7 @@ static void column_softmax_backward(real *dx, const real *y, const real *dy, siz
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static void add(real *y, const real *x, size_t n) {
+static void row_add(real *y, const real *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
@@ -231,7 +231,7 @@ static void scale(real *y, real a, const real *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
-static void multiply(real *y, const real *x, size_t n) {
+static void row_multiply(real *y, const real *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
@@ -252,7 +252,7 @@ static real dot(const real *x, const real *y, size_t n) {
 }
 
 static void column_sum(real *out, const real *x, size_t R, size_t n) {
-    for (size_t row = 0; row < R; row++, x += n) add(out, x, n);
+    for (size_t row = 0; row < R; row++, x += n) row_add(out, x, n);
 }
 
 static double dot_double(const real *x, const real *y, size_t n) {
@@ -448,19 +448,19 @@ static void narrow_random(smoe_bf16 *restrict y, const real *restrict x, size_t 
 
 const smoe_row_kernels SMOE_KERN(smoe_row_kern);
 const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
-    .gelu = gelu,
+    .gelu = row_gelu,
     .gelu_backward = gelu_backward,
     .gelu_slopes = gelu_slopes,
-    .norm = norm,
+    .norm = row_norm,
     .norm_narrow = norm_narrow,
     .norm_backward = norm_backward,
     .softmax = softmax,
     .softmax_backward = softmax_backward,
     .column_softmax = column_softmax,
     .column_softmax_backward = column_softmax_backward,
-    .add = add,
+    .add = row_add,
     .scale = scale,
-    .multiply = multiply,
+    .multiply = row_multiply,
     .axpy = axpy,
     .dot = dot,
     .column_sum = column_sum,
@@ -468,7 +468,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .column_dot_double = column_dot_double,
     .gram = gram,
     .widen = widen,
-    .narrow = narrow,
+    .narrow = row_narrow,
     .narrow_random = narrow_random,
     .adam = adam,
     .outer = outer,

@@ -24,7 +24,7 @@ bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in) {
 }
 
 /* The factors of pass i of several. */
-static smoe_outer pass_of(const smoe_param *param, size_t i) {
+static smoe_outer outer_pass_of(const smoe_param *param, size_t i) {
     const smoe_outer_passes *kept = &param->outer->kept;
     size_t out = param->dim[1], in = param->dim[2], E = param->size / (out * in),
            row = i * kept->rows;
@@ -46,7 +46,7 @@ size_t smoe_outer_terms(const smoe_param *param, size_t at) {
     size_t e = at / (param->dim[1] * param->dim[2]), sum = 0;
     if (!param->outer->kept.passes) return f->first[e + 1] - f->first[e];
     for (size_t i = 0; i < param->outer->kept.passes; i++) {
-        const size_t *first = pass_of(param, i).first;
+        const size_t *first = outer_pass_of(param, i).first;
         sum += first[e + 1] - first[e];
     }
     return sum;
@@ -74,7 +74,7 @@ static void write_sum(real *g, const smoe_param *param, size_t first,
     real *waiting = smoe_thread_room(SMOE_ROOM_SUMS, SMOE_FACTORS_SUMS * sizeof *waiting);
     for (size_t i = 0; i < passes; i++) {
         size_t level = 0;
-        smoe_outer f = pass_of(param, i);
+        smoe_outer f = outer_pass_of(param, i);
         write_pass(i % 2 ? g : waiting, param, &f, first, i ? &none : next);
         for (; i >> level & 1; level++)
             for (size_t k = 0; k < n; k++) g[k] += waiting[level * n + k];

@@ -59,7 +59,7 @@ void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_
 }
 
 /* out += the sums of the parts, part by part in order. */
-static void gather(real *out, const real *parts, size_t n) {
+static void rows_gather(real *out, const real *parts, size_t n) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) kern->add(out, parts + p * n, n);
 }
@@ -76,8 +76,8 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
         kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, x + begin * n,
                             stats + 2 * begin, w, end - begin, n);
     }
-    if (dw) gather(dw, dws, n);
-    if (db) gather(db, dbs, n);
+    if (dw) rows_gather(dw, dws, n);
+    if (db) rows_gather(db, dbs, n);
 }
 
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
@@ -88,7 +88,7 @@ void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
         memset(parts + p * n, 0, n * sizeof(real));
         kern->column_sum(parts + p * n, x + begin * n, end - begin, n);
     }
-    gather(out, parts, n);
+    rows_gather(out, parts, n);
 }
 
 void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld, real *parts) {
@@ -98,5 +98,5 @@ void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_
         memset(parts + p * n, 0, n * sizeof(real));
         smoe_rows_add_bf16(parts + p * n, x + begin * ld, end - begin, n, ld);
     }
-    gather(out, parts, n);
+    rows_gather(out, parts, n);
 }

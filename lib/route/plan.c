@@ -209,7 +209,7 @@ static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
 }
 
 /* y += a x */
-static void add_row(real *y, real a, smoe_values x, size_t n) {
+static void plan_add_row(real *y, real a, smoe_values x, size_t n) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real part[PART];
     if (x.at) {
@@ -267,8 +267,8 @@ void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const re
         memcpy(y + t * d, residual + t * d, d * sizeof *y);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
             size_t slot = (size_t)plan->slot[i];
-            add_row(y + t * d, plan->slot_weight[slot],
-                    smoe_values_from(out, (size_t)plan->row[slot] * d), d);
+            plan_add_row(y + t * d, plan->slot_weight[slot],
+                         smoe_values_from(out, (size_t)plan->row[slot] * d), d);
         }
     }
 }
@@ -315,8 +315,8 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, 
     for (size_t t = 0; t < plan->tokens; t++) {
         memset(dx + t * d, 0, d * sizeof *dx);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
-            add_row(dx + t * d, 1, smoe_values_from(dslots, (size_t)plan->row[plan->slot[i]] * d),
-                    d);
+            plan_add_row(dx + t * d, 1,
+                         smoe_values_from(dslots, (size_t)plan->row[plan->slot[i]] * d), d);
     }
 }
 

@@ -44,8 +44,8 @@ size_t smoe_experts_group(const smoe_experts *self, size_t g, size_t *first) {
 
 /* The choices of `count` experts from e on, of group g. Scores are gathered token by token, since
  * those of neighbouring experts lie side by side. */
-static void choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e, size_t count,
-                   bool positive) {
+static void experts_choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e,
+                           size_t count, bool positive) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, first, n = smoe_experts_group(self, g, &first);
@@ -101,7 +101,8 @@ void smoe_experts_place(smoe_experts *self, bool positive) {
     SMOE_SHARED_BY(routing, smoe_team_for(plan->tokens * E, self->threads), schedule(static))
     for (size_t task = 0; task < plan->G * bands; task++) {
         size_t e = task % bands * BAND, count = E - e < BAND ? E - e : BAND;
-        choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count, positive);
+        experts_choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count,
+                       positive);
     }
     for (size_t g = 0; g < plan->G; g++)
         for (size_t e = 0; e < E; e++) plan->chosen[e] += (size_t)plan->used[g * E + e];
@@ -111,7 +112,7 @@ void smoe_experts_place(smoe_experts *self, bool positive) {
     for (size_t t = 0; t < plan->tokens; t++) renormalize(self, t);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void router_experts_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_experts_begin((smoe_experts *)r, x, pass);
     smoe_experts_place((smoe_experts *)r, false);
 }
@@ -127,6 +128,6 @@ const smoe_router_type smoe_router_experts_choice = {
     .init = smoe_experts_setup,
     .reserve = smoe_experts_reserve,
     .cost = smoe_experts_cost,
-    .forward = forward,
+    .forward = router_experts_forward,
     .backward = smoe_experts_backward,
 };

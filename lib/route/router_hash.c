@@ -12,19 +12,19 @@ typedef struct hash_router {
     uint32_t *order; /* [T] positions; number i goes to expert i mod E */
 } hash_router;
 
-static int init(smoe_router *r, smoe_err *err) {
+static int hash_init(smoe_router *r, smoe_err *err) {
     (void)err;
     r->plan.weight_constant = true;
     return 0;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void hash_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     hash_router *self = (hash_router *)r;
     smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
     self->order = smoe_arena_take(keep, r->T, sizeof *self->order);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void hash_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     (void)x;
     hash_router *self = (hash_router *)r;
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_HASH, (uint32_t)r->site, 0, 0);
@@ -34,8 +34,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 
 const smoe_router_type smoe_router_hash = {
     .size = sizeof(hash_router),
-    .init = init,
-    .reserve = reserve,
+    .init = hash_init,
+    .reserve = hash_reserve,
     .cost = smoe_router_dealt_cost,
-    .forward = forward,
+    .forward = hash_forward,
 };

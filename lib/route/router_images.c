@@ -19,12 +19,12 @@ typedef struct smoe_images {
     double *losses;    /* [images] */
 } smoe_images;
 
-static int init(smoe_router *r, smoe_err *err) {
+static int images_init(smoe_router *r, smoe_err *err) {
     ((smoe_tokens *)r)->gate.unit = r->image_tokens;
     return smoe_tokens_init(r, err);
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void images_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_images *self = (smoe_images *)r;
     bool learns = train && r->spec->balance == SMOE_BALANCE_SUPERCLASS;
     smoe_tokens_reserve(r, B, train, keep);
@@ -34,7 +34,7 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
 }
 
 /* The gate has one row per image. */
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+static smoe_router_cost images_cost(const smoe_router *r, const smoe_cost_options *options) {
     smoe_router_cost x = smoe_tokens_cost(r, options);
     x.logits /= (double)r->image_tokens;
     return x;
@@ -61,7 +61,7 @@ static void sum_targets(double *q, const smoe_moe_spec *spec, const real *target
     for (size_t c = 0; c < N; c++) q[smoe_moe_superclass(spec, c, N)] += (double)target[c];
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void images_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_images *self = (smoe_images *)r;
     const smoe_gate *gate = &self->tokens.gate;
     size_t E = r->E, N = pass->classes;
@@ -101,7 +101,7 @@ static void superclass_backward(smoe_images *self, const smoe_pass *pass) {
     }
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void images_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     smoe_images *self = (smoe_images *)r;
     smoe_tokens_balance_backward(r, pass);
     if (learns_superclasses(r, pass)) superclass_backward(self, pass);
@@ -110,10 +110,10 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
 
 const smoe_router_type smoe_router_images_choice = {
     .size = sizeof(smoe_images),
-    .init = init,
-    .reserve = reserve,
-    .cost = cost,
-    .forward = forward,
-    .backward = backward,
+    .init = images_init,
+    .reserve = images_reserve,
+    .cost = images_cost,
+    .forward = images_forward,
+    .backward = images_backward,
     .settle = smoe_tokens_settle,
 };

@@ -18,7 +18,7 @@ typedef struct remoe_router {
     double *sums; /* [B] of f g of each image */
 } remoe_router;
 
-static int init(smoe_router *r, smoe_err *err) {
+static int remoe_init(smoe_router *r, smoe_err *err) {
     (void)err;
     remoe_router *self = (remoe_router *)r;
     smoe_gate_init(&self->gate);
@@ -27,7 +27,7 @@ static int init(smoe_router *r, smoe_err *err) {
     return 0;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void remoe_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     remoe_router *self = (remoe_router *)r;
     smoe_gate_reserve(&self->gate, B, train, false, keep);
     smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
@@ -41,7 +41,7 @@ static double target(const smoe_router *r) {
 }
 
 /* Once the gates are as sparse as they should be; at first about half of them are open. */
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+static smoe_router_cost remoe_cost(const smoe_router *r, const smoe_cost_options *options) {
     (void)options;
     double m = (double)r->image_tokens, rows = m * target(r);
     return (smoe_router_cost){.logits = m * (double)r->d * (double)r->E,
@@ -52,7 +52,7 @@ static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *opti
 }
 
 /* The placements of image b, and its sum of f g. */
-static double place(remoe_router *self, size_t b) {
+static double remoe_place(remoe_router *self, size_t b) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, T = r->T;
@@ -85,14 +85,14 @@ static double lambda(const smoe_router *r) {
     return (double)*smoe_weight(r->params, r->state);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void remoe_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     remoe_router *self = (remoe_router *)r;
     smoe_plan *plan = &r->plan;
     smoe_plan_begin(plan, pass->images * r->T);
     smoe_gate_forward(&self->gate, x, 0, pass);
     double sum = 0;
     SMOE_SHARED(routing, plan->tokens * r->E)
-    for (size_t b = 0; b < plan->G; b++) self->sums[b] = place(self, b);
+    for (size_t b = 0; b < plan->G; b++) self->sums[b] = remoe_place(self, b);
     for (size_t b = 0; b < plan->G; b++) sum += self->sums[b];
     for (size_t buffer = 0; buffer < plan->G * r->E; buffer++)
         plan->chosen[buffer % r->E] += (size_t)plan->used[buffer];
@@ -103,7 +103,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     plan->losses.weighted = lambda(r) * plan->losses.aux;
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void remoe_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     remoe_router *self = (remoe_router *)r;
     size_t R = r->plan.tokens, E = r->E;
     double scale = pass->train ? lambda(r) / tokens_of_batch(r, pass) : 0;
@@ -117,7 +117,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
 }
 
 /* Where the gates never become that sparse, lambda would grow to infinity; it stops long before. */
-static void settle(smoe_router *r, const double *open, const smoe_pass *pass) {
+static void remoe_settle(smoe_router *r, const double *open, const smoe_pass *pass) {
     const double least = 1e-12, most = 1e12;
     real *weight = r->params->w + r->params->param[r->state].offset;
     double above = *open - target(r) * tokens_of_batch(r, pass), next = (double)*weight;
@@ -128,10 +128,10 @@ static void settle(smoe_router *r, const double *open, const smoe_pass *pass) {
 
 const smoe_router_type smoe_router_remoe = {
     .size = sizeof(remoe_router),
-    .init = init,
-    .reserve = reserve,
-    .cost = cost,
-    .forward = forward,
-    .backward = backward,
-    .settle = settle,
+    .init = remoe_init,
+    .reserve = remoe_reserve,
+    .cost = remoe_cost,
+    .forward = remoe_forward,
+    .backward = remoe_backward,
+    .settle = remoe_settle,
 };

@@ -65,7 +65,7 @@ void smoe_soft_init(smoe_soft *soft, bool normalize) {
         smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);
 }
 
-static int init(smoe_router *r, smoe_err *err) {
+static int soft_init(smoe_router *r, smoe_err *err) {
     (void)err;
     smoe_soft *soft = (smoe_soft *)r;
     smoe_soft_init(soft, r->spec->normalize);
@@ -129,7 +129,7 @@ void smoe_soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) {
 }
 
 /* L of one image from its z, with its noise, and D and C from L. */
-static void weigh(const smoe_soft *soft, size_t g, real scale, const smoe_pass *pass) {
+static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_pass *pass) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -152,13 +152,13 @@ static void weigh(const smoe_soft *soft, size_t g, real scale, const smoe_pass *
         kern->softmax(comb, T, S, S);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
     smoe_soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
     if (r->spec->normalize) r->plan.scale = (double)scale;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
-    for (size_t g = 0; g < r->plan.G; g++) weigh(soft, g, scale, pass);
+    for (size_t g = 0; g < r->plan.G; g++) soft_weigh(soft, g, scale, pass);
 }
 
 /*
@@ -229,7 +229,7 @@ void smoe_soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real s
     if (dphi) phi_backward(soft, dphi, phi);
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     (void)pass;
     smoe_soft *soft = (smoe_soft *)r;
     const smoe_plan *plan = &r->plan;
@@ -255,9 +255,9 @@ smoe_router_cost smoe_soft_cost(const smoe_router *r, const smoe_cost_options *o
 
 const smoe_router_type smoe_router_soft = {
     .size = sizeof(smoe_soft),
-    .init = init,
+    .init = soft_init,
     .reserve = smoe_soft_reserve,
     .cost = smoe_soft_cost,
-    .forward = forward,
-    .backward = backward,
+    .forward = soft_forward,
+    .backward = soft_backward,
 };

@@ -17,7 +17,7 @@ typedef struct temperatures_router {
     double *sums;             /* [R,2] sums of dL c of a token, for dispatch and for combine */
 } temperatures_router;
 
-static int init(smoe_router *r, smoe_err *err) {
+static int temperatures_init(smoe_router *r, smoe_err *err) {
     (void)err;
     temperatures_router *self = (temperatures_router *)r;
     double start = log(r->spec->temperature_init);
@@ -29,7 +29,7 @@ static int init(smoe_router *r, smoe_err *err) {
     return 0;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void temperatures_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     temperatures_router *self = (temperatures_router *)r;
     smoe_soft_reserve(r, B, train, keep);
     if (train) self->sums = smoe_arena_take(keep, 2 * B * r->T, sizeof *self->sums);
@@ -82,7 +82,7 @@ static bool has_zeros(const smoe_router *r) {
     return r->spec->combine == SMOE_COMBINE_ENTMAX;
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+static void temperatures_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     temperatures_router *self = (temperatures_router *)r;
     smoe_soft *soft = &self->soft;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -137,7 +137,7 @@ static void logits_backward(temperatures_router *self, size_t g, real to_slots, 
     }
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void temperatures_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     (void)pass;
     temperatures_router *self = (temperatures_router *)r;
     const smoe_plan *plan = &r->plan;
@@ -156,9 +156,9 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
 
 const smoe_router_type smoe_router_temperatures = {
     .size = sizeof(temperatures_router),
-    .init = init,
-    .reserve = reserve,
+    .init = temperatures_init,
+    .reserve = temperatures_reserve,
     .cost = smoe_soft_cost,
-    .forward = forward,
-    .backward = backward,
+    .forward = temperatures_forward,
+    .backward = temperatures_backward,
 };

@@ -121,7 +121,7 @@ static void sigmoid_of_chosen(real *g, const real *z, const int32_t *choice, siz
 
 /* The K experts of token t, and the weights that follow from them. Scores that are random have no
  * bias. */
-static void choose(smoe_tokens *self, size_t t, bool biased) {
+static void tokens_choose(smoe_tokens *self, size_t t, bool biased) {
     const smoe_router *r = &self->gate.base;
     size_t E = r->E, K = r->K;
     const real *z = self->gate.noisy + t * E, *by = z;
@@ -153,7 +153,8 @@ static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, cons
 
 /* Tokens of the group in the order in which they are placed; returns how many of them are
  * (skip_patch). */
-static size_t order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+static size_t tokens_order(smoe_tokens *self, size_t g, size_t first, size_t n,
+                           const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
@@ -222,11 +223,12 @@ static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, si
     *used += (int32_t)unit;
 }
 
-static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+static void tokens_place(smoe_tokens *self, size_t g, size_t first, size_t n,
+                         const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K);
     memset(r->plan.used + g * r->E, 0, r->E * sizeof *r->plan.used);
-    size_t kept = order(self, g, first, n, pass);
+    size_t kept = tokens_order(self, g, first, n, pass);
     const smoe_ranked *ranked = self->ranked + first;
     for (size_t k = 0; k < K && !ranks_choices(r); k++)
         for (size_t j = 0; j < kept; j++)
@@ -278,11 +280,11 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     if (learns_score(r)) smoe_score_forward(&self->score, r, x, plan->tokens);
     size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
     SMOE_SHARED(routing, tokens * r->E)
-    for (size_t t = 0; t < tokens; t++) choose(self, t, biased);
+    for (size_t t = 0; t < tokens; t++) tokens_choose(self, t, biased);
     SMOE_SHARED(routing, plan->tokens * r->E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * T, left = tokens - first, n = left < T ? left : T;
-        place(self, g, first, n, pass);
+        tokens_place(self, g, first, n, pass);
         if (loss) smoe_balance_measure(&self->balance, g, first, n, sigma);
     }
     smoe_plan_seal(plan);

@@ -13,7 +13,7 @@
 #include "route/transport.h"
 #include "spec/routers.h"
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void transport_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_experts *self = (smoe_experts *)r;
     smoe_experts_reserve(r, B, train, keep);
     size_t G = (B * r->image_tokens + r->T - 1) / r->T, n = G * r->T;
@@ -41,7 +41,7 @@ static void solve(smoe_experts *self, size_t g, bool sparse) {
         self->score[first * E + i] = (real)(sparse ? plan[i] : (double)z[i] + u[i / E]);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {
+static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {
     smoe_experts *self = (smoe_experts *)r;
     smoe_experts_begin(self, x, pass);
     SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
@@ -50,17 +50,17 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass, bool s
 }
 
 static void forward_sinkhorn(smoe_router *r, const real *x, const smoe_pass *pass) {
-    forward(r, x, pass, false);
+    transport_forward(r, x, pass, false);
 }
 
 static void forward_sparse(smoe_router *r, const real *x, const smoe_pass *pass) {
-    forward(r, x, pass, true);
+    transport_forward(r, x, pass, true);
 }
 
-#define TRANSPORT(how)                                                                \
-    {                                                                                 \
-        .size = sizeof(smoe_experts), .init = smoe_experts_setup, .reserve = reserve, \
-        .cost = smoe_experts_cost, .forward = how, .backward = smoe_experts_backward  \
+#define TRANSPORT(how)                                                                          \
+    {                                                                                           \
+        .size = sizeof(smoe_experts), .init = smoe_experts_setup, .reserve = transport_reserve, \
+        .cost = smoe_experts_cost, .forward = how, .backward = smoe_experts_backward            \
     }
 const smoe_router_type smoe_router_sinkhorn = TRANSPORT(forward_sinkhorn);
 const smoe_router_type smoe_router_sparse = TRANSPORT(forward_sparse);

@@ -150,7 +150,7 @@ void smoe_groups_read(smoe_events *src, int entry, const smoe_provenance *where)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_number(FILE *out, const char *name, double number) {
+static void groups_put_number(FILE *out, const char *name, double number) {
     fprintf(out, ", %s: %.*g", name, smoe_value_digits(number), number);
 }
 
@@ -163,8 +163,8 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
         const smoe_group *g = &groups->group[i];
         fputs(i ? ", {match: " : "{match: ", out);
         smoe_value_put_quoted(out, g->match);
-        if (!g->frozen && g->lr != 1) put_number(out, "lr", g->lr);
-        if (!g->frozen && g->decay >= 0) put_number(out, "decay", g->decay);
+        if (!g->frozen && g->lr != 1) groups_put_number(out, "lr", g->lr);
+        if (!g->frozen && g->decay >= 0) groups_put_number(out, "decay", g->decay);
         if (!g->frozen && g->until) fprintf(out, ", until: %zu", g->until);
         fputs(g->frozen ? ", frozen: true}" : "}", out);
     }

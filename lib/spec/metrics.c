@@ -17,7 +17,7 @@ enum { SPLIT = sizeof "test" - 1, SPLIT_ROOM = sizeof((smoe_metric_place *)0)->s
 
 /* ---- patterns: a capital stands for a number ------------------------------------------------- */
 
-static void put(char *text, size_t size, const char *pattern, size_t number) {
+static void metrics_put(char *text, size_t size, const char *pattern, size_t number) {
     const char *letter = pattern + strcspn(pattern, "IK");
     if (*letter)
         snprintf(text, size, "%.*s%zu%s", (int)(letter - pattern), pattern, number, letter + 1);
@@ -25,7 +25,7 @@ static void put(char *text, size_t size, const char *pattern, size_t number) {
         snprintf(text, size, "%s", pattern);
 }
 
-static bool matches(const char *pattern, const char *text, size_t *number) {
+static bool metrics_matches(const char *pattern, const char *text, size_t *number) {
     size_t before = strcspn(pattern, "IK"), digits;
     *number = 0;
     if (!pattern[before]) return !strcmp(pattern, text);
@@ -47,9 +47,9 @@ const char *smoe_metric_key(char key[SMOE_METRIC_KEY], smoe_metric metric, const
     const smoe_metric_entry *entry = &smoe_metrics[metric];
     if (entry->scope == SMOE_OF_SPLIT) {
         int length = snprintf(key, SPLIT_ROOM, "%s", prefix_of(split));
-        put(key + length, SMOE_METRIC_KEY - (size_t)length, entry->name + SPLIT, number);
+        metrics_put(key + length, SMOE_METRIC_KEY - (size_t)length, entry->name + SPLIT, number);
     } else {
-        put(key, SMOE_METRIC_KEY, entry->name, number);
+        metrics_put(key, SMOE_METRIC_KEY, entry->name, number);
     }
     return key;
 }
@@ -61,7 +61,8 @@ bool smoe_metric_read(smoe_metric_place *place, const char *key) {
         const smoe_metric_entry *entry = &smoe_metrics[m];
         bool split = entry->scope == SMOE_OF_SPLIT;
         if (!entry->name) continue;
-        if (!matches(entry->name + (split ? SPLIT : 0), key + (split ? prefix : 0), &place->number))
+        if (!metrics_matches(entry->name + (split ? SPLIT : 0), key + (split ? prefix : 0),
+                             &place->number))
             continue;
         if (split && (!strncmp(key, "train/", prefix + 1) || prefix >= SPLIT_ROOM)) continue;
         place->metric = (smoe_metric)m;
@@ -78,14 +79,15 @@ const char *smoe_metric_name(smoe_metric metric) {
 }
 
 const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric, size_t number) {
-    put(column, SMOE_METRIC_KEY, smoe_metrics[metric].column, number);
+    metrics_put(column, SMOE_METRIC_KEY, smoe_metrics[metric].column, number);
     return column;
 }
 
 smoe_metric smoe_metric_of_column(const char *column, size_t *number) {
     size_t ignored, m = 0;
-    while (m < SMOE_METRICS && !(smoe_metrics[m].column && matches(smoe_metrics[m].column, column,
-                                                                   number ? number : &ignored)))
+    while (m < SMOE_METRICS &&
+           !(smoe_metrics[m].column &&
+             metrics_matches(smoe_metrics[m].column, column, number ? number : &ignored)))
         m++;
     return (smoe_metric)m;
 }
@@ -93,7 +95,7 @@ smoe_metric smoe_metric_of_column(const char *column, size_t *number) {
 const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
                               size_t number) {
     char text[SMOE_METRIC_KEY];
-    put(text, sizeof text, smoe_metrics[metric].label, number);
+    metrics_put(text, sizeof text, smoe_metrics[metric].label, number);
     const char *at = strstr(text, "test ");
     if (at)
         snprintf(label, SMOE_METRIC_KEY, "%.*s%.16s%s", (int)(at - text), text, split ? split : "",

@@ -69,7 +69,7 @@ static void tried(char *places, size_t size, const char *folder, size_t length, 
     snprintf(places + used, size - used, "%s%.*s/%s", used ? ", " : "", (int)length, folder, path);
 }
 
-static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
+static int path_find(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
     *path = NULL;
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
@@ -92,15 +92,15 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
 }
 
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
-    return find(spec, "data.path", path, err);
+    return path_find(spec, "data.path", path, err);
 }
 
 int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
-    return find(spec, "data.labels", path, err);
+    return path_find(spec, "data.labels", path, err);
 }
 
 int smoe_spec_data_exclude(const smoe_spec *spec, char **path, smoe_err *err) {
-    return find(spec, "data.exclude", path, err);
+    return path_find(spec, "data.exclude", path, err);
 }
 
 const char *smoe_spec_caption_field(const smoe_spec *spec) {
@@ -123,7 +123,7 @@ bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
 }
 
 int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) {
-    return find(spec, "text.tokenizer", path, err);
+    return path_find(spec, "text.tokenizer", path, err);
 }
 
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {
@@ -144,5 +144,5 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
         if (spec->eval.fewshot.data.std.item[0] > 0) data->std = spec->eval.fewshot.data.std;
     }
     if (smoe_sources[data->source].generated) return 0;
-    return find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
+    return path_find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
 }

@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int entry_of(const char *key) {
+static int resolve_entry_of(const char *key) {
     int entry = smoe_schema_find(key);
     assert(entry >= 0);
     return entry;
 }
 
 static smoe_provenance *origin_of(smoe_reading *reading, const char *key) {
-    return &reading->spec->origin[entry_of(key)];
+    return &reading->spec->origin[resolve_entry_of(key)];
 }
 
-static bool given(smoe_reading *reading, const char *key) {
+static bool resolve_given(smoe_reading *reading, const char *key) {
     return origin_of(reading, key)->kind >= SMOE_FROM_FILE;
 }
 
@@ -42,7 +42,7 @@ static void clash(smoe_reading *reading, const char *const keys[3], const char *
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
     const char *blamed = keys[0];
     for (size_t i = 0; i < 3 && keys[i]; i++) {
-        if (reading->bad[entry_of(keys[i])]) return;
+        if (reading->bad[resolve_entry_of(keys[i])]) return;
         if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
     }
     char problem[SMOE_PROBLEM];
@@ -69,7 +69,7 @@ int smoe_reading_presets(smoe_reading *reading) {
 /* Sets an entry from a text that is known to be valid. */
 static void set_text(smoe_reading *reading, const char *key, const char *text) {
     char problem[SMOE_PROBLEM];
-    if (smoe_value_set(reading->spec, &smoe_schema[entry_of(key)], text, true, problem))
+    if (smoe_value_set(reading->spec, &smoe_schema[resolve_entry_of(key)], text, true, problem))
         smoe_reading_problem(reading, origin_of(reading, key), key, "%s", problem);
 }
 
@@ -90,7 +90,7 @@ static bool gives_way(smoe_reading *reading, const char *key, const char *to,
 static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named) {
     smoe_provenance *origin = origin_of(reading, key);
     bool replaced = gives_way(reading, key, "model.variant", SMOE_FROM_VARIANT);
-    if (given(reading, key)) return;
+    if (resolve_given(reading, key)) return;
     *size = named;
     if (!replaced) *origin = (smoe_provenance){.kind = SMOE_FROM_VARIANT};
 }
@@ -100,10 +100,11 @@ static void resolve_sizes(smoe_reading *reading) {
     smoe_model_spec *model = &reading->spec->model;
     size_t *const sizes[] = {&model->width, &model->depth, &model->mlp, &model->heads};
     size_t set = 0;
-    for (size_t i = 0; i < 4; i++) set += given(reading, keys[i]);
+    for (size_t i = 0; i < 4; i++) set += resolve_given(reading, keys[i]);
     /* With all four sizes and no variant, the variant is none, and not the default with other
      * sizes. */
-    if (set == 4 && !given(reading, "model.variant")) set_text(reading, "model.variant", "none");
+    if (set == 4 && !resolve_given(reading, "model.variant"))
+        set_text(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
     const size_t of_named[] = {named->width, named->depth, named->mlp, named->heads};
@@ -112,7 +113,7 @@ static void resolve_sizes(smoe_reading *reading) {
         if (!*sizes[i]) {
             clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
-            reading->bad[entry_of(keys[i])] = true;
+            reading->bad[resolve_entry_of(keys[i])] = true;
             *sizes[i] = 1; /* any size, so that the checks below do not divide by zero */
         }
     }
@@ -236,7 +237,7 @@ static void resolve_slots(smoe_reading *reading) {
                                                                       "model.moe.total_slots";
     smoe_moe_spec *moe = &reading->spec->model.moe;
     if (!moe->total_slots || !moe->slots_per_expert) return;
-    if (!given(reading, each)) {
+    if (!resolve_given(reading, each)) {
         moe->slots_per_expert = 0;
         origin_of(reading, each)->kind = SMOE_FROM_FITTED;
     } else if (gives_way(reading, each, all, SMOE_FROM_FITTED)) {
@@ -270,7 +271,7 @@ static void check_series(smoe_reading *reading, const char *key, const smoe_seri
     clash(reading, KEYS(key, "model.moe.layers", "model.depth"),
           "%zu numbers of %s for %zu MoE layers: give one for each layer, or one for all",
           series->listed, key, layers);
-    reading->bad[entry_of(key)] = true;
+    reading->bad[resolve_entry_of(key)] = true;
 }
 
 /* The largest K of the MoE layers. */
@@ -362,7 +363,7 @@ static void fit_group(smoe_reading *reading) {
     smoe_spec *spec = reading->spec;
     size_t *group = &spec->model.moe.group_images;
     size_t piece = spec->train.batch_size / spec->train.pieces;
-    if (given(reading, "model.moe.group_images") || piece % *group == 0) return;
+    if (resolve_given(reading, "model.moe.group_images") || piece % *group == 0) return;
     while (piece % *group) --*group;
     origin_of(reading, "model.moe.group_images")->kind = SMOE_FROM_FITTED;
 }
@@ -387,7 +388,7 @@ static void check_channels(smoe_reading *reading, const char *key, const smoe_se
     clash(reading, KEYS(key, "data.channels"),
           "%zu numbers of %s for %zu channels: give one for each channel, or one for all",
           series->listed, key, channels);
-    reading->bad[entry_of(key)] = true;
+    reading->bad[resolve_entry_of(key)] = true;
 }
 
 /* Of few-shot data `none` for all channels stands for the numbers of data; no other is below 0. */
@@ -579,7 +580,7 @@ static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span
     if (span->share > 0) span->steps = (size_t)llround(span->share * (double)steps);
     bool trial = tight && origin->kind == SMOE_FROM_FILE && span->share == 0 &&
                  origin_of(reading, "train.steps")->kind == SMOE_FROM_OVERRIDE;
-    if ((given(reading, key) && !trial) || span->steps <= steps / part) return;
+    if ((resolve_given(reading, key) && !trial) || span->steps <= steps / part) return;
     span->steps = steps / part;
     origin->kind = trial ? SMOE_FROM_SHORTENED : SMOE_FROM_FITTED;
 }
@@ -591,7 +592,7 @@ static void resolve_steps(smoe_reading *reading) {
     smoe_provenance *steps = origin_of(reading, "train.steps");
     smoe_provenance *flops = origin_of(reading, "train.flops");
     if (!(train->flops > 0)) return;
-    if (given(reading, "train.steps") && steps->kind == flops->kind)
+    if (resolve_given(reading, "train.steps") && steps->kind == flops->kind)
         clash(reading, KEYS("train.steps", "train.flops"),
               "both say how long to train; give one of them");
     if (reading->steps) train->steps = reading->steps;

@@ -96,7 +96,7 @@ static uint16_t place[PLACES];
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
 
 /* The place of a key, or the free one where it would be. */
-static uint16_t *place_of(const char *key) {
+static uint16_t *schema_place_of(const char *key) {
     size_t at = (size_t)smoe_digest_number(key, strlen(key)) % PLACES;
     while (place[at] && strcmp(smoe_schema[place[at] - 1].key, key)) at = (at + 1) % PLACES;
     return &place[at];
@@ -104,12 +104,13 @@ static uint16_t *place_of(const char *key) {
 
 static void place_keys(void) {
     _Static_assert(2 * SMOE_SCHEMA_COUNT < PLACES, "too few places");
-    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) *place_of(smoe_schema[i].key) = (uint16_t)(i + 1);
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        *schema_place_of(smoe_schema[i].key) = (uint16_t)(i + 1);
 }
 
 int smoe_schema_find(const char *key) {
     pthread_once(&placed, place_keys);
-    return (int)*place_of(key) - 1;
+    return (int)*schema_place_of(key) - 1;
 }
 
 bool smoe_schema_within(int entry, const char *section) {
@@ -125,7 +126,7 @@ int smoe_schema_section(const char *section) {
 }
 
 /* "a|b" with another separator. */
-static void join(char *buf, size_t size, const char *choices, const char *separator) {
+static void schema_join(char *buf, size_t size, const char *choices, const char *separator) {
     size_t used = 0;
     for (const char *c = choices; *c && used + strlen(separator) + 1 < size; c++) {
         if (*c != '|') {
@@ -154,7 +155,7 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
         break;
     case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
     case SMOE_KIND_ENUM:
-    case SMOE_KIND_NAME: join(buf, size, entry->range, " | "); break;
+    case SMOE_KIND_NAME: schema_join(buf, size, entry->range, " | "); break;
     case SMOE_KIND_GROUPS:
     case SMOE_KIND_PROMPTS:
     case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", entry->range); break;

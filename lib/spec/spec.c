@@ -40,7 +40,7 @@ static size_t at_least_one(double number) {
     return number < 1 ? 1 : (size_t)number;
 }
 
-static double number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
+static double spec_number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
     size_t layer = 0;
     for (size_t i = 0; series->listed && i < block; i++) layer += moe->is_moe[i];
     return series->item[layer];
@@ -59,11 +59,11 @@ bool smoe_moe_renormalizes(const smoe_moe_spec *moe) {
 }
 
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
-    return (size_t)number_of(moe, &moe->k, block);
+    return (size_t)spec_number_of(moe, &moe->k, block);
 }
 
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
-    return number_of(moe, &moe->capacity, block);
+    return spec_number_of(moe, &moe->capacity, block);
 }
 
 size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N) {

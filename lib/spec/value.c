@@ -35,7 +35,7 @@ static int read_word_real(const smoe_schema_entry *entry, const char *text, doub
 
 /* The number of the text among the entry's choices, or -1 with the nearest of them in the
  * problem. */
-static int choose(const smoe_schema_entry *entry, const char *text, char *problem) {
+static int value_choose(const smoe_schema_entry *entry, const char *text, char *problem) {
     char choices[256], type[256], shown[64], *rest = choices, *word;
     const char *nearest = NULL;
     size_t best = SIZE_MAX;
@@ -164,11 +164,11 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         *(double *)at = number;
         return 0;
     case SMOE_KIND_ENUM:
-        if ((choice = choose(entry, text, problem)) < 0) return -1;
+        if ((choice = value_choose(entry, text, problem)) < 0) return -1;
         memcpy(at, &choice, sizeof choice);
         return 0;
     case SMOE_KIND_NAME:
-        if (choose(entry, text, problem) < 0) return -1;
+        if (value_choose(entry, text, problem) < 0) return -1;
         copy_text(at, text);
         return 0;
     case SMOE_KIND_SIZES:

@@ -206,7 +206,7 @@ static smoe_turns writers_of(const making *m, smoe_comm *comm) {
 }
 
 /* Writes all files into the temporary folder, which is then ready to be renamed. */
-static int build(making *m, smoe_comm *comm, smoe_err *err) {
+static int checkpoint_build(making *m, smoe_comm *comm, smoe_err *err) {
     if (checksums(m, comm, err)) return -1;
     m->turns = writers_of(m, comm);
     return finish_reading(m, comm, files_write(m, err), err);
@@ -224,7 +224,7 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
     if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
     if (chief) status = smoe_checkpoints_make(to->dir, state->step, err);
     status = smoe_comm_agree(to->comm, status, NULL, err);
-    if (!status) status = build(&m, to->comm, err);
+    if (!status) status = checkpoint_build(&m, to->comm, err);
     if (!chief) return smoe_comm_agree(to->comm, status, NULL, err);
     if (!status && smoe_checkpoints_install(to->dir, state->step, err)) status = -1;
     if (status) smoe_checkpoints_discard(to->dir, state->step);
@@ -334,8 +334,8 @@ static int file_open(smoe_safetensors **file, const char *dir, uint64_t step, co
 }
 
 /* Checks slabs without values against a file, and fills others from it. */
-static int load(const smoe_params *params, const smoe_slab *slabs, size_t count,
-                const smoe_safetensors *file, smoe_err *err) {
+static int checkpoint_load(const smoe_params *params, const smoe_slab *slabs, size_t count,
+                           const smoe_safetensors *file, smoe_err *err) {
     return smoe_params_load_slabs(params, slabs, count, file, SMOE_FIT_EXACT, NULL, err);
 }
 
@@ -354,19 +354,20 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
     if (smoe_checkpoints_own(dir, step, err) ||
         file_open(&model, dir, step, "model.safetensors", err) ||
         file_open(&moments, dir, step, "state.safetensors", err) ||
-        state_read(moments, &read, err) || load(params, &weights, 1, model, err) ||
-        load(params, checked, count, moments, err) || crc_agrees(model, moments, MODEL_CRC, err) ||
-        crc_agrees(moments, moments, STATE_CRC, err))
+        state_read(moments, &read, err) || checkpoint_load(params, &weights, 1, model, err) ||
+        checkpoint_load(params, checked, count, moments, err) ||
+        crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
         return -1;
-    if (params->average &&
-        (file_open(&average, dir, step, SMOE_CHECKPOINT_AVERAGE, err) ||
-         load(params, &weights, 1, average, err) || crc_agrees(average, moments, AVERAGE_CRC, err)))
+    if (params->average && (file_open(&average, dir, step, SMOE_CHECKPOINT_AVERAGE, err) ||
+                            checkpoint_load(params, &weights, 1, average, err) ||
+                            crc_agrees(average, moments, AVERAGE_CRC, err)))
         return -1;
     if (!fill) return 0;
     weights.values = params->w;
     averages.values = params->average;
-    if (load(params, &weights, 1, model, err) || load(params, slabs, count, moments, err) ||
-        (average && load(params, &averages, 1, average, err)))
+    if (checkpoint_load(params, &weights, 1, model, err) ||
+        checkpoint_load(params, slabs, count, moments, err) ||
+        (average && checkpoint_load(params, &averages, 1, average, err)))
         return -1;
     *state = read;
     return 0;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static smoe_curve *named(smoe_curves *c, const char *name) {
+static smoe_curve *curves_named(smoe_curves *c, const char *name) {
     for (size_t i = 0; i < c->count; i++)
         if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
     c->curve = smoe_alloc_next(c->curve, c->count, sizeof *c->curve);
@@ -24,7 +24,7 @@ static smoe_curve *named(smoe_curves *c, const char *name) {
     return &c->curve[c->count++];
 }
 
-static void add(smoe_curve *c, double step, double value) {
+static void curves_add(smoe_curve *c, double step, double value) {
     c->step = smoe_alloc_next(c->step, c->points, sizeof *c->step);
     c->value = smoe_alloc_next(c->value, c->points, sizeof *c->value);
     c->step[c->points] = step;
@@ -59,7 +59,7 @@ static int add_record(void *user, const smoe_record *record, smoe_err *err) {
         if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
         bool layer = !strncmp(key, "blocks.", strlen("blocks."));
         snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
-        add(named(c, name), c->step, number);
+        curves_add(curves_named(c, name), c->step, number);
     }
     return 0;
 }

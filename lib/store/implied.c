@@ -28,9 +28,9 @@ typedef struct implied {
     char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
 } implied;
 
-static void put(implied *x, const char *from, const char *key, const char *fmt, ...)
+static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...)
     SMOE_PRINTF(4, 5);
-static void put(implied *x, const char *from, const char *key, const char *fmt, ...) {
+static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...) {
     va_list args;
     size_t i = 0;
     while (i < x->count && strcmp(x->key[i].key, key) != 0) i++;
@@ -43,7 +43,7 @@ static void put(implied *x, const char *from, const char *key, const char *fmt, 
     va_end(args);
 }
 
-static const implied_key *find(const implied *x, const char *key) {
+static const implied_key *implied_find(const implied *x, const char *key) {
     for (size_t i = 0; i < x->count; i++)
         if (!strcmp(x->key[i].key, key)) return &x->key[i];
     return NULL;
@@ -88,34 +88,35 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t dh = dim_of(file, "blocks.0.attn.q_norm.weight", 0);
     size_t mlp = dim_of(file, "blocks.0.mlp.fc1.weight", 0);
     if (!d || !depth || !mlp || !patch) return;
-    put(x, side ? NULL : GUESS, "data.image_size", "%zu", side ? side * patch : 224);
-    put(x, NULL, "data.channels", "%zu", dim_of(file, "patch_embed.proj.weight", 1));
-    put(x, NULL, "model.variant", "none");
-    put(x, NULL, "model.width", "%zu", d);
-    put(x, NULL, "model.depth", "%zu", depth);
-    put(x, NULL, "model.mlp", "%zu", mlp);
+    implied_put(x, side ? NULL : GUESS, "data.image_size", "%zu", side ? side * patch : 224);
+    implied_put(x, NULL, "data.channels", "%zu", dim_of(file, "patch_embed.proj.weight", 1));
+    implied_put(x, NULL, "model.variant", "none");
+    implied_put(x, NULL, "model.width", "%zu", d);
+    implied_put(x, NULL, "model.depth", "%zu", depth);
+    implied_put(x, NULL, "model.mlp", "%zu", mlp);
     /* 64 numbers per head, except in the sizes that have 16 heads */
     bool wide = d == 1152 || d == 1280 || d == 1408 || d == 1664;
     size_t heads = wide ? 16 : d % 64 ? 1 : d / 64;
-    if (dh) put(x, NULL, "model.heads", "%zu", d / dh);
-    if (!dh) put(x, GUESS, "model.heads", "%zu", heads);
-    put(x, NULL, "model.patch_size", "%zu", patch);
+    if (dh) implied_put(x, NULL, "model.heads", "%zu", d / dh);
+    if (!dh) implied_put(x, GUESS, "model.heads", "%zu", heads);
+    implied_put(x, NULL, "model.patch_size", "%zu", patch);
     bool map = smoe_safetensors_find(file, "attn_pool.latent");
     bool normed = smoe_safetensors_find(file, "fc_norm.weight");
     bool token = dim_of(file, "cls_token", 1);
     bool pools = map || normed || !token; /* else its patches may be pooled as well */
-    put(x, pools ? NULL : GUESS, "model.head", "%s",
-        map      ? "map"
-        : normed ? "gap-norm"
-        : token  ? "token"
-                 : "gap");
-    put(x, NULL, "model.registers", "%zu",
-        dim_of(file, "reg_token", 1) + (token && (map || normed)));
+    implied_put(x, pools ? NULL : GUESS, "model.head", "%s",
+                map      ? "map"
+                : normed ? "gap-norm"
+                : token  ? "token"
+                         : "gap");
+    implied_put(x, NULL, "model.registers", "%zu",
+                dim_of(file, "reg_token", 1) + (token && (map || normed)));
     bool learned = smoe_safetensors_find(file, "pos_embed"); /* rotary ones are in no file */
-    put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
-    if (smoe_safetensors_find(file, "norm_pre.weight")) put(x, NULL, "model.pre_norm", "true");
-    if (dh) put(x, NULL, "model.qk_norm", "true");
-    put(x, NULL, "model.moe", "{layers: none}");
+    implied_put(x, learned ? NULL : GUESS, "model.position", "%s", learned ? "learned" : "none");
+    if (smoe_safetensors_find(file, "norm_pre.weight"))
+        implied_put(x, NULL, "model.pre_norm", "true");
+    if (dh) implied_put(x, NULL, "model.qk_norm", "true");
+    implied_put(x, NULL, "model.moe", "{layers: none}");
 }
 
 /* ---- configurations -------------------------------------------------------------------------- */
@@ -140,7 +141,7 @@ static void put_gelu(implied *x, const char *from, const char *name) {
                  {"gelu_tanh", "tanh"},   {"gelu_pytorch_tanh", "tanh"}};
     for (size_t i = 0; name && i < sizeof gelus / sizeof *gelus; i++)
         if (!strcmp(name, gelus[i].name)) {
-            put(x, from, "model.gelu", "%s", gelus[i].gelu);
+            implied_put(x, from, "model.gelu", "%s", gelus[i].gelu);
             return;
         }
     if (name) put_other(x, from, "that its MLPs have the function ", name);
@@ -148,30 +149,31 @@ static void put_gelu(implied *x, const char *from, const char *name) {
 
 static void put_pixels(implied *x, const char *from, const char *key, const json_t *list) {
     if (json_array_size(list) == 3)
-        put(x, from, key, "[%.8g, %.8g, %.8g]", json_number_value(json_array_get(list, 0)),
-            json_number_value(json_array_get(list, 1)), json_number_value(json_array_get(list, 2)));
+        implied_put(x, from, key, "[%.8g, %.8g, %.8g]", json_number_value(json_array_get(list, 0)),
+                    json_number_value(json_array_get(list, 1)),
+                    json_number_value(json_array_get(list, 2)));
 }
 
 /* The names of filters that are read here. */
 static void put_filter(implied *x, const char *from, const char *name) {
     if (name && (!strcmp(name, "bicubic") || !strcmp(name, "bilinear")))
-        put(x, from, "data.resize", "%s", name);
+        implied_put(x, from, "data.resize", "%s", name);
 }
 
 /* How images become squares, where that is not by cropping. */
 static void put_fit(implied *x, const char *from, const char *name) {
-    if (name && !strcmp(name, "squash")) put(x, from, "data.fit", "squash");
-    if (name && !strcmp(name, "longest")) put(x, from, "data.fit", "border");
+    if (name && !strcmp(name, "squash")) implied_put(x, from, "data.fit", "squash");
+    if (name && !strcmp(name, "longest")) implied_put(x, from, "data.fit", "border");
     if (name && !strcmp(name, "border"))
-        put(x, "config.json, with the colour of its mean", "data.fit", "border");
+        implied_put(x, "config.json, with the colour of its mean", "data.fit", "border");
 }
 
 static void put_share(implied *x, const char *from, double share) {
-    if (share >= 0.1 && share < 1) put(x, from, "data.crop_pct", "%.9g", share);
+    if (share >= 0.1 && share < 1) implied_put(x, from, "data.crop_pct", "%.9g", share);
 }
 
 static bool width_agrees(const implied *x, const json_t *config) {
-    const implied_key *width = find(x, "model.width");
+    const implied_key *width = implied_find(x, "model.width");
     json_int_t size = json_integer_value(json_object_get(config, "hidden_size"));
     return size > 0 && (size_t)size == strtoull(width->value, NULL, 10);
 }
@@ -184,10 +186,10 @@ static void put_hugging_face(implied *x, const json_t *config, const char *from)
     const json_t *eps = json_object_get(config, "layer_norm_eps");
     json_int_t heads = json_integer_value(json_object_get(config, "num_attention_heads"));
     json_int_t side = json_integer_value(json_object_get(config, "image_size"));
-    if (side > 0 && find(x, "data.image_size")->from == GUESS)
-        put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
-    if (json_is_number(eps)) put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
-    if (heads > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    if (side > 0 && implied_find(x, "data.image_size")->from == GUESS)
+        implied_put(x, from, "data.image_size", "%" JSON_INTEGER_FORMAT, side);
+    if (json_is_number(eps)) implied_put(x, from, "model.norm_eps", "%.9g", json_number_value(eps));
+    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_gelu(x, from, json_string_value(json_object_get(config, "hidden_act")));
     put_known(x, from, "model.head"); /* names tell it there */
     if (json_object_get(config, "rope_theta"))
@@ -227,26 +229,27 @@ static void put_timm_name(implied *x, const char *name, const char *from) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         here |= !strncmp(name, known[i], strlen(known[i]));
     if (!here) return;
-    put(x, from, "model.norm_eps",
-        strstr(name, "vit_") && strstr(name, "_clip_") ? "1e-05" : "1e-06");
-    put(x, from, "model.gelu", strstr(name, "quickgelu") ? "quick" : "erf");
+    implied_put(x, from, "model.norm_eps",
+                strstr(name, "vit_") && strstr(name, "_clip_") ? "1e-05" : "1e-06");
+    implied_put(x, from, "model.gelu", strstr(name, "quickgelu") ? "quick" : "erf");
     for (size_t i = 0; i < sizeof tanh / sizeof *tanh; i++)
-        if (strstr(name, tanh[i])) put(x, from, "model.gelu", "tanh");
+        if (strstr(name, tanh[i])) implied_put(x, from, "model.gelu", "tanh");
     put_known(x, from, "model.heads");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        if (strstr(name, heads[i].part)) put(x, from, "model.heads", "%s", heads[i].heads);
+        if (strstr(name, heads[i].part)) implied_put(x, from, "model.heads", "%s", heads[i].heads);
 }
 
 /* Which tokens timm pools. */
 static void put_pool(implied *x, const char *pool, const char *from) {
-    const implied_key *key = find(x, "model.head"), *more = find(x, "model.registers");
+    const implied_key *key = implied_find(x, "model.head"),
+                      *more = implied_find(x, "model.registers");
     if (!key || !more) return;
     const char *head = key->value;
     bool token = !strcmp(head, "token"), mean = !strncmp(head, "gap", 3);
     size_t registers = strtoull(more->value, NULL, 10);
     if (!strcmp(pool, "avg") && token) {
-        put(x, from, "model.head", "gap");
-        put(x, from, "model.registers", "%zu", registers + 1);
+        implied_put(x, from, "model.head", "gap");
+        implied_put(x, from, "model.registers", "%zu", registers + 1);
     } else if (strcmp(pool, token ? "token" : mean ? "avg" : "map") != 0) {
         put_other(x, from, "that it pools by ", *pool ? pool : "nothing");
     } else {
@@ -263,7 +266,7 @@ static void put_timm(implied *x, const json_t *config, const char *from) {
     if (!name) return;
     put_timm_name(x, name, from);
     if (pool) put_pool(x, pool, from);
-    if (heads > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
+    if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
     put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
     put_pixels(x, from, "data.std", json_object_get(data, "std"));
     put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
@@ -289,12 +292,12 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
         json_int_t width = json_integer_value(json_object_get(vision, "width"));
         json_int_t each = json_integer_value(json_object_get(vision, "head_width"));
         if (!each) each = 64;
-        if (width > 0) put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, width / each);
-        put(x, from, "model.norm_eps", "%.9g", eps ? json_number_value(eps) : 1e-5);
-        put(x, from, "model.gelu", "%s",
-            json_is_true(json_object_get(model, "quick_gelu")) ? "quick"
-            : form && !strcmp(form, "tanh")                    ? "tanh"
-                                                               : "erf");
+        if (width > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, width / each);
+        implied_put(x, from, "model.norm_eps", "%.9g", eps ? json_number_value(eps) : 1e-5);
+        implied_put(x, from, "model.gelu", "%s",
+                    json_is_true(json_object_get(model, "quick_gelu")) ? "quick"
+                    : form && !strcmp(form, "tanh")                    ? "tanh"
+                                                                       : "erf");
         put_known(x, from, "model.head");
         if (pool && strcmp(pool, "tok") != 0) put_other(x, from, "that it pools by ", pool);
     }
@@ -335,11 +338,12 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
         if (json) configurations[i].put(x, json, configurations[i].file);
         json_decref(json);
     }
-    put(x, GUESS, "model.norm_eps", "%s", find(x, "model.pre_norm") ? "1e-05" : "1e-06"); /* CLIP */
+    implied_put(x, GUESS, "model.norm_eps", "%s",
+                implied_find(x, "model.pre_norm") ? "1e-05" : "1e-06"); /* CLIP */
     /* flax computes it so, unless told otherwise */
-    put(x, GUESS, "model.gelu", smoe_text_ends(path, ".npz") ? "tanh" : "erf");
-    put(x, GUESS, "data.mean", "0.5");
-    put(x, GUESS, "data.std", "0.5");
+    implied_put(x, GUESS, "model.gelu", smoe_text_ends(path, ".npz") ? "tanh" : "erf");
+    implied_put(x, GUESS, "data.mean", "0.5");
+    implied_put(x, GUESS, "data.std", "0.5");
 }
 
 /* ---- as a spec ------------------------------------------------------------------------------- */
@@ -377,7 +381,7 @@ char *smoe_implied_spec(const smoe_safetensors *file) {
 /* ---- against a spec -------------------------------------------------------------------------- */
 
 /* The key of the model in the spec as text: "1e-06", "true", "token". */
-static void value_of(char value[64], const json_t *spec, const char *key) {
+static void implied_value_of(char value[64], const json_t *spec, const char *key) {
     const json_t *at = json_object_get(json_object_get(spec, "model"), key + strlen("model."));
     if (json_is_string(at))
         snprintf(value, 64, "%s", json_string_value(at));
@@ -404,7 +408,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
         char value[64];
         bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
         if (!k->from || !*k->from || strncmp(k->key, "model.", 6) || (head && !pooled)) continue;
-        value_of(value, json, k->key);
+        implied_value_of(value, json, k->key);
         if (strcmp(value, k->value) != 0)
             smoe_fail_more(&found, SMOE_USAGE, "%s: %s beside it says %s=%s, and the spec has %s",
                            path, k->from, k->key, k->value, value);
@@ -432,18 +436,18 @@ int smoe_implied_refuse(const smoe_safetensors *file, smoe_err *err) {
                      path, smoe_safetensors_at(file, 0)->name);
 }
 
-static double value_at(const smoe_series *series, size_t i) {
+static double implied_value_at(const smoe_series *series, size_t i) {
     return series->item[series->listed ? i % series->listed : 0];
 }
 
 static bool pixels_differ(const implied *x, const char *key, const smoe_series *series) {
-    const implied_key *k = find(x, key);
+    const implied_key *k = implied_find(x, key);
     double v[3];
     if (!k || !k->from || !*k->from ||
         sscanf(k->value, "[%lf, %lf, %lf]", &v[0], &v[1], &v[2]) != 3)
         return false;
     for (size_t i = 0; i < 3; i++)
-        if (fabs(v[i] - value_at(series, i)) > 1e-6) return true;
+        if (fabs(v[i] - implied_value_at(series, i)) > 1e-6) return true;
     return false;
 }
 
@@ -469,7 +473,7 @@ char *smoe_implied_remark(const smoe_spec *spec, const smoe_safetensors *file) {
     if (smoe_safetensors_metadata(file, "smoe.version")) return NULL;
     implied_of(&x, file);
     if (!x.count) return NULL;
-    const implied_key *mean = find(&x, "data.mean"), *std = find(&x, "data.std");
+    const implied_key *mean = implied_find(&x, "data.mean"), *std = implied_find(&x, "data.std");
     if (pixels_differ(&x, "data.mean", &spec->data.mean) ||
         pixels_differ(&x, "data.std", &spec->data.std))
         return smoe_text_format("%s: its pixels had other values: %s beside it says 'data.mean=%s' "

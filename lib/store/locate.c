@@ -152,8 +152,8 @@ typedef struct wanted {
 } wanted;
 
 /* Opens the file that is wanted, and reads its spec, in one attempt. */
-static int look(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
-                smoe_err *err) {
+static int locate_look(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
+                       smoe_err *err) {
     *file = NULL;
     *spec_text = NULL;
     *model = model_path(w->arg, w->which, err);
@@ -182,7 +182,7 @@ static int look_again(const wanted *w, char **model, char **spec_text, smoe_safe
                       smoe_err *err) {
     enum { TRIES = 20 };
     for (int try = 1;; try++) {
-        if (!look(w, model, spec_text, file, err)) return 0;
+        if (!locate_look(w, model, spec_text, file, err)) return 0;
         char *again =
             *model && !smoe_shards_there(*model) ? model_path(w->arg, w->which, NULL) : NULL;
         bool moved = again && strcmp(again, *model) != 0;

@@ -18,8 +18,8 @@ enum { PAIRS = 5 };
 
 /* The loaders of timm and transformers require the format. `step` and *json hold the texts;
  * the latter is freed by the caller. Returns the number of pairs. */
-static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const smoe_spec *spec,
-                       uint64_t steps, const char *names) {
+static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **json,
+                                  const smoe_spec *spec, uint64_t steps, const char *names) {
     smoe_spec plain = *spec; /* the file does not depend on where its tensors were */
     plain.train.experts_over = 1;
     *json = smoe_spec_json(&plain);
@@ -69,7 +69,7 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     SMOE_FREED char *json = NULL;
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
     char step[24];
-    size_t count = describe(pairs, step, &json, spec, steps, names);
+    size_t count = model_file_describe(pairs, step, &json, spec, steps, names);
     return smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs, count,
                              turns, err);
 }
@@ -104,8 +104,8 @@ static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size
 
 /* Sets types and counts, when the previous types are in the dtype of the tensors. It is an error if
  * no tensor has the name: the file would not change. */
-static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
-                  smoe_stored *stored, smoe_err *err) {
+static int model_file_choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
+                             smoe_stored *stored, smoe_err *err) {
     size_t matches = 0;
     *stored = (smoe_stored){.tensors = count};
     for (size_t i = 0; i < count; i++) {
@@ -141,12 +141,12 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     SMOE_FREED char *json = NULL;
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
     char step[24];
-    size_t count = describe(pairs, step, &json, spec, 0, NULL);
+    size_t count = model_file_describe(pairs, step, &json, spec, 0, NULL);
     for (size_t i = 0; i < params->count; i++) {
         tensors[i].dtype = SMOE_DTYPE_F32;
         tensors[i].data = &params->param[i];
     }
-    if (choose(tensors, params->count, storage, stored, err)) return -1;
+    if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
     return smoe_safetensors_stream(path, tensors, params->count, pairs, count, initial_values, spec,
                                    err);
@@ -160,7 +160,7 @@ static int converted(const void *user, const smoe_tensor *to, size_t first, size
     return smoe_fail_prefix(err, "%s", smoe_safetensors_path(file));
 }
 
-static int check(const smoe_safetensors *file, smoe_err *err) {
+static int model_file_check(const smoe_safetensors *file, smoe_err *err) {
     smoe_err found = {0};
     for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(file, i);
@@ -179,7 +179,7 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     SMOE_FREED smoe_pair *pairs = NULL;
     SMOE_FREED smoe_tensor *sources = NULL;
     size_t count, pair_count = smoe_safetensors_pairs(from, &pairs);
-    if (check(from, err) ||
+    if (model_file_check(from, err) ||
         smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err))
         return -1;
     SMOE_FREED smoe_tensor *tensors = smoe_alloc(count, sizeof *tensors);
@@ -187,7 +187,7 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
         tensors[i] = sources[i];
         tensors[i].data = &sources[i];
     }
-    if (choose(tensors, count, storage, stored, err)) return -1;
+    if (model_file_choose(tensors, count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
     return smoe_safetensors_stream(path, tensors, count, pairs, pair_count, converted, from, err);
 }

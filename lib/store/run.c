@@ -296,8 +296,8 @@ static int open_log(smoe_run *run, smoe_err *err) {
 }
 
 /* Claims the directory and makes or continues the run in it; *mine: it is new. */
-static int start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, json_t *env, bool *mine,
-                 smoe_err *err) {
+static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, json_t *env,
+                     bool *mine, smoe_err *err) {
     place at;
     bool fresh, made;
     if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) return -1;
@@ -327,7 +327,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
                            length ? "too long" : "empty");
     } else {
         memcpy(run->dir, dir, length);
-        status = start(run, mode, spec, env, &mine, err);
+        status = run_start(run, mode, spec, env, &mine, err);
     }
     if (!status) return 0;
     if (mine) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */

@@ -40,13 +40,13 @@ bool smoe_record_of_clock(const char *metric) {
 }
 
 /* The position of a double among all doubles, so that neighbours differ by 1. */
-static double place_of(double x) {
+static double run_compare_place_of(double x) {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits < 0 ? -(double)(bits & INT64_MAX) : (double)bits;
 }
 
-static double number_of(const json_t *value) {
+static double run_compare_number_of(const json_t *value) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
@@ -76,16 +76,16 @@ static void find_first(smoe_run_difference *first, const records *a, const recor
     }
     first->step = a->step[i];
     snprintf(first->metric, sizeof first->metric, "%s", key);
-    first->a = number_of(json_object_get(x, key));
-    first->b = number_of(json_object_get(y, key));
-    first->ulps = fabs(place_of(first->a) - place_of(first->b));
+    first->a = run_compare_number_of(json_object_get(x, key));
+    first->b = run_compare_number_of(json_object_get(y, key));
+    first->ulps = fabs(run_compare_place_of(first->a) - run_compare_place_of(first->b));
     if (isnan(first->a) || isnan(first->b)) first->ulps = NAN;
 }
 
 /* The next record from *i that has a number of that name. */
 static bool next_number(const records *r, const char *key, size_t *i, double *number) {
     for (; *i < r->count; ++*i) {
-        *number = number_of(json_object_get(r->json[*i], key));
+        *number = run_compare_number_of(json_object_get(r->json[*i], key));
         if (isfinite(*number)) return true;
     }
     return false;

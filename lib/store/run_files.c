@@ -115,7 +115,7 @@ int smoe_run_csv(const char *dir, smoe_err *err) {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void add_list(smoe_tfevents *events, const char *tag, const json_t *list) {
+static void run_files_add_list(smoe_tfevents *events, const char *tag, const json_t *list) {
     size_t n = json_array_size(list);
     SMOE_FREED double *value = smoe_alloc((n + 1), sizeof *value);
     for (size_t i = 0; i < n; i++) value[i] = json_number_value(json_array_get(list, i));
@@ -136,7 +136,7 @@ int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, 
         bool layer = smoe_metric_read(&at, key) && !*at.split && !strncmp(key, "blocks.", 7);
         char *tag = smoe_text_format("%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
         if (json_is_array(value))
-            add_list(events, tag, value);
+            run_files_add_list(events, tag, value);
         else if (json_is_number(value) && strcmp(key, "step"))
             smoe_tfevents_scalar(events, tag, json_number_value(value));
         free(tag);

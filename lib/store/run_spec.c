@@ -52,7 +52,8 @@ typedef struct comparison {
 } comparison;
 
 /* One key that differs: refused or noted. What has no effect in either spec may differ. */
-static void difference(comparison *c, const char *key, const json_t *old, const json_t *now) {
+static void run_spec_difference(comparison *c, const char *key, const json_t *old,
+                                const json_t *now) {
     if (!smoe_spec_acts(c->old, key) && !smoe_spec_acts(c->now, key)) return;
     SMOE_FREED char *was = value_text(old);
     SMOE_FREED char *is = value_text(now);
@@ -65,7 +66,7 @@ static void difference(comparison *c, const char *key, const json_t *old, const 
 }
 
 /* `at` is the dotted name of the two objects. */
-static void compare(comparison *c, const char *at, const json_t *old, const json_t *now) {
+static void run_spec_compare(comparison *c, const char *at, const json_t *old, const json_t *now) {
     const char *name;
     json_t *value;
     for (int side = 0; side < 2; side++)
@@ -75,9 +76,9 @@ static void compare(comparison *c, const char *at, const json_t *old, const json
             char key[256];
             snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
             if (json_is_object(a) && json_is_object(b))
-                compare(c, key, a, b);
+                run_spec_compare(c, key, a, b);
             else if (!a || !b || !same_value(key, a, b))
-                difference(c, key, a, b);
+                run_spec_difference(c, key, a, b);
         }
 }
 
@@ -90,13 +91,13 @@ int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *
                         smoe_run_spec_note *note, void *user, smoe_err *err) {
     comparison c = {.dir = dir, .old = old, .now = now, .user = user};
     json_auto_t *a = as_json(old), *b = as_json(now);
-    compare(&c, "", a, b);
+    run_spec_compare(&c, "", a, b);
     if (c.refused.code) {
         if (err) *err = c.refused;
         return -1;
     }
     c.note = note; /* a run that is refused stays as it is */
-    compare(&c, "", a, b);
+    run_spec_compare(&c, "", a, b);
     return 0;
 }
 

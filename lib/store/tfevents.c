@@ -54,7 +54,7 @@ static uint32_t masked(const void *bytes, size_t size) {
 
 /* ---- protobuf -------------------------------------------------------------------------------- */
 
-static void put(buffer *b, const void *bytes, size_t size) {
+static void tfevents_put(buffer *b, const void *bytes, size_t size) {
     if (b->size + size > b->room) {
         b->room = 2 * (b->size + size) + 256;
         b->at = smoe_alloc_more(b->at, b->room, 1);
@@ -66,12 +66,12 @@ static void put(buffer *b, const void *bytes, size_t size) {
 static void put_little(buffer *b, uint64_t x, int bytes) {
     uint8_t text[8];
     for (int i = 0; i < bytes; i++) text[i] = (uint8_t)(x >> 8 * i);
-    put(b, text, (size_t)bytes);
+    tfevents_put(b, text, (size_t)bytes);
 }
 
 static void put_varint(buffer *b, uint64_t x) {
-    for (; x >= 128; x >>= 7) put(b, &(uint8_t){(uint8_t)(x | 128)}, 1);
-    put(b, &(uint8_t){(uint8_t)x}, 1);
+    for (; x >= 128; x >>= 7) tfevents_put(b, &(uint8_t){(uint8_t)(x | 128)}, 1);
+    tfevents_put(b, &(uint8_t){(uint8_t)x}, 1);
 }
 
 static void put_key(buffer *b, unsigned field, unsigned kind) {
@@ -105,7 +105,7 @@ static void field_float(buffer *b, unsigned field, double x) {
 static void field_bytes(buffer *b, unsigned field, const void *bytes, size_t size) {
     put_key(b, field, BYTES);
     put_varint(b, size);
-    put(b, bytes, size);
+    tfevents_put(b, bytes, size);
 }
 
 static void field_buffer(buffer *b, unsigned field, buffer *inner) {
@@ -117,7 +117,7 @@ static void field_buffer(buffer *b, unsigned field, buffer *inner) {
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* A value of a Summary begins with its tag. */
-static buffer value_of(const char *tag) {
+static buffer tfevents_value_of(const char *tag) {
     buffer value = {0};
     field_bytes(&value, 1, tag, strlen(tag));
     return value;
@@ -132,14 +132,14 @@ static void add_plugin(buffer *value, const char *name) {
 }
 
 void smoe_tfevents_scalar(smoe_tfevents *events, const char *tag, double number) {
-    buffer value = value_of(tag);
+    buffer value = tfevents_value_of(tag);
     field_float(&value, 2, number);
     field_buffer(&events->summary, 1, &value);
 }
 
 void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const double *count,
                              size_t n) {
-    buffer value = value_of(tag), histogram = {0}, edges = {0}, buckets = {0};
+    buffer value = tfevents_value_of(tag), histogram = {0}, edges = {0}, buckets = {0};
     double number = 0, sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
         double centre = (double)i + 0.5;
@@ -162,7 +162,7 @@ void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const doubl
 
 void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width, size_t height,
                            size_t channels, const void *png, size_t size) {
-    buffer value = value_of(tag), image = {0};
+    buffer value = tfevents_value_of(tag), image = {0};
     field_number(&image, 1, height);
     field_number(&image, 2, width);
     field_number(&image, 3, channels);
@@ -178,7 +178,7 @@ static int write_record(const smoe_tfevents *events, const buffer *data, smoe_er
     buffer record = {0};
     put_little(&record, data->size, 8);
     put_little(&record, masked(record.at, 8), 4);
-    put(&record, data->at, data->size);
+    tfevents_put(&record, data->at, data->size);
     put_little(&record, masked(data->at, data->size), 4);
     int status = smoe_file_write_fd(events->fd, record.at, record.size);
     if (status) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", events->path);
@@ -198,7 +198,7 @@ int smoe_tfevents_put(smoe_tfevents *events, double seconds, uint64_t step, smoe
 }
 
 /* The version that readers expect first, and where a resumed run goes on. */
-static int begin(const smoe_tfevents *events, bool restart, uint64_t step, smoe_err *err) {
+static int tfevents_begin(const smoe_tfevents *events, bool restart, uint64_t step, smoe_err *err) {
     static const char version[] = "brain.Event:2";
     buffer first = {0}, session = {0}, started = {0};
     double now = (double)time(NULL);
@@ -232,7 +232,7 @@ int smoe_tfevents_open(smoe_tfevents **out, const char *folder, bool restart, ui
         if (e->fd < 0 && errno != EEXIST) break;
     }
     if (e->fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", e->path);
-    return begin(e, restart, step, err);
+    return tfevents_begin(e, restart, step, err);
 }
 
 void smoe_tfevents_close(smoe_tfevents *events) {

@@ -13,7 +13,7 @@ static bool is_row(const char *name) {
     return smoe_router_find(name) || !strcmp(name, dense);
 }
 
-static int unknown(const char *name, smoe_err *err) {
+static int ablate_unknown(const char *name, smoe_err *err) {
     const char *known[SMOE_ROUTERS + 1] = {dense};
     for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
     int nearest = smoe_text_nearest(name, known, SMOE_ROUTERS + 1);
@@ -43,11 +43,12 @@ static void add_seed(smoe_axis *axis, const char *seed) {
 }
 
 /* Adds a point for each item of the list. */
-static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, smoe_err *err) {
+static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *list,
+                           smoe_err *err) {
     char *copy = smoe_alloc_text(list), *rest = copy, *item;
     int status = 0;
     while (!status && (item = strsep(&rest, ","))) {
-        if (spec && !is_row(item)) status = unknown(item, err);
+        if (spec && !is_row(item)) status = ablate_unknown(item, err);
         if (!spec && (!*item || item[strspn(item, "0123456789")]))
             status =
                 smoe_fail(err, SMOE_USAGE,
@@ -72,6 +73,6 @@ int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *router_
     if (!spec->model.moe.layer_count)
         return smoe_fail(err, SMOE_USAGE,
                          "model.moe.layers: none: there is no MoE layer whose router could change");
-    if (add_list(smoe_axes_add(axes, &router, 1), spec, router_list, err)) return -1;
-    return add_list(smoe_axes_add(axes, &seed, 1), NULL, seeds, err);
+    if (ablate_add_list(smoe_axes_add(axes, &router, 1), spec, router_list, err)) return -1;
+    return ablate_add_list(smoe_axes_add(axes, &seed, 1), NULL, seeds, err);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Reads a number without sign or space, and moves on behind it. */
-static bool number(const char **at, unsigned long long *to) {
+static bool choose_number(const char **at, unsigned long long *to) {
     char *end;
     if (!isdigit((unsigned char)**at)) return false;
     *to = strtoull(*at, &end, 10);
@@ -20,11 +20,11 @@ static bool number(const char **at, unsigned long long *to) {
 static int choose_part(smoe_sweep *sweep, const char *part, const char *from, smoe_err *err) {
     unsigned long long first = 0, last;
     const char *at = part;
-    bool good = number(&at, &first), found = false;
+    bool good = choose_number(&at, &first), found = false;
     last = first;
     if (good && *at == '-') {
         at++;
-        good = number(&at, &last);
+        good = choose_number(&at, &last);
     }
     if (!good || *at || first > last)
         return smoe_fail(err, SMOE_USAGE,

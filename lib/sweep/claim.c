@@ -23,7 +23,7 @@ enum { TEXT_MOST = 4096 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static char *text_of(const smoe_claim *claim) {
+static char *claim_text_of(const smoe_claim *claim) {
     char node[128] = "?", place[SMOE_PROCESS_PLACE];
     if (gethostname(node, sizeof node - 1)) node[0] = '?';
     smoe_process_place(place);
@@ -62,7 +62,7 @@ static bool is_token(const char *text, const char *token) {
 typedef enum standing { LIVE, DEAD, UNKNOWN } standing;
 
 /* Whether the holder lives, where that can be seen from here. */
-static standing look(const json_t *json) {
+static standing claim_look(const json_t *json) {
     char place[SMOE_PROCESS_PLACE];
     const char *own = json_string_value(json_object_get(json, "place"));
     static const char *const pid[] = {"pid", "worker"}, *const start[] = {"began", "worker_began"};
@@ -84,7 +84,7 @@ static unsigned lease_of(const json_t *json) {
 /* Whether the claim with that text may be taken over. */
 static bool is_over(const char *text, smoe_claim_sight *seen) {
     json_auto_t *json = json_loads(text, 0, NULL);
-    standing how = look(json);
+    standing how = claim_look(json);
     uint32_t sum = (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text));
     unsigned lease = lease_of(json);
     if (how != UNKNOWN || !seen) return how == DEAD;
@@ -106,8 +106,8 @@ static void new_token(smoe_claim *claim) {
              (unsigned long)now.tv_nsec ^ (unsigned long)now.tv_sec, count++);
 }
 
-static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
-                size_t level, smoe_err *err);
+static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                      size_t level, smoe_err *err);
 
 /* Replaces the claim whose holder is gone, and whose text was `was`, by this text. 1: done; 0:
  * another process was faster; -1: an error. Only the holder of a second claim, on PATH.next, may do
@@ -118,7 +118,7 @@ static int succeed(const char *path, const char *was, const char *text, unsigned
     smoe_claim right;
     if (level + 1 == SMOE_CLAIM_LEVELS) return 0;
     char *next = smoe_text_format("%s.next", path);
-    int got = take(&right, next, lease, seen, level + 1, err);
+    int got = claim_take(&right, next, lease, seen, level + 1, err);
     free(next);
     if (got != 1) return got;
     int there = read_text(path, now, err);
@@ -134,13 +134,13 @@ static int succeed(const char *path, const char *was, const char *text, unsigned
     return got;
 }
 
-static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
-                size_t level, smoe_err *err) {
+static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
+                      size_t level, smoe_err *err) {
     enum { TRIES = 4 };
     char was[TEXT_MOST];
     *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
     new_token(claim);
-    char *text = text_of(claim), *copy = smoe_alloc_text(path);
+    char *text = claim_text_of(claim), *copy = smoe_alloc_text(path);
     int got = create(path, text, err);
     for (int i = 0; !got && i < TRIES; i++) {
         int there = read_text(path, was, err);
@@ -162,7 +162,7 @@ static int take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_
 
 int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
                     smoe_err *err) {
-    return take(claim, path, lease, seen, 0, err);
+    return claim_take(claim, path, lease, seen, 0, err);
 }
 
 /* 1: written; 0: it is another's; -1. */
@@ -171,7 +171,7 @@ static int rewrite(smoe_claim *claim, smoe_err *err) {
     int there = read_text(claim->path, now, err);
     if (there < 0) return -1;
     if (there && !is_token(now, claim->token)) return 0;
-    SMOE_FREED char *text = text_of(claim);
+    SMOE_FREED char *text = claim_text_of(claim);
     int got = there ? 1 : create(claim->path, text, err);
     if (there && smoe_file_write(claim->path, text, strlen(text), err)) got = -1;
     return got;
@@ -207,7 +207,7 @@ char *smoe_claim_holder(const char *path) {
     struct stat st;
     if (read_text(path, text, NULL) <= 0) return NULL;
     json_auto_t *json = json_loads(text, 0, NULL);
-    standing how = look(json);
+    standing how = claim_look(json);
     bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);
     const char *node = json_string_value(json_object_get(json, "node"));
     long pid = (long)json_integer_value(json_object_get(json, "pid"));

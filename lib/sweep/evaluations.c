@@ -237,7 +237,7 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
     return smoe_model_reserve(*model, batch, false, err);
 }
 
-static void set(json_t *result, smoe_metric metric, size_t number, double value) {
+static void evaluations_set(json_t *result, smoe_metric metric, size_t number, double value) {
     char column[SMOE_METRIC_KEY];
     json_object_set_new(result, smoe_metric_column(column, metric, number), smoe_run_number(value));
 }
@@ -250,31 +250,31 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     if (!fewshot) return 0;
     if (smoe_fewshot_measure(fewshot, model, batch, NULL, score, err)) return -1;
     for (size_t k = 0; k < spec->eval.fewshot.count; k++)
-        set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
+        evaluations_set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
     return 0;
 }
 
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
-    set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
+    evaluations_set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
     return 0;
 }
 
 static void set_scores(json_t *result, const smoe_eval *eval, double dropped) {
-    set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval->loss);
-    set(result, SMOE_METRIC_PRECISION, 0, eval->precision_at_1);
-    if (isfinite(eval->infer_s)) set(result, SMOE_METRIC_INFER_S, 0, eval->infer_s);
+    evaluations_set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval->loss);
+    evaluations_set(result, SMOE_METRIC_PRECISION, 0, eval->precision_at_1);
+    if (isfinite(eval->infer_s)) evaluations_set(result, SMOE_METRIC_INFER_S, 0, eval->infer_s);
     for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {
-        set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval->text_recall[k]);
-        set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval->image_recall[k]);
+        evaluations_set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval->text_recall[k]);
+        evaluations_set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval->image_recall[k]);
     }
-    if (isfinite(dropped)) set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
+    if (isfinite(dropped)) evaluations_set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
 }
 
 /* Measures a point; the outcomes of its images go to `path`. */
-static int evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
-                    smoe_err *err) {
+static int evaluations_evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
+                                smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
@@ -320,7 +320,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluatio
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
         else
-            status = evaluate(&s, &sweep->evaluate.point[done], path, result, err);
+            status = evaluations_evaluate(&s, &sweep->evaluate.point[done], path, result, err);
         if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
         json_decref(result);

@@ -17,12 +17,12 @@ enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are k
 
 /* The folder and the name of a file, in fresh memory; a model in several files has no file of its
  * own name. */
-static char *folder_of(const char *path) {
+static char *kept_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? smoe_alloc_part(path, (size_t)(slash - path)) : smoe_alloc_text(".");
 }
 
-static const char *name_of(const char *path) {
+static const char *kept_name_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -32,8 +32,9 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     for (int try = 0; try < TRIES && !found; try++) {
         SMOE_FREED char *model = NULL, *text = NULL;
         if (smoe_run_locate(sweep->run, "latest", &model, &text, err)) return -1;
-        SMOE_FREED char *folder = folder_of(model), *whole = folder ? realpath(folder, NULL) : NULL;
-        if (whole) found = smoe_text_format("%s/%s", whole, name_of(model));
+        SMOE_FREED char *folder = kept_folder_of(model),
+                        *whole = folder ? realpath(folder, NULL) : NULL;
+        if (whole) found = smoe_text_format("%s/%s", whole, kept_name_of(model));
     }
     if (!found)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path",
@@ -81,7 +82,7 @@ static int is_model(const struct dirent *entry) {
 /* Whether the copy is whole is seen when it is opened. */
 static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
     SMOE_FREED struct dirent **list = NULL;
-    SMOE_FREED char *folder = folder_of(checkpoint), *kept = NULL;
+    SMOE_FREED char *folder = kept_folder_of(checkpoint), *kept = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     int count = scandir(folder, &list, is_model, alphasort);
     int status = count < 0 ? smoe_fail_errno(err, SMOE_DATA, "%s", folder) : 0;
@@ -89,7 +90,7 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
         if (!status) status = keep_file(folder, to, list[i]->d_name, err);
         free(list[i]);
     }
-    if (!status) kept = smoe_text_format("%s/%s", to, name_of(checkpoint));
+    if (!status) kept = smoe_text_format("%s/%s", to, kept_name_of(checkpoint));
     if (!status) status = smoe_safetensors_peek(&file, kept, err);
     return status;
 }
@@ -119,7 +120,7 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
 
 char *smoe_kept_model(const smoe_sweep *sweep) {
     char *kept =
-        smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, name_of(sweep->checkpoint));
+        smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, kept_name_of(sweep->checkpoint));
     if (smoe_shards_there(kept)) return kept;
     free(kept);
     return smoe_alloc_text(sweep->checkpoint);

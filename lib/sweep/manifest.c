@@ -39,7 +39,7 @@ static json_t *evaluate_json(const smoe_sweep *sweep) {
 }
 
 /* Texts of a JSON object that may be missing. */
-static void put_text(json_t *object, const char *key, const char *text) {
+static void manifest_put_text(json_t *object, const char *key, const char *text) {
     if (text) json_object_set_new(object, key, json_string(text));
 }
 
@@ -48,13 +48,13 @@ static json_t *plan_json(smoe_sweep_plan plan) {
     for (size_t i = 0; i < plan.primaries; i++) {
         json_t *primary = json_object();
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            put_text(primary, smoe_primary_part[part],
-                     *smoe_spec_primary_text(&plan.primary[i], part));
+            manifest_put_text(primary, smoe_primary_part[part],
+                              *smoe_spec_primary_text(&plan.primary[i], part));
         json_array_append_new(list, primary);
     }
-    put_text(object, "family", plan.family);
-    put_text(object, "equivalence", plan.equivalence);
-    put_text(object, "seen", plan.seen);
+    manifest_put_text(object, "family", plan.family);
+    manifest_put_text(object, "equivalence", plan.equivalence);
+    manifest_put_text(object, "seen", plan.seen);
     return object;
 }
 
@@ -193,7 +193,7 @@ int smoe_manifest_write(const smoe_sweep *sweep, const char *dir, smoe_err *err)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* A copy of a text in an object; NULL where there is none. */
-static char *text_of(const json_t *object, const char *key) {
+static char *manifest_text_of(const json_t *object, const char *key) {
     return smoe_alloc_text(json_string_value(json_object_get(object, key)));
 }
 
@@ -252,18 +252,18 @@ static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
     for (; plan->primaries < json_array_size(list); plan->primaries++)
         for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
             *smoe_spec_primary_text(&plan->primary[plan->primaries], part) =
-                text_of(json_array_get(list, plan->primaries), smoe_primary_part[part]);
+                manifest_text_of(json_array_get(list, plan->primaries), smoe_primary_part[part]);
     for (size_t i = 0; i < plan->primaries; i++) {
         const smoe_primary *p = &plan->primary[i];
         if (!p->measure || !p->expect || !(p->trend || (p->row && p->reference))) return -1;
     }
-    plan->family = text_of(object, "family");
-    plan->equivalence = text_of(object, "equivalence");
-    plan->seen = text_of(object, "seen");
+    plan->family = manifest_text_of(object, "family");
+    plan->equivalence = manifest_text_of(object, "equivalence");
+    plan->seen = manifest_text_of(object, "seen");
     return 0;
 }
 
-static int read_header(smoe_sweep *sweep, const json_t *line) {
+static int manifest_read_header(smoe_sweep *sweep, const json_t *line) {
     const json_t *columns = json_object_get(line, "columns");
     const char *name = json_string_value(json_object_get(line, "sweep"));
     json_int_t trials = json_integer_value(json_object_get(line, "cells"));
@@ -278,14 +278,14 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
     }
     const json_t *figure = json_object_get(line, "figure");
-    sweep->figure = (smoe_sweep_figure){.x = text_of(figure, "x"),
-                                        .y = text_of(figure, "y"),
-                                        .line = text_of(figure, "line"),
-                                        .title = text_of(figure, "title")};
-    sweep->run = text_of(line, "run");
-    sweep->checkpoint = text_of(line, "checkpoint");
-    sweep->init = text_of(line, "init");
-    sweep->reference = text_of(line, "reference");
+    sweep->figure = (smoe_sweep_figure){.x = manifest_text_of(figure, "x"),
+                                        .y = manifest_text_of(figure, "y"),
+                                        .line = manifest_text_of(figure, "line"),
+                                        .title = manifest_text_of(figure, "title")};
+    sweep->run = manifest_text_of(line, "run");
+    sweep->checkpoint = manifest_text_of(line, "checkpoint");
+    sweep->init = manifest_text_of(line, "init");
+    sweep->reference = manifest_text_of(line, "reference");
     if (read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     read_start(&sweep->start, line);
@@ -318,7 +318,7 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
     size_t number = 0, trials = 0;
     while ((piece = strsep(&rest, "\n")) && *piece) {
         json_t *line = json_loads(piece, 0, NULL);
-        int bad = !number                  ? read_header(sweep, line)
+        int bad = !number                  ? manifest_read_header(sweep, line)
                   : sweep->trials < trials ? read_trial(sweep, line)
                                            : -1;
         if (!number++) trials = (size_t)json_integer_value(json_object_get(line, "cells"));

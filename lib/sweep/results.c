@@ -51,7 +51,7 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
 }
 
 /* Which trials contrasts leave out: those of seeds that were seen before, if others are done. */
-static void leave_out(smoe_measures *m, const smoe_sweep *sweep) {
+static void results_leave_out(smoe_measures *m, const smoe_sweep *sweep) {
     bool more = false;
     if (!sweep->plan.seen || sweep->seed == SIZE_MAX) return;
     m->seen = smoe_alloc(sweep->trials + 1, sizeof *m->seen);
@@ -65,7 +65,7 @@ static void leave_out(smoe_measures *m, const smoe_sweep *sweep) {
 }
 
 /* The trials as runs of a table. The table borrows setting [trials]. */
-static void measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep) {
+static void results_measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep) {
     *m = (smoe_measures){.column = sweep->column,
                          .columns = sweep->columns,
                          .seed = sweep->seed,
@@ -73,7 +73,7 @@ static void measure(smoe_measures *m, char *const **setting, const smoe_sweep *s
                          .runs = sweep->trials};
     for (size_t i = 0; i < sweep->trials; i++) setting[i] = sweep->trial[i].value;
     find_metrics(m, sweep);
-    leave_out(m, sweep);
+    results_leave_out(m, sweep);
     smoe_measures_open(m);
     smoe_measures_allocate(m);
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -86,8 +86,8 @@ static void measure(smoe_measures *m, char *const **setting, const smoe_sweep *s
     }
 }
 
-static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
-                smoe_err *err);
+static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
+                        smoe_err *err);
 
 /* The results of the trials' evaluations. */
 static int make_evaluations(smoe_results *r, smoe_err *err) {
@@ -95,13 +95,14 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
     r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
     r->evaluations = smoe_alloc(1, sizeof *r->evaluations);
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
-    if (make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err)) return -1;
+    if (results_make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err))
+        return -1;
     r->evaluations->contrasts.planned = r->contrasts.planned;
     return 0;
 }
 
-static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
-                smoe_err *err) {
+static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
+                        smoe_err *err) {
     const smoe_compare_options options = {
         .reference = sweep->reference, .equivalence = sweep->plan.equivalence, .from = x_from};
     *r = (smoe_results){.sweep = sweep,
@@ -110,7 +111,7 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t 
                         .contrasts.planned = sweep->plan.primaries,
                         .measured = smoe_alloc(1, sizeof *r->measured),
                         .setting = smoe_alloc(sweep->trials + 1, sizeof *r->setting)};
-    measure(r->measured, r->setting, sweep);
+    results_measure(r->measured, r->setting, sweep);
     if (smoe_comparison_make(&r->contrasts.compared, r->measured, &options, err)) return -1;
     if (smoe_trends_make(&r->contrasts.trends, r->measured, err)) return -1;
     if (r->measured->seen) r->contrasts.seen = sweep->plan.seen;
@@ -118,7 +119,7 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t 
 }
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    if (make(r, sweep, 0, sweep->columns, err)) return -1;
+    if (results_make(r, sweep, 0, sweep->columns, err)) return -1;
     r->contrasts.primaries = sweep->plan.primaries;
     return smoe_primary_decide(&r->contrasts.primary, &sweep->plan, r->measured,
                                r->evaluations ? r->evaluations->measured : NULL, err);

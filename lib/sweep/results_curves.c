@@ -26,7 +26,7 @@ static const smoe_curve *curve_of(const smoe_sweep *sweep, size_t i, const smoe_
     return smoe_curves_find(records, smoe_metric_key(key, m, split, number));
 }
 
-static double value_at(const smoe_curve *curve, double step) {
+static double curves_value_at(const smoe_curve *curve, double step) {
     for (size_t k = 0; curve && k < curve->points; k++)
         if (curve->step[k] == step) return curve->value[k];
     return NAN;
@@ -52,7 +52,7 @@ static int write_curves(const smoe_results_plan *p, const smoe_curves *records, 
             for (size_t n = 0; n < names; n++)
                 smoe_cell_number(
                     frame, name[n],
-                    value_at(curve_of(sweep, i, &records[i], name[n]), first->step[k]));
+                    curves_value_at(curve_of(sweep, i, &records[i], name[n]), first->step[k]));
             smoe_frame_end(frame);
         }
     }
@@ -82,7 +82,7 @@ static void add_curve(smoe_results_plan *p, size_t group, const smoe_curves *rec
             n++;
     for (size_t k = 0, l = n ? smoe_results_line(p, group) : 0; n && k < curve[0]->points; k++) {
         double step = curve[0]->step[k];
-        for (size_t i = 0; i < n; i++) value[i] = value_at(curve[i], step);
+        for (size_t i = 0; i < n; i++) value[i] = curves_value_at(curve[i], step);
         smoe_paired s = smoe_stats_paired(value, n);
         smoe_chart_point point = {
             .x = step, .y = s.mean, .error = curve[0]->points > MOST_BARS ? NAN : s.half};

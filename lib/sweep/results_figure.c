@@ -32,7 +32,7 @@ static int by_x(const void *a, const void *b) {
 }
 
 /* Where a group stands on the x axis, if that is a number. */
-static double place_of(const smoe_results_plan *p, size_t group) {
+static double figure_place_of(const smoe_results_plan *p, size_t group) {
     double x = NAN;
     if (p->x == SIZE_MAX) return smoe_measures_stats(p->r->measured, group, p->x_metric).mean;
     if (p->numbers) smoe_results_number(smoe_results_value(p, group, p->x), &x);
@@ -47,7 +47,7 @@ static int add_point(smoe_results_plan *p, size_t group, smoe_err *err) {
     all.seen = NULL;
     for (size_t g = 0; g < p->r->measured->groups; g++) p->weight[g] = g == group;
     if (smoe_contrast_measure(&s, &all, p->weight, p->metric, err)) return -1;
-    smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.half};
+    smoe_chart_point point = {.x = figure_place_of(p, group), .y = s.mean, .error = s.half};
     if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     size_t l = smoe_results_line(p, group);
     if (!p->numbers) {
@@ -125,7 +125,7 @@ static void add_front(smoe_results_plan *p) {
     smoe_chart_line *line = &p->figure.line[p->figure.lines];
     line->title = p->title[p->figure.lines] = smoe_alloc_text("front");
     for (size_t g = 0; g < m->groups; g++) {
-        smoe_chart_point point = {.x = place_of(p, g),
+        smoe_chart_point point = {.x = figure_place_of(p, g),
                                   .y = smoe_measures_stats(m, g, p->metric).mean};
         if (smoe_results_on_front(p->r, g, p->x_metric, p->metric))
             smoe_results_add_point(line, point);
@@ -135,7 +135,7 @@ static void add_front(smoe_results_plan *p) {
 
 /* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
  * stand beside each other, so that their bars can be told apart. */
-static void finish(smoe_results_plan *p, double *x) {
+static void figure_finish(smoe_results_plan *p, double *x) {
     const double beside = fmin(0.08, 0.6 / (double)(p->figure.lines + 1));
     size_t n = 0;
     for (size_t l = 0; l < p->figure.lines; l++) {
@@ -176,7 +176,7 @@ static int draw_points(smoe_results_plan *p, const smoe_sweep_figure *wish, cons
     mark_reference(p);
     if (wish->front && p->x == SIZE_MAX) add_front(p);
     double *x = smoe_alloc(2 * n + 1, sizeof *x); /* of all lines, and of the front */
-    finish(p, x);
+    figure_finish(p, x);
     free(x);
     return smoe_chart_write(&p->figure, p->r->sweep->dir, name, drawn, err);
 }

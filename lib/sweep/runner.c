@@ -46,7 +46,7 @@ typedef struct runner {
 
 /* ---- in a trial's process -------------------------------------------------------------------- */
 
-static void on_step(void *user, const smoe_train_status *step) {
+static void runner_on_step(void *user, const smoe_train_status *step) {
     smoe_runner_trial *trial = user;
     trial->step = step->step;
     trial->steps = step->steps;
@@ -74,12 +74,12 @@ typedef struct task {
     const volatile sig_atomic_t *stop;
 } task;
 
-static void *work(void *user) {
+static void *runner_work(void *user) {
     task *t = user;
     smoe_err err = {0};
     smoe_threads_set(t->threads);
     smoe_runner_trial *trial = &t->r->trial[t->trial];
-    smoe_observer observer = {.user = trial, .step = on_step, .eval = on_eval};
+    smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = on_eval};
     smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
                               .stop = t->stop,
                               .save = smoe_save_request(),
@@ -100,17 +100,17 @@ static void child(runner *r, size_t trial, pid_t parent) {
     t.threads = smoe_threads() / (int)r->jobs;
     if (!t.threads) t.threads = 1;
     pthread_t thread;
-    if (!pthread_create(&thread, NULL, work, &t)) pthread_join(thread, NULL);
+    if (!pthread_create(&thread, NULL, runner_work, &t)) pthread_join(thread, NULL);
     _exit(t.code);
 }
 
 /* ---- in the parent --------------------------------------------------------------------------- */
 
-static void say(const runner *r, const char *text) {
+static void runner_say(const runner *r, const char *text) {
     if (r->observer.say) r->observer.say(r->observer.user, text);
 }
 
-static void show(const runner *r, bool last) {
+static void runner_show(const runner *r, bool last) {
     if (r->observer.show) r->observer.show(r->observer.user, r->trial, last);
 }
 
@@ -130,7 +130,7 @@ static pid_t fork_quietly(void) {
 
 /* Starts a trial unless another process has it. 1: it runs; 0: another process has it, or it has
  * ended meanwhile; -1: failed. */
-static int begin(runner *r, size_t trial, smoe_err *err) {
+static int runner_begin(runner *r, size_t trial, smoe_err *err) {
     smoe_claim claim;
     int got = smoe_trial_claim(r->sweep, trial, &claim, SMOE_CLAIM_LEASE, &r->seen[trial], err);
     if (got <= 0) return got;
@@ -161,7 +161,7 @@ static bool killed(int status) {
 }
 
 /* Called when a process has ended: reads the outcome of its trial, or writes it. */
-static int end(runner *r, size_t which, int status, smoe_err *err) {
+static int runner_end(runner *r, size_t which, int status, smoe_err *err) {
     worker w = r->worker[which];
     r->worker[which] = r->worker[--r->running];
     int bad = smoe_trial_look(r->sweep, w.trial, err);
@@ -198,7 +198,7 @@ static int reap(runner *r, smoe_err *err) {
         int status;
         pid_t pid = waitpid(r->worker[i].pid, &status, WNOHANG);
         if (pid == r->worker[i].pid) {
-            if (end(r, i, status, err)) return -1;
+            if (runner_end(r, i, status, err)) return -1;
         } else {
             i++;
         }
@@ -214,20 +214,20 @@ static int renew(runner *r, smoe_err *err) {
         int got = w->lost ? 0 : smoe_claim_renew(&w->claim, w->pid, &problem);
         if (got < 0) return *err = problem, -1;
         if (!got) continue;
-        say(r, problem.text);
+        runner_say(r, problem.text);
         w->lost = true;
         kill(w->pid, SIGKILL);
     }
     return 0;
 }
 
-static void forward(const runner *r, int number) {
+static void runner_forward(const runner *r, int number) {
     for (size_t i = 0; i < r->running; i++) kill(r->worker[i].pid, number);
 }
 
 static void stop_all(runner *r) {
     r->stopping = true;
-    forward(r, SIGTERM);
+    runner_forward(r, SIGTERM);
 }
 
 /* Waits for a child's end, or for a moment; a signal that asks to stop ends it too. */
@@ -241,13 +241,13 @@ static void wait_for_news(const runner *r) {
 }
 
 /* Starts trials until all jobs are taken. *held: another process runs one of the trials. */
-static int fill(runner *r, bool *held, smoe_err *err) {
+static int runner_fill(runner *r, bool *held, smoe_err *err) {
     *held = false;
     for (size_t i = 0; i < r->sweep->trials && r->running < r->jobs; i++) {
         bool ours = r->settled[i];
         for (size_t w = 0; w < r->running; w++) ours |= r->worker[w].trial == i;
         if (ours) continue;
-        int got = begin(r, i, err);
+        int got = runner_begin(r, i, err);
         if (got < 0) return -1;
         *held |= !got && !r->settled[i];
     }
@@ -262,18 +262,18 @@ static int loop(runner *r, smoe_err *err) {
         if (r->failed && r->options->fail_fast && !r->stopping) stop_all(r);
         if (stop && *stop && !r->stopping) {
             stop_all(r);
-            say(r, "stopping: every running cell writes a checkpoint");
+            runner_say(r, "stopping: every running cell writes a checkpoint");
         }
         if (r->options->save && *r->options->save) {
             *r->options->save = 0;
-            forward(r, SIGUSR1);
+            runner_forward(r, SIGUSR1);
         }
-        if (!r->stopping && fill(r, &held, err)) return -1;
+        if (!r->stopping && runner_fill(r, &held, err)) return -1;
         if (renew(r, err)) return -1;
-        show(r, false);
+        runner_show(r, false);
         if (!r->running && (r->stopping || !held)) return 0;
         if (held && !r->running && !r->told) {
-            say(r, "waiting for cells that other processes run");
+            runner_say(r, "waiting for cells that other processes run");
             r->told = true;
         }
         wait_for_news(r);
@@ -282,7 +282,7 @@ static int loop(runner *r, smoe_err *err) {
 
 /* Stops every process that still runs, and waits for it. */
 static void give_up(runner *r) {
-    forward(r, SIGTERM);
+    runner_forward(r, SIGTERM);
     for (size_t i = 0; i < r->running; i++) {
         while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -290,7 +290,7 @@ static void give_up(runner *r) {
     }
 }
 
-static int conclude(const runner *r, smoe_err *err) {
+static int runner_conclude(const runner *r, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
     size_t failed = 0, open = 0, chosen = smoe_choose_count(sweep);
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -356,12 +356,12 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     if (!status) {
         status = loop(&r, err);
         if (status) give_up(&r);
-        show(&r, true);
+        runner_show(&r, true);
     }
     pthread_sigmask(SIG_SETMASK, &r.before, NULL);
     if (r.trial) munmap(r.trial, sweep->trials * sizeof *r.trial);
     free(r.worker);
     free(r.settled);
     free(r.seen);
-    return status ? -1 : conclude(&r, err);
+    return status ? -1 : runner_conclude(&r, err);
 }

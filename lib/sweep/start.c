@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The value of "model.moe.k" in a resolved spec, borrowed. */
-static const json_t *value_at(const json_t *spec, const char *key) {
+static const json_t *start_value_at(const json_t *spec, const char *key) {
     char part[64];
     while (spec && key) {
         const char *dot = strchr(key, '.');
@@ -40,7 +40,7 @@ static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
     for (size_t c = 0; c < from->columns && same; c++) {
         const char *key = from->column[c];
         size_t chosen = chosen_by(sweep, key);
-        const json_t *a = value_at(theirs, key), *b = value_at(ours, key);
+        const json_t *a = start_value_at(theirs, key), *b = start_value_at(ours, key);
         if (chosen != SIZE_MAX)
             same = !strcmp(trial->value[chosen], from->trial[i].value[c]);
         else
@@ -51,8 +51,8 @@ static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
 }
 
 /* The number of the only trial of `from` that a trial can start from; SIZE_MAX with err. */
-static size_t find(const smoe_sweep *from, const smoe_sweep *sweep, const smoe_trial *trial,
-                   smoe_err *err) {
+static size_t start_find(const smoe_sweep *from, const smoe_sweep *sweep, const smoe_trial *trial,
+                         smoe_err *err) {
     size_t found = SIZE_MAX, count = 0;
     json_t *ours = json_loads(trial->spec, 0, NULL);
     for (size_t i = 0; i < from->trials; i++)
@@ -123,7 +123,7 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, s
     bool sweeps = init && is_sweep(init);
     if ((sweeps && smoe_sweep_open(&from, init, err)) || check_chosen(sweep, &from, err)) return -1;
     for (size_t i = 0; i < sweep->trials && sweeps; i++)
-        if (find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) return -1;
+        if (start_find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) return -1;
     for (size_t i = 0; i < sweep->trials && how->moments; i++)
         if (check_moments(sweep, i, err)) return -1;
     return 0;
@@ -136,7 +136,7 @@ char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {
         path = smoe_alloc_text(sweep->init);
     } else {
         if (smoe_sweep_open(&from, sweep->init, err)) return NULL;
-        size_t found = find(&from, sweep, &sweep->trial[i], err);
+        size_t found = start_find(&from, sweep, &sweep->trial[i], err);
         if (found != SIZE_MAX) path = smoe_trial_dir(&from, found);
         smoe_sweep_free(&from);
         if (found == SIZE_MAX) return NULL;

@@ -30,7 +30,8 @@ static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t
 }
 
 /* The settings of a combination, for messages: "experts=8, seed=1". */
-static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe_trial *trial) {
+static void sweep_expand_describe(char *buf, size_t size, const smoe_sweep *sweep,
+                                  const smoe_trial *trial) {
     size_t used = 0;
     snprintf(buf, size, "the only cell");
     for (size_t c = 0; c < sweep->columns && used < size; c++)
@@ -78,8 +79,8 @@ static void columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
 
 /* Combination `number`: the values of its trial, and its overrides behind the first `given`, which
  * are the caller's. Returns how many there are then. */
-static size_t combine(smoe_trial *trial, char **assign, size_t given, const smoe_axes *axes,
-                      size_t columns, size_t number) {
+static size_t sweep_expand_combine(smoe_trial *trial, char **assign, size_t given,
+                                   const smoe_axes *axes, size_t columns, size_t number) {
     trial->value = smoe_alloc(columns + 1, sizeof *trial->value);
     for (size_t i = axes->count; i-- > 0;) {
         const smoe_axis *axis = &axes->axis[i];
@@ -166,13 +167,13 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
 /* ---- resolving trials ------------------------------------------------------------------------ */
 
 /* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
-static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
-                   char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
+static int sweep_expand_resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
+                                char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_err own = {0};
     char what[400], shown[400];
     if (smoe_budget_parse(&spec, from, assign, overrides, &own)) {
-        describe(what, sizeof what, sweep, trial);
+        sweep_expand_describe(what, sizeof what, sweep, trial);
         smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
                        (int)strcspn(own.text, "\n"), own.text);
         return own.code == SMOE_USAGE ? 0 : -1;
@@ -195,8 +196,8 @@ static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
         for (size_t k = 0; k < i; k++) {
             const smoe_trial *a = &sweep->trial[k], *b = &sweep->trial[i];
             if (a->meaning != b->meaning) continue;
-            describe(what[0], sizeof *what, sweep, a);
-            describe(what[1], sizeof *what, sweep, b);
+            sweep_expand_describe(what[0], sizeof *what, sweep, a);
+            sweep_expand_describe(what[1], sizeof *what, sweep, b);
             return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value is given twice",
                              smoe_text_shown(what[0], shown[0], sizeof *shown),
                              smoe_text_shown(what[1], shown[1], sizeof *shown));
@@ -230,8 +231,8 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     for (size_t i = 0; i < count && !status; i++) assign[i] = overrides[i];
     for (size_t number = 0; number < trials && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
-        size_t n = combine(trial, assign, count, axes, sweep->columns, number);
-        int good = resolve(sweep, trial, &cells, assign, n, &idle, err);
+        size_t n = sweep_expand_combine(trial, assign, count, axes, sweep->columns, number);
+        int good = sweep_expand_resolve(sweep, trial, &cells, assign, n, &idle, err);
         if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;

@@ -151,7 +151,8 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 }
 
 /* The first manifest of a folder. */
-static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
+static int sweep_folder_begin(smoe_sweep *sweep, const char *dir, const char *claims,
+                              smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && sweep->run) status = smoe_kept_make(sweep, claims, err);
     if (!status) sweep->dir = smoe_alloc_text(dir);
@@ -170,7 +171,7 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
     } else if (!own(dir, err) && !smoe_file_make_folder(claims, err) &&
                !claim_manifest(&claim, claims, err)) {
         if (!smoe_file_holds(dir, "cells.jsonl"))
-            status = begin(sweep, dir, claims, err);
+            status = sweep_folder_begin(sweep, dir, claims, err);
         else /* another process may have been faster */
             status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
     }

@@ -22,7 +22,8 @@ typedef struct pack {
     const char *path, *dir;
 } pack;
 
-static la_ssize_t put(struct archive *archive, void *user, const void *bytes, size_t size) {
+static la_ssize_t sweep_pack_put(struct archive *archive, void *user, const void *bytes,
+                                 size_t size) {
     pack *p = user;
     if (!smoe_file_put(&p->file, bytes, size, p->err)) return (la_ssize_t)size;
     archive_set_error(archive, EIO, "%s", p->err->text);
@@ -35,7 +36,7 @@ static int failed(pack *p) {
 }
 
 /* Owner, time and mode are left out, so that the same sweep gives the same bytes. */
-static int add(pack *p, const char *name, const void *bytes, size_t size) {
+static int sweep_pack_add(pack *p, const char *name, const void *bytes, size_t size) {
     struct archive_entry *entry = archive_entry_new();
     if (!entry) smoe_alloc_end();
     archive_entry_set_pathname(entry, name);
@@ -57,7 +58,7 @@ static int add_file(pack *p, const char *name) {
     int status = 0;
     if (!access(from, F_OK)) {
         status = smoe_file_read(from, FILE_MOST, &text, &size, p->err);
-        if (!status) status = add(p, name, text, size);
+        if (!status) status = sweep_pack_add(p, name, text, size);
     }
     return status;
 }
@@ -71,7 +72,7 @@ static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     int status = smoe_outcomes_right(&right, &images, path, p->err);
     if (!status && right) {
         npy = smoe_npy_make(&size, "|b1", right, 1, &images);
-        status = add(p, path + strlen(p->dir) + 1, npy, size);
+        status = sweep_pack_add(p, path + strlen(p->dir) + 1, npy, size);
     }
     return status;
 }
@@ -101,7 +102,7 @@ static int add_all(pack *p, const smoe_sweep *sweep) {
         archive_write_set_filter_option(p->archive, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
         archive_write_set_filter_option(p->archive, "gzip", "compression-level", "9") !=
             ARCHIVE_OK ||
-        archive_write_open(p->archive, p, NULL, put, NULL) != ARCHIVE_OK)
+        archive_write_open(p->archive, p, NULL, sweep_pack_put, NULL) != ARCHIVE_OK)
         return failed(p);
     if (add_file(p, "cells.jsonl")) return -1;
     for (size_t i = 0; i < sweep->trials; i++)

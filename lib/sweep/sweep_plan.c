@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* The combinations of the trials, or of trials and points, without the seed. */
-static void combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep, bool evaluated) {
+static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep,
+                               bool evaluated) {
     const smoe_axis *axis = &sweep->evaluate;
     size_t points = evaluated ? axis->points : 1, later = evaluated ? axis->columns : 0;
     size_t columns = sweep->columns + later, most = sweep->trials * points;
@@ -49,7 +50,7 @@ static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const c
                          const char *from, smoe_err *err) {
     smoe_combinations all;
     char **flat;
-    combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary));
+    sweep_plan_combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary));
     int status = smoe_primary_check(primary, equivalence, &all, from, err);
     combine_free(&all, flat);
     return status;

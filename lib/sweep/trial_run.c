@@ -42,7 +42,7 @@ static void keep_rate(reader *r, double rate) {
     r->rates[r->count++] = rate;
 }
 
-static void set(json_t *result, smoe_metric metric, json_t *value) {
+static void trial_run_set(json_t *result, smoe_metric metric, json_t *value) {
     json_object_set_new(result, smoe_metrics[metric].column, value);
 }
 
@@ -53,8 +53,8 @@ static json_t *get(const json_t *result, smoe_metric metric) {
 static void keep_best(reader *r, double precision) {
     if (!smoe_metric_is_better(SMOE_METRIC_PRECISION, precision, r->best)) return;
     r->best = precision;
-    set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
-    set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
+    trial_run_set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
+    trial_run_set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
 }
 
 /* The latest number of each metric that has a column; over layers the largest of a record, most
@@ -85,7 +85,7 @@ static int read_record(void *user, const smoe_record *from, smoe_err *err) {
         if (smoe_metric_read(&at, key)) read_metric(r, &at, value, most);
     }
     for (size_t m = 0; m < SMOE_METRICS; m++)
-        if (isfinite(most[m])) set(r->result, (smoe_metric)m, json_real(most[m]));
+        if (isfinite(most[m])) trial_run_set(r->result, (smoe_metric)m, json_real(most[m]));
     return 0;
 }
 
@@ -98,8 +98,8 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
                            "%s: the records end at step %" PRIu64 " of %zu: records are missing",
                            path, r.step, steps);
     if (r.count)
-        set(r.result, SMOE_METRIC_STEP_S,
-            smoe_run_number((double)batch_size / smoe_stats_median(r.rates, r.count)));
+        trial_run_set(r.result, SMOE_METRIC_STEP_S,
+                      smoe_run_number((double)batch_size / smoe_stats_median(r.rates, r.count)));
     if (status) {
         json_decref(r.result);
         r.result = NULL;
@@ -112,10 +112,10 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
-        set(result, SMOE_METRIC_PARAMS, smoe_json_of_number(cost.params));
-        set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
-        set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
-        set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
+        trial_run_set(result, SMOE_METRIC_PARAMS, smoe_json_of_number(cost.params));
+        trial_run_set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
+        trial_run_set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
+        trial_run_set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
     }
     return status;
 }
@@ -134,8 +134,8 @@ static void wait_for_run(const char *dir) {
 }
 
 /* spec->train.steps becomes the number that was done: with train.patience it may be smaller. */
-static int train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
-                 const smoe_trial_options *options, size_t *classes, smoe_err *err) {
+static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
+                           const smoe_trial_options *options, size_t *classes, smoe_err *err) {
     struct stat st;
     char *init = NULL;
     /* A trial with a checkpoint no longer needs what it started from. */
@@ -165,26 +165,26 @@ static int train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char 
 }
 
 /* Evaluates the last checkpoint at the points of the sweep. */
-static int evaluate(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
-                    smoe_err *err) {
+static int trial_run_evaluate(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
+                              smoe_err *err) {
     const smoe_evaluations_options how = {
         .stop = options->stop, .done = options->evaluated, .user = options->evaluated_user};
     return sweep->evaluate.points ? smoe_evaluations_run(sweep, i, &how, err) : 0;
 }
 
 /* The outcome of a trained trial as JSON; NULL with err. */
-static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
-                       size_t classes, smoe_err *err) {
+static json_t *trial_run_measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
+                                 size_t classes, smoe_err *err) {
     /* An existing run may have been stopped before its last step. */
     size_t steps = sweep->run ? 0 : spec->train.steps;
     json_t *result = smoe_trial_measure(dir, steps, spec->train.batch_size, err);
     const json_t *step = get(result, SMOE_METRIC_STEP_S);
     if (get(result, SMOE_METRIC_LOSS) && !get(result, SMOE_METRIC_TEST_DROPPED) &&
         smoe_moe_drops_nothing(&spec->model.moe))
-        set(result, SMOE_METRIC_TEST_DROPPED, json_real(0));
+        trial_run_set(result, SMOE_METRIC_TEST_DROPPED, json_real(0));
     if (json_is_number(step))
-        set(result, SMOE_METRIC_TRAIN_S,
-            json_real(json_number_value(step) * (double)spec->train.steps));
+        trial_run_set(result, SMOE_METRIC_TRAIN_S,
+                      json_real(json_number_value(step) * (double)spec->train.steps));
     if (!result || sweep->run || !add_cost(result, spec, classes, err)) return result;
     json_decref(result);
     return NULL;
@@ -204,11 +204,11 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     if (status || sweep->run)
         json_decref(env);
     else
-        status = train(sweep, i, &spec, dir, options, &classes, err);
-    if (!status) status = evaluate(sweep, i, options, err);
-    if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
+        status = trial_run_train(sweep, i, &spec, dir, options, &classes, err);
+    if (!status) status = trial_run_evaluate(sweep, i, options, err);
+    if (!status && !(result = trial_run_measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
-        set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
+        trial_run_set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
         status = smoe_trial_finish(
             sweep, i, json_pack("{s:s, s:O}", "status", "done", "result", result), err);
     } else if (err->code != SMOE_STOPPED) {

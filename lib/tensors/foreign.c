@@ -144,7 +144,8 @@ static int shape(target *t, smoe_err *err) {
 }
 
 /* The elements of a piece in the order of its axes; returns where the next ones go. */
-static char *gather(char *out, const piece *p, const int order[DIMS], int axis, const char *from) {
+static char *foreign_gather(char *out, const piece *p, const int order[DIMS], int axis,
+                            const char *from) {
     if (axis == p->ndim) {
         memcpy(out, from, p->bytes);
         return out + p->bytes;
@@ -154,7 +155,7 @@ static char *gather(char *out, const piece *p, const int order[DIMS], int axis, 
         memcpy(out, from, n * p->bytes);
         return out + n * p->bytes;
     }
-    for (size_t i = 0; i < n; i++) out = gather(out, p, order, axis + 1, from + i * stride);
+    for (size_t i = 0; i < n; i++) out = foreign_gather(out, p, order, axis + 1, from + i * stride);
     return out;
 }
 
@@ -315,7 +316,7 @@ static void fill_parts(const target *t, char *out) {
         const piece p = view_of(t->part[k], t->rule[k]);
         for (int i = 0; i < p.ndim; i++) size *= p.dim[i];
         if (axes_of(t->part[k], t->rule[k], order, &ndim, dim) && size)
-            out = gather(out, &p, order, 0, p.data);
+            out = foreign_gather(out, &p, order, 0, p.data);
     }
 }
 
@@ -326,7 +327,7 @@ static void to_floats(float *out, const char *type, const void *data, size_t cou
     (void)smoe_tensor_store(out, SMOE_DTYPE_F32, &t, 0, count);
 }
 
-static void fill(const target *t, char *out) {
+static void foreign_fill(const target *t, char *out) {
     if (!t->scale || !t->size) {
         fill_parts(t, out);
         return;
@@ -338,7 +339,7 @@ static void fill(const target *t, char *out) {
     SMOE_FREED float *gamma = smoe_alloc(rows, sizeof *gamma);
     float *to = (float *)out;
     static const int order[DIMS] = {0};
-    (void)gather(own, g, order, 0, g->data);
+    (void)foreign_gather(own, g, order, 0, g->data);
     to_floats(gamma, g->type, own, rows);
     fill_parts(t, own);
     to_floats(to, t->part[0]->type, own, count);
@@ -355,7 +356,7 @@ static int made_of(smoe_safetensors **made, const smoe_foreign_file *f, const ta
     for (size_t i = 0; i < all->count; i++) {
         const target *t = &all->target[i];
         char *out = smoe_arena_take(&arena, t->size, 1);
-        fill(t, out);
+        foreign_fill(t, out);
         tensor[i] = (smoe_tensor){.name = t->name,
                                   .type = t->scale ? "F32" : t->part[0]->type,
                                   .ndim = t->ndim,
@@ -425,8 +426,8 @@ static int map_pieces(targets *all, const smoe_foreign_file *f, const place *at,
 }
 
 /* 1: made; 0: all tensors are as they are, and need not be made (never if `always`). */
-static int make(smoe_safetensors **made, smoe_foreign_file *f, const char *weights, bool always,
-                const smoe_pair *pairs, size_t pair_count, smoe_err *err) {
+static int foreign_make(smoe_safetensors **made, smoe_foreign_file *f, const char *weights,
+                        bool always, const smoe_pair *pairs, size_t pair_count, smoe_err *err) {
     targets all = {.changed = always};
     place at;
     SMOE_FREED char *text = NULL;
@@ -455,7 +456,7 @@ int smoe_foreign_open(smoe_safetensors **made, const void *bytes, size_t size, c
     targets all = {0};
     *made = NULL;
     if (smoe_foreign_read(&f, bytes, size, err)) return -1;
-    if (!own) return make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
+    if (!own) return foreign_make(made, &f, weights, true, NULL, 0, err) < 0 ? -1 : 0;
     int status = keep_pieces(&all, &f, err);
     if (status) smoe_fail_prefix(err, "%s", path);
     if (!status) status = made_of(made, &f, &all, NULL, 0, NULL, err);
@@ -484,7 +485,7 @@ int smoe_foreign_rename(smoe_safetensors **made, const smoe_safetensors *file, c
     for (size_t i = 0; i < smoe_safetensors_count(file); i++)
         if (smoe_foreign_add_tensor(&f, smoe_safetensors_at(file, i), err)) return -1;
     size_t count = smoe_safetensors_pairs(file, &pairs);
-    return make(made, &f, weights, false, pairs, count, err);
+    return foreign_make(made, &f, weights, false, pairs, count, err);
 }
 
 /* ---- what no model here has -------------------- */

@@ -202,7 +202,7 @@ typedef struct found {
     char number[8], word[8];
 } found;
 
-static bool matches(const char *pattern, const char *name, found *x) {
+static bool foreign_names_matches(const char *pattern, const char *name, found *x) {
     *x = (found){0};
     for (; *pattern; pattern++) {
         size_t digits = strspn(name, "0123456789"), letters = strlen(name);
@@ -242,7 +242,7 @@ bool smoe_foreign_is_anchor(const char *name) {
 
 static const rule *rule_from(const rule *r, const char *name, char to[SMOE_FOREIGN_NAME]) {
     found x;
-    while (r < end && !matches(r->from, name, &x)) r++;
+    while (r < end && !foreign_names_matches(r->from, name, &x)) r++;
     if (r == end) return NULL;
     fill_in(to, r->to, &x);
     return r;
@@ -297,7 +297,7 @@ static const rule *hf_from(const rule *r, const char *name, char from[SMOE_FOREI
     char inner[SMOE_FOREIGN_NAME];
     found x;
     bool last = false;
-    for (; !matches(r->to, name, &x); r++)
+    for (; !foreign_names_matches(r->to, name, &x); r++)
         if (!strcmp(r->from, last_of_vit)) return NULL;
     last = !strcmp(r->from, last_of_vit);
     fill_in(inner, r->from, &x);

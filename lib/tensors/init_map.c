@@ -98,7 +98,7 @@ typedef struct place {
     double share;
 } place;
 
-static place place_of(size_t i, size_t to, size_t from) {
+static place init_map_place_of(size_t i, size_t to, size_t from) {
     size_t parts = to - 1, steps = i * (from - 1);
     if (to < 2) {
         parts = 2;
@@ -135,8 +135,8 @@ static void resize(real *out, const smoe_init_map *map, const smoe_param *param,
     out += to.before * d;
     for (size_t y = 0; y < to.rows; y++)
         for (size_t x = 0; x < to.columns; x++, out += d)
-            interpolate(out, t, d, from, place_of(y, to.rows, from.rows),
-                        place_of(x, to.columns, from.columns));
+            interpolate(out, t, d, from, init_map_place_of(y, to.rows, from.rows),
+                        init_map_place_of(x, to.columns, from.columns));
 }
 
 char *smoe_init_map_resized(const smoe_params *params, const smoe_safetensors *file) {

@@ -10,7 +10,7 @@
 
 /* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number,
  * which is `length` digits at `at`. */
-static bool numbered(const char *name, size_t *at, size_t *length) {
+static bool init_text_numbered(const char *name, size_t *at, size_t *length) {
     const char *dot = strchr(name, '.');
     *at = dot ? (size_t)(dot + 1 - name) : 0;
     *length = dot ? strspn(dot + 1, "0123456789") : 0;
@@ -20,8 +20,8 @@ static bool numbered(const char *name, size_t *at, size_t *length) {
 /* Whether two names differ only in their numbers. */
 static bool alike(const char *a, const char *b) {
     size_t at, length, other, digits;
-    return numbered(a, &at, &length) && numbered(b, &other, &digits) && at == other &&
-           !strncmp(a, b, at) && !strcmp(a + at + length, b + other + digits);
+    return init_text_numbered(a, &at, &length) && init_text_numbered(b, &other, &digits) &&
+           at == other && !strncmp(a, b, at) && !strcmp(a + at + length, b + other + digits);
 }
 
 /* "WHATnorm.bias, blocks.{2,3}.mlp.fc1.weight and 4 more": the names, with similar ones combined;
@@ -37,14 +37,14 @@ static void names_put(FILE *out, const char *what, const char **name, size_t cou
         size_t members = 0;
         for (size_t j = i + 1; j < count; j++) {
             if (!name[j] || !alike(first, name[j])) continue;
-            if (!members++ && numbered(first, &at, &length))
+            if (!members++ && init_text_numbered(first, &at, &length))
                 fprintf(out, "%.*s{%.*s", (int)at, first, (int)length, first + at);
-            numbered(name[j], &at, &length);
+            init_text_numbered(name[j], &at, &length);
             fprintf(out, ",%.*s", (int)length, name[j] + at);
             name[j] = NULL;
             left--;
         }
-        if (members && numbered(first, &at, &length))
+        if (members && init_text_numbered(first, &at, &length))
             fprintf(out, "}%s", first + at + length);
         else
             fputs(first, out);

@@ -48,7 +48,7 @@ static size_t header_fill(char header[HEADER], const char *dtype, const void *da
 }
 
 /* Bytes of all elements. */
-static size_t bytes_of(const char *dtype, int ndim, const size_t *dim) {
+static size_t npy_bytes_of(const char *dtype, int ndim, const size_t *dim) {
     assert(ndim >= 0 && ndim <= SMOE_NPY_DIMS);
     assert(!strcmp(dtype, "<f4") || !strcmp(dtype, "<f8") || !strcmp(dtype, "<i8") ||
            !strcmp(dtype, "|b1"));
@@ -59,7 +59,7 @@ static size_t bytes_of(const char *dtype, int ndim, const size_t *dim) {
 
 int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
                    const size_t *dim, smoe_err *err) {
-    size_t bytes = bytes_of(dtype, ndim, dim);
+    size_t bytes = npy_bytes_of(dtype, ndim, dim);
     char header[HEADER];
     size_t length = header_fill(header, dtype, data, bytes, ndim, dim);
     smoe_file file;
@@ -71,7 +71,7 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
 
 void *smoe_npy_make(size_t *size, const char *dtype, const void *data, int ndim,
                     const size_t *dim) {
-    size_t bytes = bytes_of(dtype, ndim, dim);
+    size_t bytes = npy_bytes_of(dtype, ndim, dim);
     char header[HEADER];
     size_t length = header_fill(header, dtype, data, bytes, ndim, dim);
     *size = length + bytes;
@@ -84,7 +84,7 @@ void *smoe_npy_make(size_t *size, const char *dtype, const void *data, int ndim,
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The value behind a key of the header's dictionary, "'shape':", or NULL. */
-static const char *value_of(const char *header, const char *key) {
+static const char *npy_value_of(const char *header, const char *key) {
     const char *at = strstr(header, key);
     return at ? at + strlen(key) + strspn(at + strlen(key), " ") : NULL;
 }
@@ -117,11 +117,12 @@ const char *smoe_npy_header_read(smoe_npy_header *h, const char *bytes, size_t s
     if (length >= LONGEST || h->from > size) return "the length of its header";
     memcpy(text, bytes + MAGIC + wide, length);
     text[length] = '\0';
-    const char *type = value_of(text, "'descr':"), *order = value_of(text, "'fortran_order':");
+    const char *type = npy_value_of(text, "'descr':"),
+               *order = npy_value_of(text, "'fortran_order':");
     if (!type || type[0] != '\'' || strcspn(type + 1, "'") != 3) return "the type of its elements";
     memcpy(h->dtype, type + 1, 3);
     if (!order || (strncmp(order, "False", 5) && strncmp(order, "True", 4)) ||
-        !read_shape(value_of(text, "'shape':"), h))
+        !read_shape(npy_value_of(text, "'shape':"), h))
         return "its shape";
     h->fortran = *order == 'T';
     return NULL;

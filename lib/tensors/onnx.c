@@ -28,7 +28,7 @@ struct smoe_onnx {
     size_t values;
 };
 
-static void begin(message *m) {
+static void onnx_begin(message *m) {
     m->out = smoe_alloc_stream(&m->bytes, &m->size);
 }
 
@@ -37,7 +37,7 @@ static void put_varint(message *m, uint64_t x) {
     putc((int)x, m->out);
 }
 
-static void put_number(message *m, unsigned field, int64_t x) {
+static void onnx_put_number(message *m, unsigned field, int64_t x) {
     put_varint(m, field << 3);
     put_varint(m, (uint64_t)x);
 }
@@ -48,7 +48,7 @@ static void put_bytes(message *m, unsigned field, const void *bytes, size_t size
     (void)fwrite(bytes, 1, size, m->out);
 }
 
-static void put_text(message *m, unsigned field, const char *text) {
+static void onnx_put_text(message *m, unsigned field, const char *text) {
     put_bytes(m, field, text, strlen(text));
 }
 
@@ -75,7 +75,7 @@ static smoe_onnx_value value_new(smoe_onnx *x, const char *name) {
 
 smoe_onnx *smoe_onnx_new(void) {
     smoe_onnx *x = smoe_alloc(1, sizeof *x);
-    begin(&x->graph);
+    onnx_begin(&x->graph);
     (void)value_new(x, ""); /* none */
     return x;
 }
@@ -93,22 +93,22 @@ void smoe_onnx_free(smoe_onnx *x) {
 static void put_info(smoe_onnx *x, unsigned field, const char *name, const char *rows, int ndim,
                      const size_t *dim) {
     message info, type, tensor, shape, axis;
-    begin(&info);
-    begin(&type);
-    begin(&tensor);
-    begin(&shape);
+    onnx_begin(&info);
+    onnx_begin(&type);
+    onnx_begin(&tensor);
+    onnx_begin(&shape);
     for (int i = 0; i < ndim; i++) {
-        begin(&axis);
+        onnx_begin(&axis);
         if (i)
-            put_number(&axis, 1, (int64_t)dim[i]);
+            onnx_put_number(&axis, 1, (int64_t)dim[i]);
         else
-            put_text(&axis, 2, rows);
+            onnx_put_text(&axis, 2, rows);
         put_message(&shape, 1, &axis);
     }
-    put_number(&tensor, 1, FLOAT);
+    onnx_put_number(&tensor, 1, FLOAT);
     put_message(&tensor, 2, &shape);
     put_message(&type, 1, &tensor);
-    put_text(&info, 1, name);
+    onnx_put_text(&info, 1, name);
     put_message(&info, 2, &type);
     put_message(&x->graph, field, &info);
 }
@@ -124,10 +124,10 @@ static smoe_onnx_value put_constant(smoe_onnx *x, const char *name, int type, co
                                     size_t bytes, int ndim, const size_t *dim) {
     smoe_onnx_value value = value_new(x, name);
     message tensor;
-    begin(&tensor);
-    for (int i = 0; i < ndim; i++) put_number(&tensor, 1, (int64_t)dim[i]);
-    put_number(&tensor, 2, type);
-    put_text(&tensor, 8, x->name[value]);
+    onnx_begin(&tensor);
+    for (int i = 0; i < ndim; i++) onnx_put_number(&tensor, 1, (int64_t)dim[i]);
+    onnx_put_number(&tensor, 2, type);
+    onnx_put_text(&tensor, 8, x->name[value]);
     put_bytes(&tensor, 9, data, bytes);
     put_message(&x->graph, 5, &tensor);
     return value;
@@ -156,21 +156,21 @@ smoe_onnx_value smoe_onnx_list(smoe_onnx *x, const int64_t *values, size_t count
 
 /* AttributeProto {name, type, its value}, of which the value comes next. */
 static void begin_attribute(message *m, const char *name, int type) {
-    begin(m);
-    put_text(m, 1, name);
-    put_number(m, 20, type);
+    onnx_begin(m);
+    onnx_put_text(m, 1, name);
+    onnx_put_number(m, 20, type);
 }
 
 static void put_attributes(message *node, const smoe_onnx_node *n) {
     message m;
     if (n->whole) {
         begin_attribute(&m, n->whole, AS_INT);
-        put_number(&m, 3, n->number);
+        onnx_put_number(&m, 3, n->number);
         put_message(node, 5, &m);
     }
     if (n->list) {
         begin_attribute(&m, n->list, AS_INTS);
-        for (size_t i = 0; i < n->items; i++) put_number(&m, 8, n->item[i]);
+        for (size_t i = 0; i < n->items; i++) onnx_put_number(&m, 8, n->item[i]);
         put_message(node, 5, &m);
     }
     if (n->epsilon > 0) {
@@ -180,7 +180,7 @@ static void put_attributes(message *node, const smoe_onnx_node *n) {
     }
     if (n->approximate) {
         begin_attribute(&m, "approximate", AS_TEXT);
-        put_text(&m, 4, n->approximate);
+        onnx_put_text(&m, 4, n->approximate);
         put_message(node, 5, &m);
     }
 }
@@ -188,10 +188,11 @@ static void put_attributes(message *node, const smoe_onnx_node *n) {
 /* NodeProto {inputs, outputs, operator, attributes} with one output. */
 static void put_node(smoe_onnx *x, const smoe_onnx_node *n, const char *output) {
     message node;
-    begin(&node);
-    for (size_t i = 0; i < SMOE_ONNX_INPUTS && n->in[i]; i++) put_text(&node, 1, x->name[n->in[i]]);
-    put_text(&node, 2, output);
-    put_text(&node, 4, n->op);
+    onnx_begin(&node);
+    for (size_t i = 0; i < SMOE_ONNX_INPUTS && n->in[i]; i++)
+        onnx_put_text(&node, 1, x->name[n->in[i]]);
+    onnx_put_text(&node, 2, output);
+    onnx_put_text(&node, 4, n->op);
     put_attributes(&node, n);
     put_message(&x->graph, 1, &node);
 }
@@ -213,18 +214,18 @@ int smoe_onnx_write(smoe_onnx *x, const char *path, const smoe_pair *metadata, s
                     size_t *bytes, smoe_err *err) {
     const size_t most = INT32_MAX;
     message model, opset, pair;
-    begin(&model);
-    begin(&opset);
-    put_text(&x->graph, 2, "smoe");
-    put_number(&model, 1, IR_VERSION);
-    put_text(&model, 2, "smoe");
-    put_text(&model, 3, SMOE_VERSION);
-    put_number(&opset, 2, OPSET);
+    onnx_begin(&model);
+    onnx_begin(&opset);
+    onnx_put_text(&x->graph, 2, "smoe");
+    onnx_put_number(&model, 1, IR_VERSION);
+    onnx_put_text(&model, 2, "smoe");
+    onnx_put_text(&model, 3, SMOE_VERSION);
+    onnx_put_number(&opset, 2, OPSET);
     put_message(&model, 8, &opset);
     for (size_t i = 0; i < pairs; i++) {
-        begin(&pair);
-        put_text(&pair, 1, metadata[i].key);
-        put_text(&pair, 2, metadata[i].value);
+        onnx_begin(&pair);
+        onnx_put_text(&pair, 1, metadata[i].key);
+        onnx_put_text(&pair, 2, metadata[i].value);
         put_message(&model, 14, &pair);
     }
     put_message(&model, 7, &x->graph);

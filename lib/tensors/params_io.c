@@ -236,7 +236,7 @@ static bool aligned(const smoe_tensor *t) {
 
 /* The place of a parameter in the file, if it can be used from there; nothing if it must be
  * copied. */
-static smoe_param_place place_of(const smoe_param *param, smoe_init_source source) {
+static smoe_param_place params_io_place_of(const smoe_param *param, smoe_init_source source) {
     const smoe_tensor *t = source.tensor;
     if (source.way != SMOE_WAY_SAME) return (smoe_param_place){0};
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
@@ -254,7 +254,7 @@ static void places_find(const smoe_init_map *from, smoe_param_place *places, smo
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *param = &params->param[i];
         smoe_init_source source = smoe_init_map_source(from, param, param->name);
-        places[i] = place_of(param, source);
+        places[i] = params_io_place_of(param, source);
         if (places[i].values || places[i].narrow) continue;
         real *copy = smoe_arena_take(copies, param->size, sizeof(real));
         if (copy) smoe_init_map_fill(copy, from, param, source);

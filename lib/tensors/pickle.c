@@ -118,7 +118,7 @@ static value *top(machine *m, size_t below) {
     return m->depth > below ? &m->value[m->stack[m->depth - 1 - below]] : NULL;
 }
 
-static void append(machine *m, value *to, ptrdiff_t item) {
+static void pickle_append(machine *m, value *to, ptrdiff_t item) {
     ptrdiff_t c = (ptrdiff_t)m->cells++;
     m->cell[c] = (cell){item, DEAD};
     if (to->last == DEAD)
@@ -144,10 +144,10 @@ static size_t mark_of(const machine *m) {
 }
 
 /* Replaces the values above position `from` of the stack, and the mark, by a tuple of them. */
-static int pack(machine *m, size_t from, bool marked) {
+static int pickle_pack(machine *m, size_t from, bool marked) {
     value *tuple = &m->value[m->values];
     *tuple = (value){.kind = TUPLE, .first = DEAD, .last = DEAD};
-    for (size_t i = from + marked; i < m->depth; i++) append(m, tuple, m->stack[i]);
+    for (size_t i = from + marked; i < m->depth; i++) pickle_append(m, tuple, m->stack[i]);
     m->depth = from;
     m->stack[m->depth++] = (ptrdiff_t)m->values++;
     return 0;
@@ -161,7 +161,7 @@ static int extend(machine *m, size_t from, bool marked, kind wanted) {
         return fail(m, "items without a %s", wanted == LIST ? "list" : "dictionary");
     if (wanted == DICT && (m->depth - from - marked) % 2) return fail(m, "a key without a value");
     for (size_t i = from + marked; i < m->depth; i++)
-        if (to->kind == wanted || wanted == DICT) append(m, to, m->stack[i]);
+        if (to->kind == wanted || wanted == DICT) pickle_append(m, to, m->stack[i]);
     m->depth = from;
     return 0;
 }
@@ -169,7 +169,7 @@ static int extend(machine *m, size_t from, bool marked, kind wanted) {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The next n bytes, or NULL with err. */
-static const unsigned char *take(machine *m, size_t n) {
+static const unsigned char *pickle_take(machine *m, size_t n) {
     if (n > m->size - m->at) {
         fail(m, "the pickle ends in the middle");
         return NULL;
@@ -180,7 +180,7 @@ static const unsigned char *take(machine *m, size_t n) {
 
 /* A little-endian number of n bytes. */
 static int take_number(machine *m, size_t n, uint64_t *number) {
-    const unsigned char *bytes = take(m, n);
+    const unsigned char *bytes = pickle_take(m, n);
     if (!bytes) return -1;
     *number = 0;
     for (size_t i = 0; i < n; i++) *number |= (uint64_t)bytes[i] << (8 * i);
@@ -198,7 +198,7 @@ static int push_number(machine *m, size_t bytes, bool wide_sign) {
 static int push_text(machine *m, size_t bytes, kind as) {
     uint64_t length;
     if (take_number(m, bytes, &length)) return -1;
-    const unsigned char *text = take(m, length);
+    const unsigned char *text = pickle_take(m, length);
     if (!text) return -1;
     return push(m, (value){.kind = as, .text = (const char *)text, .length = length});
 }
@@ -207,7 +207,7 @@ static int push_text(machine *m, size_t bytes, kind as) {
 static int push_long(machine *m) {
     uint64_t bytes;
     if (take_number(m, 1, &bytes)) return -1;
-    if (bytes > 8) return take(m, bytes) ? push(m, (value){.kind = REAL}) : -1;
+    if (bytes > 8) return pickle_take(m, bytes) ? push(m, (value){.kind = REAL}) : -1;
     if (!bytes) return push(m, (value){.kind = NUMBER});
     return push_number(m, bytes, true);
 }
@@ -233,7 +233,7 @@ static int push_global(machine *m) {
     char name[SMOE_PICKLE_TEXT];
     size_t n = 0, lines = 0;
     while (lines < 2) {
-        const unsigned char *c = take(m, 1);
+        const unsigned char *c = pickle_take(m, 1);
         if (!c) return -1;
         lines += *c == '\n';
         if (n + 1 < sizeof name && (*c != '\n' || lines < 2))
@@ -335,7 +335,7 @@ static int recall_next(machine *m) {
 
 /* The state of a dictionary (the versions of a module) is not needed for its tensors; that of an
  * object is what it has. */
-static int build(machine *m) {
+static int pickle_build(machine *m) {
     value *object = top(m, 1);
     const value *state = top(m, 0);
     if (!object || (object->kind != DICT && object->kind != OBJECT && object->kind != TENSOR))
@@ -358,7 +358,7 @@ static int pop(machine *m, size_t to) {
 /* One instruction; 1 at the end. */
 static int step(machine *m) {
     m->began = m->at;
-    const unsigned char *code = take(m, 1);
+    const unsigned char *code = pickle_take(m, 1);
     uint64_t ignored;
     if (!code) return -1;
     bool marked = *code == 't' || *code == 'u' || *code == 'e' || *code == '1' || *code == 0x90;
@@ -379,7 +379,7 @@ static int step(machine *m) {
     case 'K': return push_number(m, 1, false);
     case 'M': return push_number(m, 2, false);
     case 0x8a: return push_long(m);
-    case 'G': return take(m, 8) ? push(m, (value){.kind = REAL}) : -1;
+    case 'G': return pickle_take(m, 8) ? push(m, (value){.kind = REAL}) : -1;
     case 'X': return push_text(m, 4, TEXT);
     case 'U':
     case 0x8c: return push_text(m, 1, TEXT);
@@ -392,12 +392,12 @@ static int step(machine *m) {
     case 'j': return recall(m, 4);
     case '0': return pop(m, m->depth - 1);
     case '1': return pop(m, mark);
-    case 't': return pack(m, mark, true);
+    case 't': return pickle_pack(m, mark, true);
     case 0x85:
     case 0x86:
     case 0x87:
         if (m->depth < *code - 0x84u) return fail(m, "a tuple of more values than there are");
-        return pack(m, m->depth - (*code - 0x84u), false);
+        return pickle_pack(m, m->depth - (*code - 0x84u), false);
     case 'u': return extend(m, mark, true, DICT);
     case 'e':
     case 0x90: return extend(m, mark, true, LIST);
@@ -408,7 +408,7 @@ static int step(machine *m) {
     case 'Q': return push_storage(m);
     case 'R':
     case 0x81: return call(m);
-    case 'b': return build(m);
+    case 'b': return pickle_build(m);
     case '.': return 1;
     default: return fail(m, "instruction 0x%02x, which PyTorch does not write", *code);
     }
@@ -428,7 +428,7 @@ typedef struct walk {
 
 /* Adds ".KEY" to a path; returns its previous length. What does not fit is cut: no tensor of a
  * model has such a name. */
-static size_t enter(char path[SMOE_PICKLE_TEXT], const value *key, size_t index) {
+static size_t pickle_enter(char path[SMOE_PICKLE_TEXT], const value *key, size_t index) {
     size_t before = strlen(path), left = SMOE_PICKLE_TEXT - before;
     const char *dot = before ? "." : "";
     if (key && key->kind == TEXT && !memchr(key->text, '\0', key->length))
@@ -487,7 +487,7 @@ static int walk_value(walk *w, value *v, bool inside) {
         value *x = &w->m->value[w->m->cell[c].value];
         char *path = inside || x->kind == TENSOR ? w->name : w->where;
         size_t before = strlen(path);
-        if (!key || !inside || !unnamed(key)) enter(path, key, index);
+        if (!key || !inside || !unnamed(key)) pickle_enter(path, key, index);
         /* Cells hold values that were made. NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         status = x->kind == TENSOR ? visit_tensor(w, x) : walk_value(w, x, inside);
         path[before] = '\0';

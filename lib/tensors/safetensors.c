@@ -84,7 +84,7 @@ typedef struct shown {
     char text[128];
 } shown;
 
-static const char *show(shown *buf, const char *name) {
+static const char *safetensors_show(shown *buf, const char *name) {
     return smoe_text_shown(name, buf->text, sizeof buf->text);
 }
 
@@ -95,7 +95,7 @@ static int shape_read(smoe_tensor *t, const json_t *shape, const char *path, smo
     if (!json_is_array(shape) || n > SMOE_TENSOR_DIMS)
         return smoe_fail_more(err, SMOE_DATA,
                               "%s: tensor %s: \"shape\" is not a list of up to %d numbers", path,
-                              show(&name, t->name), SMOE_TENSOR_DIMS);
+                              safetensors_show(&name, t->name), SMOE_TENSOR_DIMS);
     t->size = 1;
     t->ndim = (int)n;
     for (size_t i = 0; i < n; i++) {
@@ -104,11 +104,11 @@ static int shape_read(smoe_tensor *t, const json_t *shape, const char *path, smo
         if (!json_is_integer(axis) || dim < 0)
             return smoe_fail_more(err, SMOE_DATA,
                                   "%s: tensor %s: axis %zu of the shape is not a size", path,
-                                  show(&name, t->name), i);
+                                  safetensors_show(&name, t->name), i);
         t->dim[i] = (size_t)dim;
         if (__builtin_mul_overflow(t->size, t->dim[i], &t->size))
             return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: the shape overflows 64 bits",
-                                  path, show(&name, t->name));
+                                  path, safetensors_show(&name, t->name));
     }
     return 0;
 }
@@ -122,7 +122,7 @@ typedef struct span {
 static int span_read(span *s, const json_t *offsets, unsigned bits, size_t data_size,
                      const char *path, smoe_err *err) {
     shown name;
-    show(&name, s->tensor.name);
+    safetensors_show(&name, s->tensor.name);
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < 0)
@@ -156,15 +156,15 @@ static int entry_read(span *s, const char *key, const json_t *value, size_t data
     s->tensor.name = key;
     if (!smoe_text_printable(key))
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
-                              path, show(&name, key));
+                              path, safetensors_show(&name, key));
     const char *type = json_string_value(json_object_get(value, "dtype"));
     if (!type)
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path,
-                              show(&name, key));
+                              safetensors_show(&name, key));
     size_t i = type_of(type);
     if (i == TYPES)
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path,
-                              show(&name, key), show(&word, type));
+                              safetensors_show(&name, key), safetensors_show(&word, type));
     s->tensor.dtype = types[i].dtype;
     s->tensor.type = types[i].name;
     if (shape_read(&s->tensor, json_object_get(value, "shape"), path, err)) return -1;
@@ -181,7 +181,7 @@ static void metadata_check(const json_t *metadata, const char *path, smoe_err *e
         shown name;
         if (!json_is_string(value))
             smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path,
-                           SMOE_ST_METADATA, show(&name, key));
+                           SMOE_ST_METADATA, safetensors_show(&name, key));
     }
 }
 
@@ -203,11 +203,11 @@ static int tiling_check(const span *spans, size_t count, size_t data_size, const
         if (s->begin > end)
             return smoe_fail(err, SMOE_DATA,
                              "%s: a hole: no tensor owns data bytes [%zu, %zu], before tensor %s",
-                             path, end, s->begin, show(&name, s->tensor.name));
+                             path, end, s->begin, safetensors_show(&name, s->tensor.name));
         if (s->begin < end)
             return smoe_fail(err, SMOE_DATA, "%s: tensor %s at [%zu, %zu] overlaps tensor %s", path,
-                             show(&name, s->tensor.name), s->begin, s->end,
-                             show(&before, spans[i - 1].tensor.name));
+                             safetensors_show(&name, s->tensor.name), s->begin, s->end,
+                             safetensors_show(&before, spans[i - 1].tensor.name));
         end = s->end;
     }
     if (end == data_size) return 0;
@@ -283,7 +283,7 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
     int status = file->header
                      ? header_read(file, header + length, size - SMOE_ST_LENGTH - length, err)
                      : smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path,
-                                 SMOE_ST_LENGTH + bad.position, show(&text, bad.text));
+                                 SMOE_ST_LENGTH + bad.position, safetensors_show(&text, bad.text));
     if (!status) return *result = file, 0;
     smoe_safetensors_free(file);
     return -1;
@@ -332,7 +332,7 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
         for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k];
         if (!smoe_text_printable(t->name))
             status = smoe_fail(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name",
-                               path, show(&name, t->name));
+                               path, safetensors_show(&name, t->name));
     }
     if (!status) return *result = file, 0;
     smoe_safetensors_free(file);
@@ -404,8 +404,8 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
         err, SMOE_DATA,
         "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
         "damaged, or changed by another program, which should have removed %s and %s",
-        file->path, *have ? have : "not where smoe puts it", SMOE_ST_DIGEST, show(&text, want),
-        SMOE_ST_DIGEST, SMOE_ST_HAS_DIGEST);
+        file->path, *have ? have : "not where smoe puts it", SMOE_ST_DIGEST,
+        safetensors_show(&text, want), SMOE_ST_DIGEST, SMOE_ST_HAS_DIGEST);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {

@@ -113,7 +113,7 @@ typedef struct output {
     smoe_digest *digest;
 } output;
 
-static int put(output *out, const void *bytes, size_t size, smoe_err *err) {
+static int safetensors_write_put(output *out, const void *bytes, size_t size, smoe_err *err) {
     if (out->digest) smoe_digest_add(out->digest, bytes, size);
     return smoe_file_put(&out->file, bytes, size, err);
 }
@@ -123,9 +123,9 @@ static int header_put(output *out, const char *header, smoe_err *err) {
         "                                                                ";
     size_t size = strlen(header), padding = (ALIGN - (SMOE_ST_LENGTH + size) % ALIGN) % ALIGN;
     uint64_t length = size + padding;
-    if (put(out, &length, SMOE_ST_LENGTH, err)) return -1;
-    if (put(out, header, size, err)) return -1;
-    return put(out, spaces, padding, err);
+    if (safetensors_write_put(out, &length, SMOE_ST_LENGTH, err)) return -1;
+    if (safetensors_write_put(out, header, size, err)) return -1;
+    return safetensors_write_put(out, spaces, padding, err);
 }
 
 /* Writes the digest to its place in the header. */
@@ -146,14 +146,14 @@ static int tensor_put(output *out, const smoe_tensor *t, smoe_tensor_source *sou
         source = t->source;
         user = t->user;
     }
-    if (!source) return put(out, t->data, t->size * bytes, err);
+    if (!source) return safetensors_write_put(out, t->data, t->size * bytes, err);
     for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
         size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
         if (source(user, t, first, count, piece, err)) {
             smoe_file_abandon(&out->file);
             return -1;
         }
-        if (put(out, piece, count * bytes, err)) return -1;
+        if (safetensors_write_put(out, piece, count * bytes, err)) return -1;
     }
     return 0;
 }

@@ -30,7 +30,7 @@ bool smoe_turns_next(smoe_turns *turns) {
     return turns->next++ % turns->writers == turns->own;
 }
 
-static size_t bytes_of(const smoe_tensor *t) {
+static size_t shards_bytes_of(const smoe_tensor *t) {
     return t->size * smoe_dtype_bytes(t->dtype);
 }
 
@@ -41,8 +41,8 @@ static int by_name(const void *a, const void *b) {
 /* The end of the shard that begins with tensor `first`. */
 static size_t shard_end(const smoe_tensor *tensors, size_t first, size_t count, uint64_t most) {
     size_t end = first + 1;
-    for (uint64_t bytes = bytes_of(&tensors[first]); end < count; end++) {
-        bytes += bytes_of(&tensors[end]);
+    for (uint64_t bytes = shards_bytes_of(&tensors[first]); end < count; end++) {
+        bytes += shards_bytes_of(&tensors[end]);
         if (bytes > most) break;
     }
     return end;
@@ -82,7 +82,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
     uint64_t total = 0;
     size_t shards = 0, first = 0;
     if (!turns) turns = &alone;
-    for (size_t i = 0; i < count; i++) total += bytes_of(&tensors[i]);
+    for (size_t i = 0; i < count; i++) total += shards_bytes_of(&tensors[i]);
     if (total <= most || count < 2)
         return smoe_turns_next(turns)
                    ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
@@ -198,7 +198,7 @@ static int check_tensors(reading *r, smoe_err *err) {
         if (!t)
             return smoe_fail(err, SMOE_DATA, "%s: tensor %s is not in %s", r->path,
                              smoe_text_shown(tensor, shown, sizeof shown), name);
-        bytes += bytes_of(t);
+        bytes += shards_bytes_of(t);
     }
     for (size_t s = 0; s < r->shards; s++) there += smoe_safetensors_count(r->shard[s]);
     if (there != json_object_size(r->map))

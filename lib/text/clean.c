@@ -56,7 +56,7 @@ static ucs4_t windows(ucs4_t c) {
 }
 
 /* "&#233;": the code points that it takes, 0 if it is none; *c: 0 where HTML leaves it out. */
-static size_t numbered(const ucs4_t *text, bool closed, ucs4_t *c) {
+static size_t clean_numbered(const ucs4_t *text, bool closed, ucs4_t *c) {
     bool hex = text[2] == 'x' || text[2] == 'X';
     size_t first = 2 + hex, n = first;
     unsigned long value = 0;
@@ -73,7 +73,7 @@ static size_t numbered(const ucs4_t *text, bool closed, ucs4_t *c) {
 }
 
 /* "&eacute;"; of several names that begin so, the longest. */
-static size_t named(const ucs4_t *text, bool closed, ucs4_t *c) {
+static size_t clean_named(const ucs4_t *text, bool closed, ucs4_t *c) {
     size_t longest = 0;
     for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
         const char *name = entities[i].name;
@@ -94,8 +94,8 @@ static void unescape(points *p, bool closed) {
     for (size_t i = 0; i < p->count;) {
         ucs4_t c = p->at[i];
         size_t n = c != '&'              ? 0
-                   : p->at[i + 1] == '#' ? numbered(p->at + i, closed, &c)
-                                         : named(p->at + i, closed, &c);
+                   : p->at[i + 1] == '#' ? clean_numbered(p->at + i, closed, &c)
+                                         : clean_named(p->at + i, closed, &c);
         if (!n || c) out.at[out.count++] = c;
         i += n ? n : 1;
     }
@@ -212,7 +212,7 @@ static bool is_blank(ucs4_t c) {
 }
 
 /* One blank between words; `canonical`: "_" is a blank, and other punctuation of ASCII nothing. */
-static void tidy(points *p, bool canonical) {
+static void clean_tidy(points *p, bool canonical) {
     size_t kept = 0;
     bool blank = false;
     for (size_t i = 0; i < p->count; i++) {
@@ -234,7 +234,7 @@ char *smoe_clean_text(const char *text, bool canonical) {
     fix_lines(&p);
     unescape(&p, false);
     unescape(&p, false);
-    tidy(&p, canonical);
+    clean_tidy(&p, canonical);
     uint8_t *utf8 = u32_to_u8(p.at, p.count, NULL, &bytes);
     uint8_t *lower = utf8 ? u8_tolower(utf8, bytes, NULL, NULL, NULL, &letters) : NULL;
     char *clean = smoe_alloc(letters + 1, 1);

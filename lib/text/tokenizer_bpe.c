@@ -80,7 +80,7 @@ static void number_bytes(bpe *t, reading *r) {
             }
 }
 
-static void add_line(reading *r, const char *text, size_t left, size_t right) {
+static void bpe_add_line(reading *r, const char *text, size_t left, size_t right) {
     size_t length = left + right;
     if (!r->text || r->room - r->used < length) {
         r->room = 2 * r->room + LINE;
@@ -115,7 +115,7 @@ static int read_lines(reading *r, smoe_err *err) {
                       number);
             goto out;
         }
-        add_line(r, text, (size_t)(gap - text), strlen(gap + 1));
+        bpe_add_line(r, text, (size_t)(gap - text), strlen(gap + 1));
     }
     const char *problem = gzerror(file, &code);
     if (code != Z_OK && code != Z_STREAM_END) {
@@ -131,7 +131,7 @@ out:
 }
 
 /* The entry of the table for a text: that of a merge with this text, or a free one. */
-static uint32_t *entry_of(const reading *r, const char *text, size_t length) {
+static uint32_t *bpe_entry_of(const reading *r, const char *text, size_t length) {
     size_t at = (size_t)smoe_digest_number(text, length) & r->mask;
     for (;; at = (at + 1) & r->mask) {
         const line *there = r->table[at] == NONE ? NULL : &r->line[r->table[at]];
@@ -148,12 +148,12 @@ static void index_merges(reading *r) {
     r->mask = entries - 1;
     for (size_t i = 0; i < entries; i++) r->table[i] = NONE;
     for (size_t i = 0; i < r->lines; i++)
-        *entry_of(r, r->text + r->line[i].at, r->line[i].length) = (uint32_t)i;
+        *bpe_entry_of(r, r->text + r->line[i].at, r->line[i].length) = (uint32_t)i;
 }
 
 /* The id of a token: of the merge with this text, else of a byte; NONE if there is neither. */
 static uint32_t id_of(const reading *r, const char *text, size_t length) {
-    uint32_t merged = *entry_of(r, text, length);
+    uint32_t merged = *bpe_entry_of(r, text, length);
     if (merged != NONE) return FIRST + merged;
     ucs4_t letter;
     size_t bytes = (size_t)u8_mbtouc(&letter, (const uint8_t *)text, length);
@@ -162,7 +162,7 @@ static uint32_t id_of(const reading *r, const char *text, size_t length) {
     return r->of_letter[letter] + (end ? BYTES : 0);
 }
 
-static int resolve(bpe *t, const reading *r, smoe_err *err) {
+static int bpe_resolve(bpe *t, const reading *r, smoe_err *err) {
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &r->line[i];
         const char *text = r->text + l->at;
@@ -245,7 +245,7 @@ static size_t word_length(const uint8_t *text, size_t n) {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static void encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static void bpe_encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     const uint8_t *bytes = (const uint8_t *)text;
     size_t n = strlen(text);
     for (size_t at = 0; at < n && ids->count < ids->room;) {
@@ -267,7 +267,7 @@ static void bpe_free(smoe_tokenizer *t) {
 }
 
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
-    static const smoe_tokenizer_type type = {.encode = encode, .free = bpe_free};
+    static const smoe_tokenizer_type type = {.encode = bpe_encode, .free = bpe_free};
     reading r = {.path = path};
     bpe *t = smoe_alloc(1, sizeof *t);
     int status = -1;
@@ -276,7 +276,7 @@ int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_e
     t->merges = smoe_alloc(t->count, sizeof *t->merges);
     number_bytes(t, &r);
     index_merges(&r);
-    if (resolve(t, &r, err)) goto out;
+    if (bpe_resolve(t, &r, err)) goto out;
     t->base = (smoe_tokenizer){.type = &type,
                                .clean = SMOE_CLEAN_LOWER,
                                .vocabulary = FIRST + t->count + 2,

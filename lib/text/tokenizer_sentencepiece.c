@@ -17,7 +17,7 @@ typedef struct sentencepiece_tokenizer {
     smoe_sentencepiece pieces;
 } sentencepiece_tokenizer;
 
-static void encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static void pieces_encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     const smoe_sentencepiece *p = &((const sentencepiece_tokenizer *)t)->pieces;
     size_t count;
     if (p->encode(p->model, ids->id + ids->count, ids->room - ids->count, &count, text,
@@ -32,7 +32,7 @@ static void sentencepiece_free(smoe_tokenizer *t) {
 }
 
 /* The library opens a folder or an empty file without an error. */
-static int check_file(const char *path, smoe_err *err) {
+static int pieces_check_file(const char *path, smoe_err *err) {
     struct stat there = {0};
     int fd = smoe_file_open(path, O_RDONLY, err);
     if (fd < 0) return -1;
@@ -42,11 +42,11 @@ static int check_file(const char *path, smoe_err *err) {
 }
 
 int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
-    static const smoe_tokenizer_type type = {.encode = encode, .free = sentencepiece_free};
+    static const smoe_tokenizer_type type = {.encode = pieces_encode, .free = sentencepiece_free};
     char problem[256] = "";
     void (*entry)(void);
     errno = 0;
-    if (check_file(path, err)) return -1;
+    if (pieces_check_file(path, err)) return -1;
     switch (smoe_module_load("sentencepiece", SMOE_SENTENCEPIECE_ENTRY, false, &entry, err)) {
     case SMOE_MODULE_BROKEN: return -1;
     case SMOE_MODULE_MISSING:

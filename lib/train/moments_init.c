@@ -23,7 +23,7 @@ static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec)
 }
 
 /* The name of a file without its folders, borrowed. */
-static const char *name_of(const char *path) {
+static const char *moments_init_name_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -35,7 +35,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: with --upcycle for train.optimizer.name adam or sgd, not "
                          "adafactor");
-    if (strncmp(name_of(path), "model.", 6))
+    if (strncmp(moments_init_name_of(path), "model.", 6))
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: %s is no checkpoint of a run, and has no optimiser state",
                          path);
@@ -47,7 +47,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
 
 int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
                            const smoe_spec *spec, smoe_fit fit, smoe_err *err) {
-    const char *path = smoe_safetensors_path(model), *file = name_of(path);
+    const char *path = smoe_safetensors_path(model), *file = moments_init_name_of(path);
     *state = NULL;
     if (smoe_moments_init_check(model, spec, fit, err)) return -1;
     SMOE_FREED char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);

@@ -51,8 +51,8 @@ double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec) 
 }
 
 /* The sum of `count` parts, each by one thread, added in their order. */
-static double sum_of(size_t count, double (*part)(size_t i, const void *context),
-                     const void *context) {
+static double optim_sum_of(size_t count, double (*part)(size_t i, const void *context),
+                           const void *context) {
     enum { GROUP = 256 }; /* parts that are in memory at a time */
     double total = 0, sums[GROUP];
     for (size_t base = 0; base < count; base += GROUP) {
@@ -124,7 +124,7 @@ double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
             continue;
         }
         if (by_factors(param)) {
-            total += sum_of(param->dim[0], expert_square, param);
+            total += optim_sum_of(param->dim[0], expert_square, param);
             first++;
             continue;
         }
@@ -132,7 +132,7 @@ double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
         for (; first < end && !by_factors(&params->param[first]); first++)
             if (!params->param[first].frozen) to = smoe_param_end(&params->param[first]);
         stretch s = {params, param->offset, to - param->offset};
-        total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
+        total += optim_sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
     }
     return total;
 }

@@ -85,8 +85,8 @@ typedef struct rows {
 } rows;
 
 /* Where they are; without a link, all buffers count as full. */
-static rows rows_of(const sizes *s, const smoe_comm *comm, const smoe_outer_passes *kept,
-                    real *factor, size_t width, size_t pass, experts e) {
+static rows outer_grad_rows_of(const sizes *s, const smoe_comm *comm, const smoe_outer_passes *kept,
+                               real *factor, size_t width, size_t pass, experts e) {
     size_t bytes = width * sizeof *factor;
     if (!comm->link) return (rows){NULL, (e.end - e.begin) * (s->rows / s->E) * bytes};
     const size_t *first = kept->first + pass * (s->E + 1);
@@ -106,8 +106,8 @@ static void factors_exchange(const smoe_params *params, const smoe_param *param,
     for (size_t i = 0; i < s.passes; i++)
         for (int k = 0; k < 2; k++) {
             size_t own = (size_t)comm->rank * s.passes + i, away = (size_t)other * s.passes + i;
-            rows out = rows_of(&s, comm, kept, factor[k], width[k], own, theirs);
-            rows in = rows_of(&s, comm, kept, factor[k], width[k], away, mine);
+            rows out = outer_grad_rows_of(&s, comm, kept, factor[k], width[k], own, theirs);
+            rows in = outer_grad_rows_of(&s, comm, kept, factor[k], width[k], away, mine);
             smoe_comm_exchange(comm, SMOE_TRAFFIC_GRADIENTS, other, out.at, out.bytes, in.at,
                                in.bytes);
         }

@@ -57,8 +57,8 @@ double smoe_routing_dropped(const smoe_routing *r) {
 }
 
 /* One list over the experts of a layer: choices made minus `minus`. */
-static void add_list(json_t *record, size_t block, smoe_metric metric, const size_t *made,
-                     const size_t *minus, size_t E) {
+static void routing_add_list(json_t *record, size_t block, smoe_metric metric, const size_t *made,
+                             const size_t *minus, size_t E) {
     char key[SMOE_METRIC_KEY];
     json_t *list = json_array();
     for (size_t e = 0; e < E; e++)
@@ -75,8 +75,8 @@ void smoe_routing_record(const smoe_routing *r, const char *split, json_t *recor
         if (!r->tokens[i]) continue;
         smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, dropped_share(r, i));
         if (!smoe_model_router(r->model, i)->plan.gate) continue; /* identity */
-        add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
-        add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);
-        add_list(record, block, SMOE_METRIC_LOST, lost, NULL, r->E);
+        routing_add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
+        routing_add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);
+        routing_add_list(record, block, SMOE_METRIC_LOST, lost, NULL, r->E);
     }
 }

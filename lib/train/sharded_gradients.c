@@ -11,7 +11,7 @@ enum { UNIT = SMOE_OPTIM_UNIT };
 
 /* ---- which units are where ------------------------------------------------------------------- */
 
-static size_t smaller(size_t a, size_t b) {
+static size_t shares_smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
@@ -79,9 +79,9 @@ static void find_parts(smoe_sharded_gradients *p) {
                               p->shards * turn);
             } else {
                 owner = w.guess = range_owner(p, param->offset + first, w.guess, &end);
-                end = smaller(end - param->offset, param->whole);
+                end = shares_smaller(end - param->offset, param->whole);
             }
-            end = smaller(end, (w.at + first) / UNIT * UNIT + UNIT - w.at);
+            end = shares_smaller(end, (w.at + first) / UNIT * UNIT + UNIT - w.at);
             part_found(&w, param, first, end - first, owner);
         }
         smoe_param all = {.offset = w.at, .size = param->whole};
@@ -173,7 +173,7 @@ static const real *values_of(const smoe_sharded_gradients *p, const smoe_unit_pa
 /* Fills the unit of part i, and returns the number of the part after it. */
 static size_t unit_assemble(smoe_sharded_gradients *p, size_t i, const real **values) {
     const smoe_unit_part *part = &p->units[i];
-    size_t unit = part->unit, size = smaller(UNIT, p->whole - unit * UNIT);
+    size_t unit = part->unit, size = shares_smaller(UNIT, p->whole - unit * UNIT);
     if (part->count == size) {
         *values = values_of(p, part, p->unit);
         return i + 1;
@@ -196,7 +196,7 @@ void smoe_sharded_gradients_squares(smoe_sharded_gradients *p, double *square) {
         const real *values;
         size_t unit = p->units[i].unit;
         i = unit_assemble(p, i, &values);
-        square[unit] = smoe_optim_unit_square(values, smaller(UNIT, p->whole - unit * UNIT));
+        square[unit] = smoe_optim_unit_square(values, shares_smaller(UNIT, p->whole - unit * UNIT));
     }
     smoe_comm_join(p->comm, square, n * sizeof *square);
 }

@@ -33,7 +33,7 @@ static const char *slab_at(const smoe_params *params, int64_t number) {
     }
 }
 
-static int64_t number_of(const smoe_params *params, const void *slab) {
+static int64_t states_number_of(const smoe_params *params, const void *slab) {
     int64_t number = 0;
     while (number < SLABS - 1 && slab_at(params, number) != slab) number++;
     return number;
@@ -73,7 +73,7 @@ static smoe_stretch part_of(const smoe_sharded_state *s, const request *r, int o
     return part.first < part.end ? part : (smoe_stretch){0, 0};
 }
 
-static size_t bytes_of(const request *r, size_t count) {
+static size_t states_bytes_of(const request *r, size_t count) {
     bool narrow = r->slab == M_BF16 || r->slab == V_BF16;
     return count * (narrow ? sizeof(smoe_bf16) : sizeof(real));
 }
@@ -81,7 +81,7 @@ static size_t bytes_of(const request *r, size_t count) {
 /* Where element `at` of the tensor is in this process. */
 static const char *place_here(const smoe_sharded_state *s, const request *r, size_t at) {
     const smoe_param *p = param_of(s, r->slab, r->param);
-    return slab_at(s->params, r->slab) + bytes_of(r, p->offset + at - p->from);
+    return slab_at(s->params, r->slab) + states_bytes_of(r, p->offset + at - p->from);
 }
 
 /* Returns whether any process wanted something. */
@@ -90,8 +90,8 @@ static bool take_round(const smoe_sharded_state *s, const request *own, char *ou
     bool wanted = own->slab >= 0;
     smoe_stretch mine = part_of(s, own, rank, rank);
     if (out && mine.end)
-        memcpy(out + bytes_of(own, mine.first - own->first), place_here(s, own, mine.first),
-               bytes_of(own, mine.end - mine.first));
+        memcpy(out + states_bytes_of(own, mine.first - own->first), place_here(s, own, mine.first),
+               states_bytes_of(own, mine.end - mine.first));
     for (int bit = 1; bit < s->comm->size; bit++) {
         request theirs;
         int other = rank ^ bit;
@@ -101,16 +101,16 @@ static bool take_round(const smoe_sharded_state *s, const request *own, char *ou
         smoe_stretch give = part_of(s, &theirs, rank, other), take = part_of(s, own, other, rank);
         smoe_comm_exchange(s->comm, SMOE_TRAFFIC_OTHER, other,
                            give.end ? place_here(s, &theirs, give.first) : NULL,
-                           bytes_of(&theirs, give.end - give.first),
-                           take.end ? out + bytes_of(own, take.first - own->first) : NULL,
-                           bytes_of(own, take.end - take.first));
+                           states_bytes_of(&theirs, give.end - give.first),
+                           take.end ? out + states_bytes_of(own, take.first - own->first) : NULL,
+                           states_bytes_of(own, take.end - take.first));
     }
     return wanted;
 }
 
 static bool spread_away(void *user, const void *slab, size_t i) {
     const smoe_sharded_state *s = user;
-    int64_t number = number_of(s->params, slab);
+    int64_t number = states_number_of(s->params, slab);
     const smoe_param *p = param_of(s, number, i);
     return smoe_param_sharded(p) || (in_ranges(s, number) && !p->frozen);
 }
@@ -118,7 +118,7 @@ static bool spread_away(void *user, const void *slab, size_t i) {
 static void spread_read(void *user, const void *slab, size_t i, size_t first, size_t count,
                         void *out) {
     const smoe_sharded_state *s = user;
-    const request r = {number_of(s->params, slab), i, first, count};
+    const request r = {states_number_of(s->params, slab), i, first, count};
     (void)take_round(s, &r, out);
 }
 
@@ -129,7 +129,7 @@ static void spread_finish(void *user) {
 
 static void spread_here(void *user, const void *slab, size_t i, size_t *first, size_t *end) {
     const smoe_sharded_state *s = user;
-    int64_t number = number_of(s->params, slab);
+    int64_t number = states_number_of(s->params, slab);
     const request all = {number, i, 0, param_of(s, number, i)->whole};
     int rank = s->comm->rank;
     smoe_stretch part = {0, all.count};

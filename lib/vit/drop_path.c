@@ -10,7 +10,7 @@ static bool is_on(const smoe_drop_path *l, const smoe_pass *pass) {
     return pass->train && l->rate > 0;
 }
 
-static real share(const smoe_drop_path *l, size_t image, const smoe_pass *pass) {
+static real drop_path_share(const smoe_drop_path *l, size_t image, const smoe_pass *pass) {
     smoe_rng rng =
         smoe_rng_at(pass->seed, SMOE_RNG_DROP_PATH, l->site, pass->step, pass->first + image);
     return smoe_rng_uniform(&rng) < l->rate ? 0 : (real)(1 / (1 - l->rate));
@@ -21,7 +21,7 @@ void smoe_drop_path_forward(const smoe_drop_path *l, real *y, const real *x,
     if (!is_on(l, pass)) return;
     SMOE_SHARED(elementwise, pass->images * l->n)
     for (size_t b = 0; b < pass->images; b++) {
-        real s = share(l, b, pass), *to = y + b * l->n;
+        real s = drop_path_share(l, b, pass), *to = y + b * l->n;
         const real *from = x + b * l->n;
         if (s > 0)
             for (size_t i = 0; i < l->n; i++) to[i] = from[i] + s * (to[i] - from[i]);
@@ -35,6 +35,7 @@ const real *smoe_drop_path_backward(const smoe_drop_path *l, real *scaled, const
     if (!is_on(l, pass)) return dy;
     SMOE_SHARED(elementwise, pass->images * l->n)
     for (size_t b = 0; b < pass->images; b++)
-        smoe_kernels_get()->row->scale(scaled + b * l->n, share(l, b, pass), dy + b * l->n, l->n);
+        smoe_kernels_get()->row->scale(scaled + b * l->n, drop_path_share(l, b, pass),
+                                       dy + b * l->n, l->n);
     return scaled;
 }

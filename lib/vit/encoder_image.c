@@ -15,7 +15,7 @@ typedef struct image_encoder {
     real *dembedded, *dstream; /* [R,d] gradients of that, and of the tower's stream */
 } image_encoder;
 
-static bool always(const smoe_spec *spec) {
+static bool encoder_image_always(const smoe_spec *spec) {
     (void)spec;
     return true;
 }
@@ -112,7 +112,7 @@ const real *smoe_encoder_image_features(const smoe_encoder *e) {
 }
 
 const smoe_encoder_type smoe_image_encoder = {.size = sizeof(image_encoder),
-                                              .wanted = always,
+                                              .wanted = encoder_image_always,
                                               .init = image_init,
                                               .free = image_free,
                                               .reserve = image_reserve,

@@ -162,7 +162,8 @@ static const size_t *lengths_of(const smoe_encoder *e, const smoe_inputs *in) {
     return e->build.padded ? in->lengths : NULL;
 }
 
-static smoe_pass pass_of(const smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
+static smoe_pass encoder_text_pass_of(const smoe_encoder *e, const smoe_inputs *in,
+                                      const smoe_pass *pass) {
     smoe_pass own = *pass;
     own.lengths = lengths_of(e, in);
     return own;
@@ -171,7 +172,7 @@ static smoe_pass pass_of(const smoe_encoder *e, const smoe_inputs *in, const smo
 static void text_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
     text_encoder *x = (text_encoder *)e;
     size_t B = pass->images, W = e->tower.d;
-    const smoe_pass own = pass_of(e, in, pass);
+    const smoe_pass own = encoder_text_pass_of(e, in, pass);
     smoe_text_embed_forward(&x->embed, e->tower.in, in->tokens, B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, &own);
@@ -210,7 +211,7 @@ static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, T = e->build.T, W = e->tower.d;
     smoe_pool pool = e->build.spec->text.pool;
-    const smoe_pass own = pass_of(e, in, pass);
+    const smoe_pass own = encoder_text_pass_of(e, in, pass);
     smoe_clock_start(pass->clock);
     project_backward(x, dout, B);
     SMOE_SHARED(elementwise, B * T * W)

@@ -41,7 +41,7 @@ static value scalar(const graph *g, double x) {
 }
 
 /* The tensor "PATH.NAME", or NULL. */
-static const smoe_tensor *find(const graph *g, const char *path, const char *name) {
+static const smoe_tensor *graph_find(const graph *g, const char *path, const char *name) {
     char *whole = smoe_text_format("%s.%s", path, name);
     const smoe_tensor *t = smoe_safetensors_find(g->weights, whole);
     free(whole);
@@ -49,11 +49,11 @@ static const smoe_tensor *find(const graph *g, const char *path, const char *nam
 }
 
 static value weight(const graph *g, const char *path, const char *name) {
-    return smoe_onnx_tensor(g->onnx, find(g, path, name), 0, NULL);
+    return smoe_onnx_tensor(g->onnx, graph_find(g, path, name), 0, NULL);
 }
 
-static value norm(const graph *g, value x, const char *path) {
-    value bias = find(g, path, "bias") ? weight(g, path, "bias") : 0;
+static value graph_norm(const graph *g, value x, const char *path) {
+    value bias = graph_find(g, path, "bias") ? weight(g, path, "bias") : 0;
     return NODE(g, .op = "LayerNormalization", .in = {x, weight(g, path, "weight"), bias},
                 .whole = "axis", .number = -1, .epsilon = g->model->norm_eps);
 }
@@ -64,7 +64,7 @@ static value linear(const graph *g, value x, const char *path) {
     return of_two(g, "Add", of_two(g, "MatMul", x, w), weight(g, path, "bias"));
 }
 
-static value gelu(const graph *g, value x) {
+static value graph_gelu(const graph *g, value x) {
     if (g->model->gelu == SMOE_GELU_QUICK) {
         value gate = NODE(g, .op = "Sigmoid", .in = {of_two(g, "Mul", x, scalar(g, 1.702))});
         return of_two(g, "Mul", x, gate);
@@ -75,7 +75,7 @@ static value gelu(const graph *g, value x) {
 
 static value mlp(const graph *g, value x, const char *path) {
     char *fc1 = smoe_text_format("%s.fc1", path), *fc2 = smoe_text_format("%s.fc2", path);
-    value y = linear(g, gelu(g, linear(g, x, fc1)), fc2);
+    value y = linear(g, graph_gelu(g, linear(g, x, fc1)), fc2);
     free(fc1);
     free(fc2);
     return y;
@@ -99,8 +99,8 @@ static value attend(const graph *g, value q, value k, value v, const char *path)
     size_t dh = g->model->width / g->model->heads;
     char *q_norm = smoe_text_format("%s.q_norm", path),
          *k_norm = smoe_text_format("%s.k_norm", path);
-    if (find(g, q_norm, "weight")) q = norm(g, q, q_norm);
-    if (find(g, k_norm, "weight")) k = norm(g, k, k_norm);
+    if (graph_find(g, q_norm, "weight")) q = graph_norm(g, q, q_norm);
+    if (graph_find(g, k_norm, "weight")) k = graph_norm(g, k, k_norm);
     free(q_norm);
     free(k_norm);
     q = of_two(g, "Mul", q, scalar(g, 1 / sqrt((double)dh)));
@@ -132,7 +132,7 @@ static value unit(const graph *g, value x, int64_t axis) {
     return of_two(g, "Div", x, vmoe ? NODE(g, .op = "Sqrt", .in = {length}) : length);
 }
 
-static value softmax(const graph *g, value x, int64_t axis) {
+static value graph_softmax(const graph *g, value x, int64_t axis) {
     return NODE(g, .op = "Softmax", .in = {x}, .whole = "axis", .number = axis);
 }
 
@@ -150,11 +150,12 @@ static void weights_of(const graph *g, value x, const char *router, size_t S, va
                        value *combine) {
     const smoe_moe_spec *moe = &g->model->moe;
     const smoe_router_entry *entry = smoe_router_find(moe->router);
-    const smoe_tensor *phi = find(g, router, "phi");
+    const smoe_tensor *phi = graph_find(g, router, "phi");
     value to_slots = 0, to_tokens = 0;
     if (phi) {
         value columns = smoe_onnx_tensor(g->onnx, phi, 2, (const size_t[]){phi->dim[0], S});
-        bool warm = find(g, router, "log_dispatch_temperature"), scaled = find(g, router, "scale");
+        bool warm = graph_find(g, router, "log_dispatch_temperature"),
+             scaled = graph_find(g, router, "scale");
         if (warm || scaled) columns = unit(g, columns, 0);
         value scale = scaled ? weight(g, router, "scale") : 0;
         if (scaled && moe->scale_form == SMOE_SCALE_EXP)
@@ -168,17 +169,17 @@ static void weights_of(const graph *g, value x, const char *router, size_t S, va
             to_tokens = of_two(g, "Div", to_tokens, c);
         }
     }
-    *dispatch = entry->learns_dispatch
-                    ? NODE(g, .op = "Transpose", .in = {softmax(g, to_slots, 1)}, AXES(0, 2, 1))
-                    : constant(g, S, g->T, 1 / (double)g->T);
-    *combine =
-        entry->learns_combine ? softmax(g, to_tokens, 2) : constant(g, g->T, S, 1 / (double)S);
+    *dispatch = entry->learns_dispatch ? NODE(g, .op = "Transpose",
+                                              .in = {graph_softmax(g, to_slots, 1)}, AXES(0, 2, 1))
+                                       : constant(g, S, g->T, 1 / (double)g->T);
+    *combine = entry->learns_combine ? graph_softmax(g, to_tokens, 2)
+                                     : constant(g, g->T, S, 1 / (double)S);
 }
 
 /* One of the two layers of `count` experts: x [E,rows,n]. */
 static value experts_linear(const graph *g, value x, const char *path, const char *layer) {
     char *name = smoe_text_format("%s.%s", path, layer);
-    const smoe_tensor *bias = find(g, name, "bias");
+    const smoe_tensor *bias = graph_find(g, name, "bias");
     value w = NODE(g, .op = "Transpose", .in = {weight(g, name, "weight")}, AXES(0, 2, 1));
     value b = smoe_onnx_tensor(g->onnx, bias, 3, (const size_t[]){bias->dim[0], 1, bias->dim[1]});
     free(name);
@@ -190,7 +191,7 @@ static value experts(const graph *g, value slots, const char *path, size_t first
     value x =
         NODE(g, .op = "Slice",
              .in = {slots, LIST(g, (int64_t)first), LIST(g, (int64_t)(first + count)), LIST(g, 0)});
-    return experts_linear(g, gelu(g, experts_linear(g, x, path, "fc1")), path, "fc2");
+    return experts_linear(g, graph_gelu(g, experts_linear(g, x, path, "fc1")), path, "fc2");
 }
 
 /* [B,S,d] as [E,B*P,d], and back. */
@@ -228,12 +229,12 @@ static value moe(const graph *g, value x, const char *path, size_t block) {
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static value block(const graph *g, value x, size_t i) {
+static value graph_block(const graph *g, value x, size_t i) {
     char *path[4];
     static const char *const part[] = {"norm1", "attn", "norm2", "mlp"};
     for (size_t k = 0; k < 4; k++) path[k] = smoe_text_format("blocks.%zu.%s", i, part[k]);
-    x = of_two(g, "Add", x, attention(g, norm(g, x, path[0]), path[1]));
-    value y = norm(g, x, path[2]);
+    x = of_two(g, "Add", x, attention(g, graph_norm(g, x, path[0]), path[1]));
+    value y = graph_norm(g, x, path[2]);
     y = g->model->moe.is_moe[i] ? moe(g, y, path[3], i) : mlp(g, y, path[3]);
     for (size_t k = 0; k < 4; k++) free(path[k]);
     return of_two(g, "Add", x, y);
@@ -246,7 +247,7 @@ static value before_patches(const graph *g, value x, value tokens, int64_t d) {
     return of_two(g, "Expand", tokens, shape);
 }
 
-static value join(const graph *g, value a, value b) {
+static value graph_join(const graph *g, value a, value b) {
     return NODE(g, .op = "Concat", .in = {a, b}, .whole = "axis", .number = 1);
 }
 
@@ -281,13 +282,14 @@ static value embed(const graph *g, value pixels) {
     }
     if (position) x = of_two(g, "Add", x, learned && token ? slice(g, position, 1) : position);
     if (registers)
-        x = join(g, before_patches(g, x, smoe_onnx_tensor(g->onnx, registers, 0, NULL), d), x);
+        x = graph_join(g, before_patches(g, x, smoe_onnx_tensor(g->onnx, registers, 0, NULL), d),
+                       x);
     if (token) {
         value first = smoe_onnx_tensor(g->onnx, token, 0, NULL);
         if (learned) first = of_two(g, "Add", first, part(g, position, 0, 1));
-        x = join(g, before_patches(g, x, first, d), x);
+        x = graph_join(g, before_patches(g, x, first, d), x);
     }
-    return m->pre_norm ? norm(g, x, "norm_pre") : x;
+    return m->pre_norm ? graph_norm(g, x, "norm_pre") : x;
 }
 
 /* One learnt query attends to the tokens [B,T,d], of which registers are left out: [B,1,d]. */
@@ -296,13 +298,13 @@ static value pool(const graph *g, value x) {
     value q = heads(g, linear(g, weight(g, path, "latent"), "attn_pool.q"), 1);
     value kv = heads(g, linear(g, x, "attn_pool.kv"), 2);
     x = linear(g, attend(g, q, part(g, kv, 0, 0), part(g, kv, 1, 0), path), "attn_pool.proj");
-    return of_two(g, "Add", x, mlp(g, norm(g, x, "attn_pool.norm"), "attn_pool.mlp"));
+    return of_two(g, "Add", x, mlp(g, graph_norm(g, x, "attn_pool.norm"), "attn_pool.mlp"));
 }
 
 static value head(const graph *g, value x) {
     const smoe_model_spec *m = g->model;
     bool after = m->head == SMOE_HEAD_GAP_NORM;
-    if (!after) x = norm(g, x, "norm");
+    if (!after) x = graph_norm(g, x, "norm");
     if (m->head == SMOE_HEAD_TOKEN) {
         x = part(g, x, 0, 1);
     } else {
@@ -310,10 +312,10 @@ static value head(const graph *g, value x) {
         x = m->head == SMOE_HEAD_MAP ? pool(g, x) : of_two(g, "ReduceMean", x, LIST(g, 1));
     }
     x = of_two(g, "Reshape", x, LIST(g, 0, (int64_t)m->width));
-    return linear(g, after ? norm(g, x, "fc_norm") : x, "head");
+    return linear(g, after ? graph_norm(g, x, "fc_norm") : x, "head");
 }
 
-static int check(const smoe_spec *spec, smoe_err *err) {
+static int graph_check(const smoe_spec *spec, smoe_err *err) {
     const smoe_moe_spec *m = &spec->model.moe;
     const smoe_router_entry *entry = m->layer_count ? smoe_router_find(m->router) : NULL;
     if (smoe_task_pairs(spec->train.loss))
@@ -338,7 +340,7 @@ static void put_model(graph *g, const smoe_spec *spec, size_t classes) {
     const smoe_data_spec *data = &spec->data;
     const size_t dim[] = {0, data->channels, data->image_size, data->image_size};
     value x = embed(g, smoe_onnx_input(g->onnx, "pixels", "images", 4, dim));
-    for (size_t i = 0; i < g->model->depth; i++) x = block(g, x, i);
+    for (size_t i = 0; i < g->model->depth; i++) x = graph_block(g, x, i);
     smoe_onnx_output(g->onnx, head(g, x), "logits", "images", classes);
 }
 
@@ -349,7 +351,7 @@ int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safeten
     smoe_pair *pair = NULL;
     smoe_model *model = NULL;
     graph g = {.model = &spec->model, .weights = weights, .T = smoe_spec_tokens(spec)};
-    int status = check(spec, err);
+    int status = graph_check(spec, err);
     if (!status) status = smoe_model_create(&model, spec, classes, err);
     if (!status) status = smoe_params_check(smoe_model_params(model), weights, SMOE_FIT_EXACT, err);
     if (!status) pairs = smoe_safetensors_pairs(weights, &pair);

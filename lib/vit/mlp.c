@@ -168,7 +168,7 @@ static layer layer_of(const smoe_mlp *l, const smoe_mlp_rows *rows, bool second)
                    .in = second ? l->h : l->d};
 }
 
-static size_t rows_of(const layer *x, size_t e) {
+static size_t mlp_rows_of(const layer *x, size_t e) {
     return x->rows->first[e + 1] - x->rows->first[e];
 }
 
@@ -202,8 +202,8 @@ static smoe_product expert_forward(size_t i, const void *context) {
     const real *w = smoe_weight(params, x->weight);
     const smoe_bf16 *w_bf16 = smoe_weight_bf16(params, x->weight);
     smoe_product p = smoe_linear_product(NULL, NULL, w ? w + at : NULL,
-                                         smoe_weight(params, x->bias) + e * x->out, rows_of(x, e),
-                                         x->out, x->in);
+                                         smoe_weight(params, x->bias) + e * x->out,
+                                         mlp_rows_of(x, e), x->out, x->in);
     if (w_bf16) p.b_bf16 = w_bf16 + at;
     if (x->residual) p.add = x->residual + x->rows->first[e] * x->out;
     p.ldadd = x->out;
@@ -215,7 +215,7 @@ static smoe_product expert_dx(size_t i, const void *context) {
     size_t e = x->rows->from + i;
     const real *w = smoe_weight(x->mlp->params, x->weight) + e * x->out * x->in;
     return expert_product(x, e,
-                          smoe_linear_dx_product(NULL, NULL, w, rows_of(x, e), x->out, x->in));
+                          smoe_linear_dx_product(NULL, NULL, w, mlp_rows_of(x, e), x->out, x->in));
 }
 
 /* The gradient of the weights of all experts in one of the two layers. */
