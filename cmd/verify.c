@@ -6,6 +6,7 @@
 #include "data/archive.h"
 #include "tensors/npy.h"
 #include "tensors/shards.h"
+#include "store/run.h"
 #include "store/verify.h"
 #include "sweep/evaluations.h"
 #include "sweep/kept.h"
@@ -193,6 +194,8 @@ static void verify(smoe_verifier *v, const char *path) {
         smoe_verify_run(v, path);
     else if (folder)
         smoe_verify_say(v, path, "neither a run, a sweep nor a checkpoint", false);
+    else if (smoe_run_is_model(path)) /* zip files of weights are no archives of images */
+        smoe_verify_file(v, path);
     else if (smoe_place_kind_of(&kind, path, &err))
         smoe_verify_blame(v, path, &err);
     else if (kind == SMOE_PLACE_ARCHIVE)

@@ -172,7 +172,8 @@ void smoe_params_clear(smoe_params *params, size_t i) {
 }
 
 static void slab_free(void *base, size_t size, size_t elem) {
-    SMOE_FREED_BY(smoe_arena_free) smoe_arena arena = {.base = base, .size = size * elem};
+    smoe_arena arena = {.base = base, .size = size * elem};
+    smoe_arena_free(&arena);
 }
 
 void smoe_params_free(smoe_params *params) {

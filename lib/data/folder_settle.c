@@ -381,7 +381,8 @@ static int settle_images(listing *l, size_t used, smoe_err *err) {
     for (size_t i = 0; i < list->count && !status; i++) {
         image *a = &list->item[i];
         char *folder = smoe_alloc_part(a->name + a->class_at, a->class_end - a->class_at);
-        a->label = (uint32_t)class_number(set, a->row ? *smoe_labels_classes(t, a->row) : folder);
+        const char *word = t && a->row ? *smoe_labels_classes(t, a->row) : folder;
+        a->label = (uint32_t)class_number(set, word);
         there[a->label] = true;
         free(folder);
         if (!i || strcmp(a->name, a[-1].name)) continue;

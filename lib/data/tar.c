@@ -99,7 +99,7 @@ static int take_pax(reader *r, const char *text, size_t size, smoe_err *err) {
 
 /* A long name ('L') or a pax header ('x'), of the member that follows. */
 static int take_extension(reader *r, uint8_t type, uint64_t size, smoe_err *err) {
-    SMOE_FREED uint8_t *bytes = NULL;
+    uint8_t *bytes = NULL;
     if (size >= (type == 'L' ? sizeof r->name : (size_t)1 << 20))
         return damaged(r, err, "a name is too long");
     if (smoe_tar_read(&bytes, r->path, r->at + BLOCK, (size_t)size, err)) return -1;
@@ -108,6 +108,7 @@ static int take_extension(reader *r, uint8_t type, uint64_t size, smoe_err *err)
         snprintf(r->name, sizeof r->name, "%s", (char *)bytes);
     else
         status = take_pax(r, (char *)bytes, (size_t)size, err);
+    free(bytes);
     return status;
 }
 

@@ -59,7 +59,7 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
     smoe_param_place *before = params->place;
     smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
     /* of which only the experts' are used */
-    SMOE_FREED real *slab = calloc(params->size, sizeof *slab);
+    real *slab = calloc(params->size, sizeof *slab);
     int status = slab ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
     for (size_t i = 0; i < params->count && !status; i++) {
         real *to = slab + params->param[i].offset;
@@ -74,6 +74,7 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
                                &(smoe_eval_options){.comm = r->comm}, eval, err);
         params->place = before;
     }
+    free(slab);
     free(place);
     return status;
 }

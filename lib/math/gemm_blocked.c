@@ -1,8 +1,9 @@
 /*
  * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, and tiles
  * of both are multiplied in registers (kern_gemm.c). Some operands are not packed: rows of A that
- * are consecutive in memory, and weights of products with few rows (gemm_skinny.c). Threads share a product by pieces of C, and each thread packs what its
- * pieces need: a little packing is done twice, but no thread waits for another inside a product.
+ * are consecutive in memory, and weights of products with few rows (gemm_skinny.c).
+ * Threads share a product by pieces of C, and each thread packs what its pieces need: a little
+ * packing is done twice, but no thread waits for another inside a product.
  * BLIS is not used for these products: its kernels for small shapes add in another order than those
  * for large ones, so the logits of an image would depend on the size of its batch. BLIS is the
  * reference for speed (math/blas.c); experiments/notes/ compares the two.

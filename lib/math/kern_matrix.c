@@ -97,8 +97,8 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
     return x * phi;
 }
 
-/* What is done with the sums of a block: a constant where possible, so that what is 0 in it needs no
- * code. */
+/* What is done with the sums of a block: a constant where possible, so that what is 0 in it needs
+ * no code. */
 typedef struct ending {
     smoe_gelu_work work;
     const real *add, *bias;

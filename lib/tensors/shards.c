@@ -166,8 +166,9 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
 /* What the files say of themselves must agree: they could be of different checkpoints. */
 static int same_metadata(const reading *r, smoe_err *err) {
     SMOE_FREED smoe_pair *pairs = NULL;
-    size_t count = smoe_safetensors_pairs(r->shard[0], &pairs);
     int status = 0;
+    if (!r->shards) return 0;
+    size_t count = smoe_safetensors_pairs(r->shard[0], &pairs);
     for (size_t s = 1; s < r->shards && !status; s++)
         for (size_t i = 0; i < count && !status; i++) {
             const char *there = smoe_safetensors_metadata(r->shard[s], pairs[i].key);

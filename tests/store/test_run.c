@@ -343,10 +343,11 @@ static bool listed(const char *key, const char *list) {
 static void resume_with(void *user, const char *key, const char *type, const char *preset,
                         const char *help) {
     (void)preset, (void)help;
-    static const char may[] = "name data.cache_mb train.steps train.log_every train.eval_every train.patience "
-                              "train.experts_over train.checkpoint_every train.checkpoint_minutes "
-                              "train.keep train.shard_bytes "
-                              "train.keep_every train.tensorboard";
+    static const char may[] =
+        "name data.cache_mb train.steps train.log_every train.eval_every train.patience "
+        "train.experts_over train.checkpoint_every train.checkpoint_minutes "
+        "train.keep train.shard_bytes "
+        "train.keep_every train.tensorboard";
     run_folder *r = user;
     smoe_run *run;
     smoe_spec_free(&r->spec);
