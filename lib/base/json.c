@@ -106,3 +106,10 @@ json_t *smoe_json_read(const char *path) {
     if (smoe_file_read(path, MOST, &text, &size, NULL)) return NULL;
     return json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
 }
+
+json_t *smoe_json_beside(const char *file, const char *name) {
+    const char *slash = strrchr(file, '/');
+    SMOE_FREED char *path =
+        smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, name);
+    return smoe_json_read(path);
+}

@@ -19,6 +19,9 @@ json_t *smoe_json_of_text(const char *text);
 /* The value in a regular file of at most 64 MiB; NULL: there is none, or it is not JSON. */
 json_t *smoe_json_read(const char *path);
 
+/* The same of the file `name` in the folder of another file. */
+json_t *smoe_json_beside(const char *file, const char *name);
+
 /* JSON as text, every real with the fewest digits from which it is read back, and a point or an
  * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL of no value. */
 char *smoe_json_dump(const json_t *value, int indent);

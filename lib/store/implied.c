@@ -121,14 +121,6 @@ static void put_shapes(implied *x, const smoe_safetensors *file) {
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-/* A file in the folder of a model file; NULL: none, or not JSON. */
-static json_t *beside(const char *model, const char *name) {
-    const char *slash = strrchr(model, '/');
-    SMOE_FREED char *path =
-        smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - model) : 0, model, name);
-    return smoe_json_read(path);
-}
-
 static void put_other(implied *x, const char *from, const char *what, const char *value) {
     snprintf(x->other, sizeof x->other, "%s beside it says %s%.60s", from, what, value);
 }
@@ -334,7 +326,7 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
     put_shapes(x, file);
     if (!x->count) return;
     for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
-        json_t *json = beside(path, configurations[i].file);
+        json_t *json = smoe_json_beside(path, configurations[i].file);
         if (json) configurations[i].put(x, json, configurations[i].file);
         json_decref(json);
     }

@@ -1,6 +1,8 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
 #include "base/alloc.h"
+#include "base/json.h"
+#include "data/dataset_source.h"
 #include "spec/tasks.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
@@ -32,10 +34,28 @@ static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **
     return names ? 5 : 4;
 }
 
-/* The names of the classes in a file, which *list owns; NULL: there are none. */
+/* The names in transformers' configuration beside a file, {"0": "cat", ...}, as a list. NULL: there
+ * are none, or those that stand for no names, "LABEL_0". */
+static json_t *configured_names(const smoe_safetensors *file) {
+    json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json");
+    const json_t *names = json_object_get(config, "id2label");
+    json_t *list = json_array();
+    for (size_t k = 0; k < json_object_size(names); k++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", k);
+        json_array_append(list, json_object_get(names, key));
+    }
+    const char *first = json_string_value(json_array_get(list, 0));
+    if (first && strcmp(first, "LABEL_0") != 0 && json_array_size(list) == json_object_size(names))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* The names of the classes of a model file, which *list owns; NULL: there are none. */
 static char **names_in(const smoe_safetensors *file, json_t **list, size_t *count) {
     const char *text = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
-    *list = text ? json_loads(text, 0, NULL) : NULL;
+    *list = text ? json_loads(text, 0, NULL) : configured_names(file);
     *count = json_array_size(*list);
     char **name = *count ? smoe_alloc(*count, sizeof *name) : NULL;
     for (size_t k = 0; name && k < *count; k++)
@@ -46,13 +66,26 @@ static char **names_in(const smoe_safetensors *file, json_t **list, size_t *coun
     return name;
 }
 
+/* Folders are often named by numbers of WordNet, and a configuration has words for them. */
+static bool shares_a_name(const smoe_dataset *set, char *const *name, size_t count) {
+    for (size_t k = 0; k < smoe_dataset_classes(set); k++)
+        for (size_t i = 0; i < count; i++)
+            if (!strcmp(smoe_dataset_class_name(set, k), name[i])) return true;
+    return false;
+}
+
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) {
     json_auto_t *list = NULL;
     size_t count;
     if (smoe_task_pairs(spec->train.loss)) return 0;
     SMOE_FREED char **name = names_in(file, &list, &count);
-    return name ? smoe_dataset_align(set, name, count, err) : 0;
+    if (!name) return 0;
+    if (smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) || shares_a_name(set, name, count))
+        return smoe_dataset_align(set, name, count, err);
+    smoe_dataset_remark_on(set, "classes are matched by their numbers, for config.json has none of "
+                                "their names");
+    return 0;
 }
 
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file) {

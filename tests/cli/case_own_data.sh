@@ -78,6 +78,15 @@ status 0 smoe eval brought-run $zoo --predictions z.csv >/dev/null 2>&1
 cut -d, -f3,4 z.csv | sort -u | tr '\n' ' ' | grep -q '^1,bee label,label_name $' || fail "bee is class 1 of the model: $(head -n 3 z.csv)"
 status 0 smoe inspect brought-run $zoo >out 2>&1
 grep -q ', 20 images of test' out || fail "inspect: $(cat out)"
+# the names that a configuration of transformers has
+mkdir theirs && cp brought-run/ckpt/latest/model.safetensors theirs && foreign theirs/model.safetensors
+LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safetensors
+printf '{"id2label": {"1": "bee", "0": "ape"}}' >theirs/config.json
+loss_of() { smoe eval "$1" $zoo 2>/dev/null | grep '^loss'; }
+[ "$(loss_of theirs)" = "$(loss_of brought-run)" ] || fail "names beside a file: $(loss_of theirs), $(loss_of brought-run)"
+printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
+status 0 smoe eval theirs $zoo >/dev/null 2>err
+grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names: $(cat err)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
