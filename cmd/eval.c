@@ -240,7 +240,7 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     smoe_fact_number(&result, "images", (double)eval->images, .heading = "images",
                      .format = "%.0f");
     smoe_fact_number(&result, "loss", eval->loss, .heading = "loss", .format = "%.6f");
-    smoe_fact_number(&result, precision, eval->precision_at_1, .heading = precision,
+    smoe_fact_number(&result, precision, eval->precision_at_1, .heading = "top-1 accuracy",
                      .format = "%.4f");
     if (eval->retrieval) {
         add_recall(&result, "text_recall", "text recall at", eval->text_recall);
