@@ -94,7 +94,7 @@ static void excluded_of_shards(void **state) {
     char path[SCRATCH_PATH], list[SCRATCH_PATH];
     datafile png = folders_picture("x.png", SIDE, SIDE, 3, 1);
     for (int p = 0; p < 2; p++) {
-        char name[3][8], shard[8];
+        char name[3][8], shard[24];
         datafile file[3];
         for (int i = 0; i < 3; i++) {
             snprintf(name[i], sizeof name[i], "%d.png", 3 * p + i);

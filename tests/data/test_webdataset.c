@@ -151,7 +151,7 @@ static void held_out_shards(void **state) {
     uint8_t *png = picture(3, &size);
     begin(&s, "s{0..2}.tar");
     for (int i = 0; i < 3; i++) {
-        char key[16], text[16], shard[16];
+        char key[16], text[16], shard[24];
         snprintf(key, sizeof key, "%d.png", i);
         snprintf(text, sizeof text, "%d.txt", i);
         snprintf(shard, sizeof shard, "s%d.tar", i);
