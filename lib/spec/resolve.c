@@ -603,10 +603,12 @@ static void resolve_steps(smoe_reading *reading) {
 static void check_patience(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     if (!spec->train.patience || reading->trained) return;
-    if (!(spec->data.holdout > 0) || strcmp(spec->eval.split, "val"))
+    bool held = spec->data.holdout > 0, used = !strcmp(spec->eval.split, "val");
+    if (!held || !used)
         clash(reading, KEYS("train.patience", "data.holdout", "eval.split"),
-              "a run ends early only by images that are held out of training: set data.holdout "
-              "(0.1: one of ten) and eval.split=val");
+              "a run ends early only by images that are held out of training: set %s%s%s",
+              held ? "" : "data.holdout (0.1: one of ten)", held || used ? "" : " and ",
+              used ? "" : "eval.split=val");
 }
 
 static void resolve_schedule(smoe_reading *reading) {

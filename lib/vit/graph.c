@@ -344,26 +344,46 @@ static void put_model(graph *g, const smoe_spec *spec, size_t classes) {
     smoe_onnx_output(g->onnx, head(g, x), "logits", "images", classes);
 }
 
+/* The weights as the parameters of the model, where a file has them in another form: a class token
+ * without a position, one that is pooled with the patches, other sizes of grids. They borrow from
+ * the table. */
+static int graph_fit(smoe_safetensors **fitted, smoe_params *params, const smoe_safetensors *from,
+                     smoe_err *err) {
+    SMOE_FREED smoe_pair *pair = NULL;
+    SMOE_FREED smoe_tensor *tensors = NULL;
+    if (smoe_params_allocate(params, 1, err) ||
+        smoe_params_load(params, from, SMOE_FIT_RESIZED, NULL, err))
+        return -1;
+    tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = "", .values = params->w});
+    for (size_t i = 0; i < params->count; i++)
+        tensors[i].type = smoe_dtype_name(tensors[i].dtype);
+    size_t pairs = smoe_safetensors_pairs(from, &pair);
+    return smoe_safetensors_make(fitted, smoe_safetensors_path(from), tensors, params->count, pair,
+                                 pairs, &(smoe_arena){0}, NULL, err);
+}
+
 int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safetensors *weights,
                      size_t *bytes, smoe_err *err) {
     const smoe_tensor *classifier = smoe_safetensors_find(weights, "head.bias");
-    size_t classes = classifier ? classifier->size : 1, pairs = 0, kept = 0;
-    smoe_pair *pair = NULL;
-    smoe_model *model = NULL;
-    graph g = {.model = &spec->model, .weights = weights, .T = smoe_spec_tokens(spec)};
-    int status = graph_check(spec, err);
-    if (!status) status = smoe_model_create(&model, spec, classes, err);
-    if (!status) status = smoe_params_check(smoe_model_params(model), weights, SMOE_FIT_EXACT, err);
-    if (!status) pairs = smoe_safetensors_pairs(weights, &pair);
-    if (!status && path) {
-        for (size_t i = 0; i < pairs; i++) /* without the digest, which is of that file */
-            if (!strstr(pair[i].key, "xxh3")) pair[kept++] = pair[i];
-        g.onnx = smoe_onnx_new();
-        put_model(&g, spec, classes);
-        status = smoe_onnx_write(g.onnx, path, pair, kept, bytes, err);
-        smoe_onnx_free(g.onnx);
-    }
-    smoe_model_free(model);
-    free(pair);
+    size_t classes = classifier ? classifier->size : 1, kept = 0;
+    SMOE_FREED smoe_pair *pair = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *fitted = NULL;
+    if (graph_check(spec, err) || smoe_model_create(&model, spec, classes, err)) return -1;
+    smoe_params *params = smoe_model_params(model);
+    if (smoe_params_check(params, weights, SMOE_FIT_EXACT, NULL) &&
+        graph_fit(&fitted, params, weights, err))
+        return -1;
+    if (!path) return 0;
+    size_t pairs = smoe_safetensors_pairs(weights, &pair);
+    for (size_t i = 0; i < pairs; i++) /* without the digest, which is of that file */
+        if (!strstr(pair[i].key, "xxh3")) pair[kept++] = pair[i];
+    graph g = {.model = &spec->model,
+               .weights = fitted ? fitted : weights,
+               .onnx = smoe_onnx_new(),
+               .T = smoe_spec_tokens(spec)};
+    put_model(&g, spec, classes);
+    int status = smoe_onnx_write(g.onnx, path, pair, kept, bytes, err);
+    smoe_onnx_free(g.onnx);
     return status;
 }

@@ -22,15 +22,17 @@ grep -q -- '--onnx, and only it, writes names that end in .onnx' err || fail "$(
 python=${PYTHON:-python3}
 "$python" -c 'import onnxruntime, numpy' 2>/dev/null || skip "$python has no ONNX Runtime or no NumPy: the graphs"
 "$python" - <<'END'
-import struct, numpy
+import os, struct, numpy
+for folder in "noise", "grey": os.mkdir(folder)
 pixels = numpy.random.default_rng(1).integers(0, 256, (24, 12, 12), dtype=numpy.uint8)
 numpy.save("pixels.npy", (pixels[:, None] / 127.5 - 1).astype("float32"))
 for split in "train", "t10k":
-    open(f"{split}-images-idx3-ubyte", "wb").write(struct.pack(">4i", 0x803, 24, 12, 12) + pixels.tobytes())
-    open(f"{split}-labels-idx1-ubyte", "wb").write(struct.pack(">2i", 0x801, 24) + bytes(i % 3 for i in range(24)))
+    for folder, values in ("noise", pixels.tobytes()), ("grey", bytes([200] * 24 * 12 * 12)):
+        open(f"{folder}/{split}-images-idx3-ubyte", "wb").write(struct.pack(">4i", 0x803, 24, 12, 12) + values)
+        open(f"{folder}/{split}-labels-idx1-ubyte", "wb").write(struct.pack(">2i", 0x801, 24) + bytes(i % 3 for i in range(24)))
 END
 cat >spec.yaml <<'END'
-data: {source: idx, path: ., image_size: 12, channels: 1}
+data: {source: idx, path: noise, image_size: 12, channels: 1}
 model: {variant: none, width: 16, depth: 3, mlp: 24, heads: 2, patch_size: 4, moe: {layers: last-2, experts: 3}}
 train: {steps: 6, batch_size: 8, optimizer: {lr: 1e-2}, schedule: {name: constant}, eval_every: 0, checkpoint_every: 0}
 eval: {batch_size: 8, order: file}
@@ -62,6 +64,10 @@ model.moe.experts=1 model.moe.slots_per_expert=4
 model.width=64 model.heads=4 model.depth=4 model.mlp=100 model.patch_size=2 model.moe.experts=16
 END
 [ $found = 17 ] || fail "only $found models"
+# position embeddings of another grid are resized, as for evaluation
+status 0 smoe eval run-1 -q --logits grey.npy data.path=grey data.image_size=24 >/dev/null
+sed 's/image_size: 12/image_size: 24/' run-1/spec.yaml >grey.yaml
+status 0 smoe convert run-1 grey.onnx --onnx -q --spec grey.yaml >/dev/null
 cat >check.py <<'END'
 import sys, numpy, onnxruntime
 pixels = numpy.load("pixels.npy")
@@ -73,5 +79,8 @@ for i in range(int(sys.argv[1])):
     for n in (24, 1):
         assert abs(theirs(n) - ours[:n]).max() < 1e-5 * max(1, abs(ours).max()), (i, n, abs(theirs(n) - ours[:n]).max())
     assert "smoe.spec" in session.get_modelmeta().custom_metadata_map
+grey = onnxruntime.InferenceSession("grey.onnx", providers=["CPUExecutionProvider"])
+theirs = grey.run(None, {"pixels": numpy.full((1, 1, 24, 24), 200 / 127.5 - 1, "float32")})[0]
+assert abs(theirs - numpy.load("grey.npy")[0]).max() < 1e-5, (theirs, numpy.load("grey.npy")[0])
 END
 "$python" check.py "$found" 2>err || fail "$(tail -n 1 err)"
