@@ -38,7 +38,7 @@ static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image 
     smoe_err **why = ((const sifting *)context)->why;
     (void)err;
     smoe_err mine = {0};
-    if (!set->type->image(set, i, NULL, image, work, &mine)) return 0;
+    if (!set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, &mine)) return 0;
     why[i] = smoe_alloc(1, sizeof mine);
     *why[i] = mine;
     return 0;
@@ -64,9 +64,10 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     if (status || (set->tolerant && set->images)) return status;
     if (set->report.left_out * SMOE_LEFT_MOST <= set->report.left_out + set->images) return 0;
     return smoe_fail(err, SMOE_DATA,
-                     "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
-                     set->report.left_out, set->report.left_out + set->images, SMOE_LEFT_MOST,
-                     set->report.left[0]);
+                     "%s: %zu of %zu images cannot be used, more than one of %d: %s; "
+                     "data.exclude=LIST leaves out more, by their names",
+                     set->path, set->report.left_out, set->report.left_out + set->images,
+                     SMOE_LEFT_MOST, set->report.left[0]);
 }
 
 /* ---- data.exclude ---------------------------------------------------------------------------- */
@@ -110,7 +111,8 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
     SMOE_FREED char *text = NULL;
     SMOE_FREED const char **name = NULL;
     size_t size;
-    if (!spec->data.exclude) return 0;
+    if (!spec->data.exclude || set->excluded) return 0;
+    set->excluded = true;
     if (smoe_spec_data_exclude(spec, &path, err) ||
         smoe_file_read(path, MOST_BYTES, &text, &size, err))
         return -1;

@@ -65,6 +65,7 @@ struct smoe_dataset {
     size_t *part_at, parts;
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
     bool tolerant;  /* any number of images may be left out */
+    bool excluded;  /* data.exclude was applied, by the source before it looked at images */
     smoe_dataset_report report;
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */

@@ -254,6 +254,7 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     smoe_folder_listing_free(&listing);
     if (status) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, &f->images, err)) return -1;
+    if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
     if (!keep_images(set, f, err)) return 0;
     if (err && err->code == SMOE_DATA && spec->data.on_error == SMOE_ON_ERROR_STOP)

@@ -117,6 +117,12 @@ mkdir -p split/train/a split/test/a && cp many/* split/train/a && cp many/1.png 
 split='data.source=image-folder data.path=split data.limit=0 train.steps=4'
 status 3 smoe train tiny.yaml -q $split -o none 2>err
 grep -q 'bad.png: unknown format' err && grep -q 'data.on_error=skip' err || fail "of a damaged file: $(cat err)"
+echo train/a/bad.png >bad.txt
+status 0 smoe train tiny.yaml $split data.exclude=bad.txt -n >/dev/null 2>err
+for i in 1 2; do cp split/train/a/bad.png split/train/a/bad$i.png; done
+status 3 smoe train tiny.yaml $split data.on_error=skip -n 2>err
+grep -q '3 of 123 images cannot be used, more than one of 100: .*; data.exclude=LIST leaves out more' err || fail "too many: $(cat err)"
+rm split/train/a/bad[12].png
 status 0 smoe train tiny.yaml $split data.on_error=skip -o skipped >/dev/null 2>err
 grep -q '1 image of train is left out' err || fail "the number: $(cat err)"
 grep -q 'left out: .*bad.png: unknown format' skipped/log.txt || fail "the list: $(cat skipped/log.txt)"
