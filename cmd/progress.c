@@ -74,8 +74,12 @@ static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_heading_model(&lines, begin->spec, begin->model);
     if (p->init || begin->spec->train.optimizer.groups.count)
         smoe_heading_optimizer(&lines, begin->spec, begin->model);
-    smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
-                     (unsigned long long)begin->step + 1, begin->spec->train.steps);
+    if (begin->step < begin->spec->train.steps)
+        smoe_result_line(&lines, "run", "%s, steps %llu to %zu", begin->dir,
+                         (unsigned long long)begin->step + 1, begin->spec->train.steps);
+    else
+        smoe_result_line(&lines, "run", "%s, all %zu steps are done", begin->dir,
+                         begin->spec->train.steps);
     smoe_result_print(&lines, p->out, &paper);
     fflush(p->out);
 }

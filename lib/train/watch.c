@@ -71,7 +71,7 @@ const char *smoe_watch_step(smoe_watch *w, uint64_t step, double loss) {
     w->weight += (1 - memory) * (1 - w->weight);
     double mean = mean_loss(w);
     bool guesses = mean > near * w->guess;
-    if (w->state && !w->grown && !guesses) w->state = NULL;
+    if (w->state && !guesses) w->state = NULL;
     if (w->guess <= 0) return NULL; /* one class */
     if (!w->grown && w->weight > 0.5 && mean > grows * w->guess) return say_grown(w, step);
     bool time = step >= SOON && (step == half || step == steps);
