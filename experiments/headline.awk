@@ -18,9 +18,14 @@ END {
     for (;;) {
         best = 0
         for (i = 1; i <= rows; i++) if (y[i] > top && (!best || x[i] < x[best] || x[i] == x[best] && y[i] > y[best])) best = i
-        if (!best) exit
-        far = !labelled || x[best] > 1.25 * labelled # else labels overlap
-        print x[best], y[best], half[best], far ? name[best] : "\"\""; top = y[best]
-        if (far) labelled = x[best]
+        if (!best) break
+        front[++points] = best; top = y[best]
+    }
+    for (i = 1; i <= points; i++) {
+        at_cost = x[front[i]]
+        if (i < points && x[front[i + 1]] < 1.03 * at_cost) continue # of nearly equal costs the best
+        far = !labelled || at_cost > 1.25 * labelled # else labels overlap
+        print at_cost, y[front[i]], half[front[i]], far ? name[front[i]] : "\"\""
+        if (far) labelled = at_cost
     }
 }
