@@ -355,8 +355,7 @@ static int graph_fit(smoe_safetensors **fitted, smoe_params *params, const smoe_
         smoe_params_load(params, from, SMOE_FIT_RESIZED, NULL, err))
         return -1;
     tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = "", .values = params->w});
-    for (size_t i = 0; i < params->count; i++)
-        tensors[i].type = smoe_dtype_name(tensors[i].dtype);
+    for (size_t i = 0; i < params->count; i++) tensors[i].type = smoe_dtype_name(tensors[i].dtype);
     size_t pairs = smoe_safetensors_pairs(from, &pair);
     return smoe_safetensors_make(fitted, smoe_safetensors_path(from), tensors, params->count, pair,
                                  pairs, &(smoe_arena){0}, NULL, err);
