@@ -19,6 +19,10 @@
 
 #include "smoe/smoe.h"
 
+#include <stdio.h> /* with the next two, the parts of the C library that most files use */
+#include <stdlib.h>
+#include <string.h>
+
 /* The number type of weights and activations: double only in the gradient-check flavour. */
 #ifdef SMOE_F64
 typedef double real;

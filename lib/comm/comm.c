@@ -3,8 +3,6 @@
 #include "math/rows.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 #include <zlib.h>
 
 const smoe_comm smoe_comm_alone = {.size = 1};

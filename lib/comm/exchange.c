@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What one call of smoe_link's exchange needs. */
 typedef struct message {

@@ -3,8 +3,6 @@
 #include "base/module.h"
 #include "comm/comm.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static long variable_number(const char *name) {

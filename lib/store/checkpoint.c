@@ -6,18 +6,12 @@
  */
 #include "store/checkpoint.h"
 #include "base/alloc.h"
-#include "store/checkpoints.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
-#include "tensors/safetensors.h"
-#include "tensors/shards.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { NAME_ROOM = 32 };

@@ -8,7 +8,6 @@
 #ifndef SMOE_CHECKPOINT_H
 #define SMOE_CHECKPOINT_H
 
-#include "base/base.h"
 #include "base/param.h"
 #include "comm/comm.h"
 #include "spec/spec.h"

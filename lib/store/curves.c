@@ -11,9 +11,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static smoe_curve *curves_named(smoe_curves *c, const char *name) {

@@ -4,8 +4,6 @@
 #include "math/blas.h"
 #include "math/kernels.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>

@@ -2,8 +2,6 @@
 #ifndef SMOE_ENV_H
 #define SMOE_ENV_H
 
-#include "base/base.h"
-
 #include <jansson.h>
 
 /* An object of version, compiler, flags, cpu, cores, threads, blas, kernel, argv, cwd, date, host,

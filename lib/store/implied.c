@@ -4,12 +4,8 @@
 #include "base/json.h"
 #include "tensors/foreign.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

@@ -5,13 +5,10 @@
 #include "store/run_files.h"
 #include "tensors/foreign.h"
 #include "tensors/shards.h"
-#include "tensors/safetensors.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,18 +1,12 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
-#include "base/alloc.h"
 #include "base/json.h"
 #include "data/dataset_source.h"
 #include "spec/tasks.h"
 #include "tensors/foreign.h"
-#include "tensors/shards.h"
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- a model of this program: its metadata --------------------------------------------------- */
 

@@ -6,10 +6,8 @@
 #ifndef SMOE_MODEL_FILE_H
 #define SMOE_MODEL_FILE_H
 
-#include "base/base.h"
 #include "base/param.h"
 #include "data/dataset.h"
-#include "spec/spec.h"
 #include "tensors/shards.h"
 
 /* The key of the metadata with the names of the classes: a list in JSON. */

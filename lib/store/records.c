@@ -1,12 +1,8 @@
 /* Reading metrics.jsonl; see records.h. */
 #include "store/records.h"
-#include "base/digest.h"
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

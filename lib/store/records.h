@@ -2,7 +2,6 @@
 #ifndef SMOE_RECORDS_H
 #define SMOE_RECORDS_H
 
-#include "base/base.h"
 #include "base/digest.h"
 
 #include <jansson.h>

@@ -6,7 +6,6 @@
 #ifndef SMOE_RECORDS_FILE_H
 #define SMOE_RECORDS_FILE_H
 
-#include "base/base.h"
 #include "base/digest.h"
 
 #include <jansson.h>

@@ -3,12 +3,9 @@
 #include "base/alloc.h"
 #include "store/model_file.h"
 #include "store/run.h"
-#include "tensors/safetensors.h"
 #include "base/json.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- records --------------------------------------------------------------------------------- */
 

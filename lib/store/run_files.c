@@ -10,9 +10,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sha256.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

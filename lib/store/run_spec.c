@@ -4,10 +4,6 @@
 #include "base/file.h"
 #include "base/json.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Whether this key may change at a resume: only keys that cannot change the weights of a step
  * may. */
 static bool free_to_differ(const char *key) {

@@ -2,7 +2,6 @@
 #ifndef SMOE_ADAFACTOR_H
 #define SMOE_ADAFACTOR_H
 
-#include "base/base.h"
 #include "base/param.h"
 #include "spec/spec.h"
 

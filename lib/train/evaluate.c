@@ -6,10 +6,8 @@
 #include "store/run.h"
 #include "math/stats.h"
 #include "train/task.h"
-#include "data/loader.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
     if (isfinite(eval->infer_s))

@@ -2,9 +2,7 @@
 #ifndef SMOE_EVALUATE_H
 #define SMOE_EVALUATE_H
 
-#include "comm/comm.h"
 #include "data/loader.h"
-#include "spec/spec.h"
 #include "train/retrieval.h"
 #include "vit/model.h"
 

@@ -3,14 +3,10 @@
 #include "train/evaluate.h"
 #include "base/alloc.h"
 #include "train/nonfinite.h"
-#include "train/retrieval.h"
 #include "train/task.h"
 #include "train/zeroshot.h"
-#include "data/loader.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A caption of an image after its first. */
 typedef struct further {

@@ -7,15 +7,11 @@
  */
 #include "train/fewshot.h"
 #include "base/alloc.h"
-#include "base/rng.h"
-#include "data/dataset.h"
 #include "math/ridge.h"
 #include "store/run.h"
 #include "data/loader.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double bias = 100, std_eps = 1e-5;
 

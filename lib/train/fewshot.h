@@ -7,10 +7,7 @@
 #ifndef SMOE_FEWSHOT_H
 #define SMOE_FEWSHOT_H
 
-#include "base/base.h"
 #include "data/dataset.h"
-#include "spec/spec.h"
-#include "comm/comm.h"
 #include "vit/model.h"
 
 #include <jansson.h>

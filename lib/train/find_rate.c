@@ -2,8 +2,6 @@
 #include "train/find_rate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static const double lowest = 1e-6;
 static const double memory = 0.8; /* of the running mean of losses, per step */

@@ -2,8 +2,6 @@
 #include "train/grad_accum.h"
 #include "math/rows.h"
 
-#include <string.h>
-
 size_t smoe_grad_accum_levels(size_t count) {
     size_t levels = 0;
     while (count >> (levels + 1)) levels++;

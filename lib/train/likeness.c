@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_dataset *set, size_t images, size_t batch, smoe_err *err) {

@@ -6,7 +6,6 @@
 #define SMOE_LIKENESS_H
 
 #include "data/dataset.h"
-#include "spec/spec.h"
 #include "vit/model.h"
 
 /* Logits [images, width] of images that lie evenly over the set, without augmentation. The model is

@@ -4,8 +4,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Whether the run that wrote the model had the optimiser of the spec. */
 static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec) {

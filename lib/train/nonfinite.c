@@ -1,6 +1,5 @@
 /* Naming what is not finite; see nonfinite.h. */
 #include "train/nonfinite.h"
-#include "base/bf16.h"
 
 #include <math.h>
 

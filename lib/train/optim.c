@@ -5,10 +5,8 @@
 #include "base/rng.h"
 #include "spec/parts.h"
 #include "math/outer.h"
-#include "math/kernels.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     CHUNK = SMOE_OPTIM_UNIT, /* elements of one task of the norm, where gradients are in memory */

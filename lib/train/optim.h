@@ -6,7 +6,6 @@
 #ifndef SMOE_OPTIM_H
 #define SMOE_OPTIM_H
 
-#include "base/base.h"
 #include "base/param.h"
 #include "comm/comm.h"
 #include "spec/spec.h"

@@ -3,10 +3,6 @@
 #include "base/alloc.h"
 #include "spec/routers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size_t experts,
                     smoe_err *err) {
     const smoe_moe_spec *moe = &from->model.moe;

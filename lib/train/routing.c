@@ -1,6 +1,5 @@
 /* Counts of routing over an evaluation; see routing.h. */
 #include "train/routing.h"
-#include "base/alloc.h"
 
 #include <math.h>
 

@@ -6,7 +6,6 @@
 #ifndef SMOE_ROUTING_H
 #define SMOE_ROUTING_H
 
-#include "comm/comm.h"
 #include "base/alloc.h"
 #include "store/run.h"
 #include "vit/model.h"

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 smoe_prediction smoe_prediction_of(const smoe_task *task, const real *logits, const real *target,
                                    size_t N, int64_t label) {

@@ -1,11 +1,7 @@
 /* The parameter table of several processes; see sharded_gradients.h. */
 #include "train/sharded_gradients.h"
-#include "base/alloc.h"
 #include "train/outer_grad.h"
 #include "train/optim.h"
-#include "vit/expert_parallel.h"
-
-#include <string.h>
 
 enum { UNIT = SMOE_OPTIM_UNIT };
 

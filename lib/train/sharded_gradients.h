@@ -9,7 +9,6 @@
 #ifndef SMOE_SHARDED_GRADIENTS_H
 #define SMOE_SHARDED_GRADIENTS_H
 
-#include "comm/comm.h"
 #include "base/alloc.h"
 #include "vit/expert_parallel.h"
 

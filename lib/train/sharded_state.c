@@ -9,8 +9,6 @@
 #include "train/optim.h"
 #include "vit/expert_parallel.h"
 
-#include <string.h>
-
 /* The slabs of a table in a fixed order. */
 enum { W, AVERAGE, M, V, M_BF16, V_BF16, SECOND, SLABS };
 

@@ -4,13 +4,8 @@
 #include "math/kernels.h"
 #include "base/json.h"
 #include "store/model_file.h"
-#include "tensors/params_io.h"
-#include "train/evaluate.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct pot {
     const smoe_spec *spec;

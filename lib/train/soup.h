@@ -5,8 +5,6 @@
 #ifndef SMOE_SOUP_H
 #define SMOE_SOUP_H
 
-#include "data/dataset.h"
-#include "spec/spec.h"
 #include "train/trainer.h"
 
 typedef struct smoe_soup_member {

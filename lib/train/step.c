@@ -1,16 +1,11 @@
 /* One training step; see step.h. */
 #include "train/step.h"
-#include "base/alloc.h"
 #include "spec/tasks.h"
 #include "train/outer_grad.h"
 #include "train/optim.h"
 #include "train/task.h"
-#include "vit/expert_parallel.h"
-#include "data/loader.h"
-#include "base/threads.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What is summed beside gradients: these, what routers count for their states, and, where the step
  * is measured, the statistics of the layers. */

@@ -6,10 +6,6 @@
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H
 
-#include "comm/comm.h"
-#include "base/alloc.h"
-#include "data/dataset.h"
-#include "spec/spec.h"
 #include "train/sharded_gradients.h"
 #include "train/grad_accum.h"
 #include "train/sharded_state.h"

@@ -2,8 +2,6 @@
 #include "train/superclasses.h"
 #include "base/alloc.h"
 
-#include <stdlib.h>
-
 /* Sets of classes, each at the place of its lowest class. */
 typedef struct sets {
     size_t N, left; /* classes; sets */

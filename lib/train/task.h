@@ -5,7 +5,6 @@
 #ifndef SMOE_TASK_H
 #define SMOE_TASK_H
 
-#include "base/base.h"
 #include "spec/spec.h"
 
 typedef struct smoe_task_sums {

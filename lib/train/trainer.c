@@ -1,33 +1,23 @@
 /* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
-#include "base/alloc.h"
 #include "math/kernels.h"
 #include "math/stats.h"
-#include "spec/metrics.h"
 #include "spec/tasks.h"
 #include "train/moments_init.h"
 #include "train/schedule.h"
 #include "train/routing.h"
-#include "train/step.h"
 #include "train/step_record.h"
 #include "train/task.h"
 #include "train/upcycle.h"
-#include "tensors/safetensors.h"
 #include "base/json.h"
-#include "data/loader.h"
 #include "store/model_file.h"
-#include "tensors/params_io.h"
-#include "train/evaluate.h"
 #include "store/implied.h"
 #include "train/fewshot.h"
 #include "tensors/init_map.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { DURATIONS = 4096 };

@@ -5,15 +5,9 @@
 #ifndef SMOE_TRAINER_H
 #define SMOE_TRAINER_H
 
-#include "base/base.h"
-#include "comm/comm.h"
-#include "spec/spec.h"
-#include "data/dataset.h"
 #include "store/run.h"
-#include "tensors/safetensors.h"
 #include "train/evaluate.h"
 #include "train/watch.h"
-#include "vit/model.h"
 #include "tensors/params_io.h"
 
 #include <signal.h>

@@ -8,8 +8,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 static bool is_copied(const smoe_init_map *from, const smoe_param *param) {
     return smoe_init_map_source(from, param, param->name).way == SMOE_WAY_COPIED;

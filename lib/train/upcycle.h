@@ -7,7 +7,6 @@
 #define SMOE_UPCYCLE_H
 
 #include "data/dataset.h"
-#include "spec/spec.h"
 #include "tensors/safetensors.h"
 #include "vit/model.h"
 

@@ -7,7 +7,6 @@
 #define SMOE_WATCH_H
 
 #include "data/dataset.h"
-#include "spec/spec.h"
 
 enum { SMOE_WATCH_TEXT = 320 };
 

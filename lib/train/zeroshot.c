@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "math/gemm.h"
 
-#include <string.h>
-
 const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name) {
     size_t used = 0;
     for (const char *c = template; *c && used + 1 < size; c++) {
