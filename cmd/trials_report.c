@@ -57,22 +57,15 @@ static const char *error_of(const smoe_trial *trial) {
     return json_string_value(json_object_get(trial->outcome, "error"));
 }
 
-static int keep_step(void *step, const smoe_record *record, smoe_err *err) {
-    (void)err;
-    *(json_int_t *)step = (json_int_t)record->step;
-    return 0;
-}
-
 /* The last step that the metrics of a trial's run have, 0 where there is none. Of a long file only
  * the end is read. */
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
     SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    json_int_t step = 0;
-    smoe_err ignored; /* records that are damaged end before the last step */
-    (void)!smoe_records_each(path, END, keep_step, &step, &ignored);
-    return step;
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path, .tail = END};
+    while (smoe_records_next(&r, NULL) > 0) continue; /* records may be damaged from some step on */
+    return (json_int_t)r.step;
 }
 
 /* How far the training of a trial is. */

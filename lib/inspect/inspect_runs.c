@@ -103,24 +103,6 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
 
 /* ---- over training --------------------------------------------------------------------------- */
 
-/* The split of the evaluation of a record; "" if the record is of training. */
-static void split_of(const json_t *record, char split[sizeof((smoe_metric_place *)0)->split]) {
-    const char *key;
-    json_t *value;
-    *split = 0;
-    json_object_foreach((json_t *)record, key, value) {
-        smoe_metric_place at;
-        if (!smoe_metric_read(&at, key) || !*at.split) continue;
-        memcpy(split, at.split, sizeof at.split);
-        return;
-    }
-}
-
-typedef struct over_steps {
-    const smoe_inspection *r;
-    smoe_frame *frame;
-} over_steps;
-
 /* Whether a metric of the whole model is one of the layers' numbers, whose curve would be drawn
  * twice. */
 static bool is_of_layers(smoe_metric metric) {
@@ -134,30 +116,30 @@ static bool is_of_layers(smoe_metric metric) {
 /* The metrics of a layer, and those of the whole model that are also in the results of sweeps.
  * Records of training and of evaluations have the same names for metrics of a layer; those of an
  * evaluation become test/NAME. */
-static int add_record(void *user, const smoe_record *record, smoe_err *err) {
-    const over_steps *to = user;
+static void add_record(const smoe_inspection *inspection, smoe_frame *frame,
+                       const smoe_records *record) {
     smoe_metric_place at;
-    char split[sizeof at.split];
+    char prefix[SMOE_RECORD_PREFIX];
     const char *key;
     json_t *value;
-    (void)err;
-    split_of(record->json, split);
-    json_object_foreach((json_t *)record->json, key, value) {
+    smoe_record_prefix(record->json, prefix);
+    json_object_foreach(record->json, key, value) {
         char name[128];
         if (!json_is_number(value) || !smoe_metric_read(&at, key)) continue;
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
         if (!layer && (!smoe_metrics[at.metric].column || is_of_layers(at.metric))) continue;
         double block = layer ? (double)at.number : NAN;
-        snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "",
+        snprintf(name, sizeof name, "%s%s", layer ? prefix : "",
                  layer ? smoe_metric_name(at.metric) : key);
-        smoe_frame_put(to->frame, {"run", .text = to->r->subject.run},
+        smoe_frame_put(frame, {"run", .text = inspection->subject.run},
                        {"step", .number = (double)record->step}, {"block", .number = block},
                        {"metric", .text = name}, {"value", .number = json_number_value(value)});
     }
-    return 0;
 }
 
-int smoe_fill_over_steps(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    over_steps to = {r, frame};
-    return r->subject.metrics ? smoe_records_each(r->subject.metrics, 0, add_record, &to, err) : 0;
+int smoe_fill_over_steps(const smoe_inspection *inspection, smoe_frame *frame, smoe_err *err) {
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = inspection->subject.metrics};
+    int more = 0;
+    while (r.path && (more = smoe_records_next(&r, err)) > 0) add_record(inspection, frame, &r);
+    return more;
 }

@@ -28,43 +28,28 @@ static void curves_add(smoe_curve *c, double step, double value) {
     c->value[c->points++] = value;
 }
 
-/* The split of the record's evaluation, "" of a record of training. */
-static void split_of(const json_t *record, char *split, size_t size) {
-    const char *key;
-    json_t *value;
-    *split = '\0';
-    json_object_foreach((json_t *)record, key, value) {
-        smoe_metric_place at;
-        if (smoe_metric_read(&at, key) && *at.split) snprintf(split, size, "%s", at.split);
-    }
-}
-
-static int add_record(void *user, const smoe_record *record, smoe_err *err) {
-    smoe_curves *c = user;
-    (void)err;
-    char split[32];
-    const char *key;
-    json_t *value;
-    split_of(record->json, split, sizeof split);
-    c->step = (double)record->step;
-    json_object_foreach((json_t *)record->json, key, value) {
-        double number = json_is_null(value) ? (double)NAN : json_number_value(value);
-        char name[160];
-        bool clock = !strcmp(key, smoe_metrics[SMOE_METRIC_WALL_S].name);
-        if (clock) c->wall_s = number;
-        bool plain = json_is_number(value) || json_is_null(value);
-        if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
-        bool layer = !strncmp(key, "blocks.", strlen("blocks."));
-        snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
-        curves_add(curves_named(c, name), c->step, number);
-    }
-    return 0;
-}
-
 int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
-    *c = (smoe_curves){0};
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
-    return smoe_records_each(path, 0, add_record, c, err);
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
+    int more;
+    *c = (smoe_curves){0};
+    while ((more = smoe_records_next(&r, err)) > 0) {
+        char name[160], prefix[SMOE_RECORD_PREFIX];
+        const char *key;
+        json_t *value;
+        smoe_record_prefix(r.json, prefix);
+        c->step = (double)r.step;
+        json_object_foreach(r.json, key, value) {
+            double number = json_is_null(value) ? (double)NAN : json_number_value(value);
+            bool clock = !strcmp(key, smoe_metrics[SMOE_METRIC_WALL_S].name);
+            if (clock) c->wall_s = number;
+            bool plain = json_is_number(value) || json_is_null(value);
+            if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
+            snprintf(name, sizeof name, "%s%s", strncmp(key, "blocks.", 7) ? "" : prefix, key);
+            curves_add(curves_named(c, name), c->step, number);
+        }
+    }
+    return more;
 }
 
 void smoe_curves_free(smoe_curves *c) {

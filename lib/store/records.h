@@ -15,24 +15,34 @@ enum {
     SMOE_CHAIN_SIZE = SMOE_CHAIN_HEAD + SMOE_DIGEST_DIGITS + 3
 };
 
-/* A record, and where its line ends in the file. */
-typedef struct smoe_record {
-    const json_t *json;
+/* A file that is read, which begins as {.path = path}, and its current record. */
+typedef struct smoe_records {
+    const char *path;
+    size_t tail; /* 0, or only records that begin in the last `tail` bytes of the file */
+    json_t *json;
     uint64_t step;
-    off_t end;
+    off_t end;    /* of the line in the file */
     bool chained; /* with a running checksum, which is right */
-} smoe_record;
+    FILE *in;
+    smoe_digest *digest; /* of the lines so far, */
+    size_t number;       /* so many */
+    off_t from;
+    char *line;
+    size_t room;
+} smoe_records;
 
-/* 0: the next one; 1: enough; -1: failed, with err. */
-typedef int smoe_record_visit(void *user, const smoe_record *record, smoe_err *err);
+/* The next record of a metrics.jsonl; 1: it is there; 0: there are no more; -1: failed. This is the
+ * only rule for reading such a file: text after the last newline is a line still being written, or
+ * left by a killed process, and is ignored. Any other line that is not an object with an integer
+ * step is SMOE_DATA, with its number, and so is one whose running checksum is wrong, or that has
+ * none behind one that has, or that has another byte in the place of its newline.
+ * smoe_records_free in any case, also after the last record. */
+int smoe_records_next(smoe_records *records, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_records_free(smoe_records *records);
 
-/* Passes the records of a metrics.jsonl to fn, in order. This is the only rule for reading such a
- * file: text after the last newline is a line still being written, or left by a killed process, and
- * is ignored. Any other line that is not an object with an integer step is SMOE_DATA, with its
- * number, and so is one whose running checksum is wrong, or that has none behind one that has, or
- * that has another byte in the place of its newline.
- * tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
-int smoe_records_each(const char *path, size_t tail, smoe_record_visit *fn, void *user,
-                      smoe_err *err) SMOE_MUST_CHECK;
+/* What distinguishes metrics of layers in a record of an evaluation from those of training where
+ * both are in one table: "test/", the split; "" of a record of training. Returns prefix. */
+enum { SMOE_RECORD_PREFIX = 24 };
+const char *smoe_record_prefix(const json_t *record, char prefix[SMOE_RECORD_PREFIX]);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "store/env.h"
 #include "tensors/npy.h"
-#include "store/records_file.h"
 #include "store/run_files.h"
 #include "store/run_spec.h"
 #include "base/file.h"
@@ -19,6 +18,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,7 +27,11 @@ enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24, SHORT = 1 << 24 
 
 struct smoe_run {
     char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
-    smoe_records_file records;
+    char *records;           /* the path of metrics.jsonl, whose last line may be partial; */
+    int fd;                  /* the file, locked; -1: not open */
+    uint64_t count;          /* records in it, as far as this process has written or kept them */
+    smoe_digest *chain;      /* of its first `chained` bytes */
+    off_t chained;
     FILE *log;
     bool events, resumed; /* train.tensorboard; and its file goes on behind another one, */
     uint64_t from;        /* from this step on */
@@ -139,18 +143,22 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
     return dir_make(run, err);
 }
 
-/* The process that has the lock of the records writes the run. */
+/* The process that has the lock of the records writes the run. Some shared file systems have no
+ * locks; the cells of a sweep have claims of their own. */
 static int lock(smoe_run *run, smoe_err *err) {
     place at;
-    int locked = smoe_records_file_open(&run->records, in_run(&at, run, names[RECORDS]), err);
-    if (locked <= 0) return locked;
-    char *status = NULL;
+    run->records = smoe_alloc_text(in_run(&at, run, names[RECORDS]));
+    run->fd = smoe_file_open(at.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
+    if (run->fd < 0) return -1;
+    if (!flock(run->fd, LOCK_EX | LOCK_NB)) return 0;
+    if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS) return 0;
+    if (errno != EWOULDBLOCK)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", run->records);
+    SMOE_FREED char *status = NULL;
     size_t size = 0;
     if (smoe_file_read(in_run(&at, run, "STATUS"), TEXT_MOST, &status, &size, NULL)) status = NULL;
-    smoe_fail(err, SMOE_RUNTIME, "%s: another process is writing this run (STATUS: %.*s)", run->dir,
-              status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
-    free(status);
-    return -1;
+    return smoe_fail(err, SMOE_RUNTIME, "%s: another process is writing this run (STATUS: %.*s)",
+                     run->dir, status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
 }
 
 /* ---- the files ------------------------------------------------------------------------------- */
@@ -176,7 +184,10 @@ static int files_check(const smoe_run *run, smoe_err *err) {
 /* A directory that was moved away is not created again, and a new one of the same name is not
  * written to. */
 static int still_there(const smoe_run *run, smoe_err *err) {
-    if (smoe_records_file_there(&run->records)) return 0;
+    struct stat mine, there;
+    if (!fstat(run->fd, &mine) && !stat(run->records, &there) && mine.st_dev == there.st_dev &&
+        mine.st_ino == there.st_ino)
+        return 0;
     return smoe_fail(err, SMOE_RUNTIME,
                      "%s: its metrics.jsonl is no longer the one of this run: the directory was "
                      "moved or removed during the run; nothing more is written here",
@@ -229,6 +240,12 @@ char *smoe_run_previous(const smoe_run *run, const char *key) {
     return smoe_alloc_text(text);
 }
 
+static int records_empty(smoe_run *run, smoe_err *err) {
+    run->count = 0;
+    if (!ftruncate(run->fd, 0)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty", run->records);
+}
+
 /* Writes all files of a new run except STATUS, over those of an older one. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
@@ -236,7 +253,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (smoe_file_sync(run->dir, err)) return -1;
-    if (smoe_records_file_empty(&run->records, err)) return -1;
+    if (records_empty(run, err)) return -1;
     static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         if (smoe_file_remove(in_run(&at, run, old[i]), err)) return -1;
@@ -317,7 +334,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     bool mine = false;
     int status;
     size_t length = strlen(dir);
-    run->records.fd = -1;
+    run->fd = -1;
     while (length > 1 && dir[length - 1] == '/') length--;
     if (!length || length > PATH_MOST) {
         status = smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
@@ -341,7 +358,9 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     smoe_tfevents_close(run->file);
     if (status && !failed) failed = smoe_run_csv(run->dir, err);
     if (status && !failed && !strcmp(status, "done")) failed = smoe_run_manifest(run->dir, err);
-    smoe_records_file_close(&run->records);
+    if (run->fd >= 0) close(run->fd);
+    smoe_digest_free(run->chain);
+    free(run->records);
     free(run);
     return failed;
 }
@@ -396,17 +415,96 @@ static int put_event(smoe_run *run, const json_t *record, smoe_err *err) {
     return smoe_run_event(run->file, record, (double)time(NULL), err);
 }
 
+/* Sets the digest to that of the first `size` bytes of the records, which are read if necessary.
+ * Returns 0, or -1 with errno. */
+static int chain_reach(smoe_run *run, off_t size) {
+    char bytes[1 << 14];
+    if (run->chain && run->chained == size) return 0;
+    smoe_digest_free(run->chain);
+    run->chain = smoe_digest_new();
+    run->chained = 0;
+    while (run->chained < size) {
+        off_t left = size - run->chained;
+        size_t most = left < (off_t)sizeof bytes ? (size_t)left : sizeof bytes;
+        ssize_t n = pread(run->fd, bytes, most, run->chained);
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0) errno = EIO;
+        if (n <= 0) return -1;
+        smoe_digest_add(run->chain, bytes, (size_t)n);
+        run->chained += n;
+    }
+    return 0;
+}
+
+/* An object as a line, {...,"chain":"0123456789abcdef"} and a newline. */
+static char *chain_line(smoe_run *run, const json_t *record, size_t *size) {
+    char digits[SMOE_DIGEST_DIGITS + 1], *text = smoe_json_dump(record, 0);
+    size_t length = strlen(text) - 1; /* without the brace */
+    char *line = smoe_alloc_more(text, length + SMOE_CHAIN_SIZE + 1, 1);
+    smoe_digest_add(run->chain, line, length);
+    smoe_digest_text(run->chain, digits);
+    snprintf(line + length, SMOE_CHAIN_SIZE + 1, SMOE_CHAIN "%s\"}\n", digits);
+    smoe_digest_add(run->chain, line + length, SMOE_CHAIN_SIZE);
+    *size = length + SMOE_CHAIN_SIZE;
+    run->chained += (off_t)*size;
+    return line;
+}
+
+/* Appends an object in one piece; if that fails, nothing of it is left. */
+static int append_record(smoe_run *run, const json_t *record, smoe_err *err) {
+    size_t size;
+    off_t before = lseek(run->fd, 0, SEEK_END);
+    bool known = before >= 0 && !chain_reach(run, before);
+    SMOE_FREED char *line = known ? chain_line(run, record, &size) : NULL;
+    if (line && !smoe_file_write_fd(run->fd, line, size)) {
+        run->count++;
+        return 0;
+    }
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", run->records);
+    run->chained = -1;
+    /* If this fails as well, a partial line is left, which a resume removes. */
+    if (before >= 0) (void)!ftruncate(run->fd, before);
+    return -1;
+}
+
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
-    int status = smoe_records_file_append(&run->records, record, err);
+    int status = append_record(run, record, err);
     if (!status) status = put_event(run, record, err);
     json_decref(record);
     return status;
 }
 
+static int records_sync(const smoe_run *run, smoe_err *err) {
+    if (!fsync(run->fd)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", run->records);
+}
+
 int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) {
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = run->records};
+    uint64_t last = 0, count = 0;
+    off_t end = 0;
+    int more;
     run->resumed = true;
     run->from = at->step + 1;
-    return smoe_records_file_cut(&run->records, at->step, at->recorded, at->records, err);
+    for (; (more = smoe_records_next(&r, err)) > 0 && r.step <= at->step; count++) {
+        end = r.end;
+        last = r.step;
+    }
+    if (more < 0) return -1;
+    if (last < at->recorded)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: records are missing: up to the checkpoint of step %" PRIu64
+                         " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
+                         run->records, at->step, last, at->recorded);
+    if (count < at->records) /* of the last step, as each is tied to those before it */
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: records are missing at the end: up to the checkpoint of step %" PRIu64
+                         " there are %" PRIu64 ", and there were %" PRIu64,
+                         run->records, at->step, count, at->records);
+    if (ftruncate(run->fd, end))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot truncate", run->records);
+    run->count = count;
+    return records_sync(run, err);
 }
 
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_err *err) {
@@ -420,16 +518,16 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 
 /* The records of a checkpoint are there when it is. */
 static int records_ready(smoe_run *run, smoe_err *err) {
-    if (still_there(run, err) || smoe_records_file_sync(&run->records, err)) return -1;
+    if (still_there(run, err) || records_sync(run, err)) return -1;
     /* A long run has its table at the end alone. */
-    return lseek(run->records.fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
+    return lseek(run->fd, 0, SEEK_END) < SHORT ? smoe_run_csv(run->dir, err) : 0;
 }
 
 int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_params *params,
                         const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     smoe_checkpoint whole = *state;
     if (smoe_comm_agree(to->comm, run ? records_ready(run, err) : 0, NULL, err)) return -1;
-    if (run) whole.records = run->records.count;
+    if (run) whole.records = run->count;
     smoe_comm_broadcast(to->comm, &whole, sizeof whole);
     whole.names = state->names;
     return smoe_checkpoint_write(to, params, spec, &whole, err);
@@ -439,5 +537,5 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
     if (found > 0 && smoe_checkpoints_link(run->dir, state->step, smoe_checkpoint_best(state), err))
         return -1;
-    return found ? found : smoe_records_file_empty(&run->records, err);
+    return found ? found : records_empty(run, err);
 }

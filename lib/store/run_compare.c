@@ -15,14 +15,16 @@ typedef struct records {
     size_t count;
 } records;
 
-static int keep(void *user, const smoe_record *record, smoe_err *err) {
-    records *r = user;
-    (void)err;
-    r->step = smoe_alloc_next(r->step, r->count, sizeof *r->step);
-    r->json = smoe_alloc_next(r->json, r->count, sizeof(json_t *));
-    r->step[r->count] = record->step;
-    r->json[r->count++] = json_incref((json_t *)record->json);
-    return 0;
+static int records_read(records *to, const char *path, smoe_err *err) {
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
+    int more;
+    for (; (more = smoe_records_next(&r, err)) > 0; to->count++) {
+        to->step = smoe_alloc_next(to->step, to->count, sizeof *to->step);
+        to->json = smoe_alloc_next(to->json, to->count, sizeof(json_t *));
+        to->step[to->count] = r.step;
+        to->json[to->count] = json_incref(r.json);
+    }
+    return more;
 }
 
 static void records_free(records *r) {
@@ -133,7 +135,7 @@ int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, c
                               const char *b, smoe_err *err) {
     SMOE_FREED_BY(records_free) records x = {0};
     SMOE_FREED_BY(records_free) records y = {0};
-    if (smoe_records_each(a, 0, keep, &x, err) || smoe_records_each(b, 0, keep, &y, err)) return -1;
+    if (records_read(&x, a, err) || records_read(&y, b, err)) return -1;
     find_first(first, &x, &y);
     if (metrics) fill_metrics(metrics, &x, &y);
     return 0;

@@ -2,7 +2,6 @@
 #include "store/run_files.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "spec/metrics.h"
 #include "store/checkpoints.h"
 #include "store/records.h"
 #include "base/json.h"
@@ -48,66 +47,48 @@ int smoe_run_no_links(const char *folder, smoe_err *err) {
 
 typedef struct sheet {
     const char *path; /* of the records */
-    json_t *columns;  /* {name: null}, in order */
-    FILE *out;
+    json_t *columns;  /* {name: ...}, in order */
 } sheet;
 
-static int note_columns(void *user, const smoe_record *record, smoe_err *err) {
-    const sheet *s = user;
-    const char *key;
-    json_t *value;
-    (void)err;
-    json_object_foreach((json_t *)record->json, key,
-                        value) if (strcmp(key, "chain") && !json_object_get(s->columns, key))
-        json_object_set_new(s->columns, key, json_null());
-    return 0;
-}
-
 static void put_cell(FILE *out, const json_t *value, const char *before) {
-    char *text = json_is_number(value) ? smoe_json_dump(value, 0) : NULL;
+    SMOE_FREED char *text = json_is_number(value) ? smoe_json_dump(value, 0) : NULL;
     fprintf(out, "%s%s", before, text ? text : "");
-    free(text);
-}
-
-static int put_row(void *user, const smoe_record *record, smoe_err *err) {
-    const sheet *s = user;
-    const char *key, *comma = "";
-    json_t *unused;
-    (void)err;
-    json_object_foreach(s->columns, key, unused) {
-        const json_t *value = json_object_get(record->json, key);
-        if (!json_is_array(value)) put_cell(s->out, value, comma);
-        for (size_t i = 0; i < json_array_size(value); i++)
-            put_cell(s->out, json_array_get(value, i), i ? ";" : comma);
-        if (json_is_array(value) && !json_array_size(value)) fputs(comma, s->out);
-        comma = ",";
-    }
-    fputc('\n', s->out);
-    return 0;
 }
 
 static int print_sheet(FILE *out, const void *context, smoe_err *err) {
-    sheet s = *(const sheet *)context;
+    const sheet *s = context;
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = s->path};
     const char *key, *comma = "";
     json_t *unused;
-    s.out = out;
-    json_object_foreach(s.columns, key, unused) {
+    int more;
+    json_object_foreach(s->columns, key, unused) {
         fprintf(out, "%s%s", comma, key);
         comma = ",";
     }
     fputc('\n', out);
-    return smoe_records_each(s.path, 0, put_row, &s, err);
+    while ((more = smoe_records_next(&r, err)) > 0) {
+        comma = "";
+        json_object_foreach(s->columns, key, unused) {
+            const json_t *value = json_object_get(r.json, key);
+            size_t n = json_array_size(value);
+            if (!n) put_cell(out, value, comma);
+            for (size_t i = 0; i < n; i++) put_cell(out, json_array_get(value, i), i ? ";" : comma);
+            comma = ",";
+        }
+        fputc('\n', out);
+    }
+    return more;
 }
 
 int smoe_run_csv(const char *dir, smoe_err *err) {
-    char *from = smoe_text_format("%s/metrics.jsonl", dir);
+    SMOE_FREED char *from = smoe_text_format("%s/metrics.jsonl", dir);
     SMOE_FREED char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
-    sheet s = {.path = from, .columns = json_object()};
-    int status = smoe_records_each(from, 0, note_columns, &s, err);
-    if (!status && json_object_size(s.columns)) status = smoe_file_print(to, print_sheet, &s, err);
-    json_decref(s.columns);
-    free(from);
-    return status;
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = from};
+    json_auto_t *columns = json_object();
+    int more;
+    while ((more = smoe_records_next(&r, err)) > 0) json_object_update_missing(columns, r.json);
+    if (more || !json_object_size(columns)) return more;
+    return smoe_file_print(to, print_sheet, &(sheet){from, columns}, err);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -120,23 +101,17 @@ static void run_files_add_list(smoe_tfevents *events, const char *tag, const jso
 }
 
 int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, smoe_err *err) {
-    const char *key, *split = "";
+    const char *key;
     json_t *value;
-    smoe_metric_place at;
-    char held[sizeof at.split];
+    char prefix[SMOE_RECORD_PREFIX];
+    smoe_record_prefix(record, prefix);
     json_object_foreach((json_t *)record, key, value) {
-        if (!smoe_metric_read(&at, key) || !*at.split) continue;
-        memcpy(held, at.split, sizeof held);
-        split = held;
-    }
-    json_object_foreach((json_t *)record, key, value) {
-        bool layer = smoe_metric_read(&at, key) && !*at.split && !strncmp(key, "blocks.", 7);
-        char *tag = smoe_text_format("%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
+        SMOE_FREED char *tag =
+            smoe_text_format("%s%s", strncmp(key, "blocks.", 7) ? "" : prefix, key);
         if (json_is_array(value))
             run_files_add_list(events, tag, value);
         else if (json_is_number(value) && strcmp(key, "step"))
             smoe_tfevents_scalar(events, tag, json_number_value(value));
-        free(tag);
     }
     uint64_t step = (uint64_t)json_integer_value(json_object_get(record, "step"));
     return smoe_tfevents_put(events, seconds, step, err);

@@ -72,27 +72,26 @@ static void read_metric(reader *r, const smoe_metric_place *at, json_t *value, d
         json_object_set(r->result, smoe_metric_column(column, at->metric, at->number), value);
 }
 
-static int read_record(void *user, const smoe_record *from, smoe_err *err) {
-    (void)err;
-    reader *r = user;
+static void read_record(reader *r, const smoe_records *from) {
     double most[SMOE_METRICS];
     const char *key;
     json_t *value;
     r->step = from->step;
     for (size_t m = 0; m < SMOE_METRICS; m++) most[m] = NAN;
-    json_object_foreach((json_t *)from->json, key, value) {
+    json_object_foreach(from->json, key, value) {
         smoe_metric_place at;
         if (smoe_metric_read(&at, key)) read_metric(r, &at, value, most);
     }
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (isfinite(most[m])) trial_run_set(r->result, (smoe_metric)m, json_real(most[m]));
-    return 0;
 }
 
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
     reader r = {.result = json_object(), .best = -1};
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
-    int status = smoe_records_each(path, 0, read_record, &r, err);
+    SMOE_FREED_BY(smoe_records_free) smoe_records records = {.path = path};
+    int status;
+    while ((status = smoe_records_next(&records, err)) > 0) read_record(&r, &records);
     if (!status && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
                            "%s: the records end at step %" PRIu64 " of %zu: records are missing",

@@ -189,19 +189,17 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
     return 0;
 }
 
-static int keep_wall(void *user, const smoe_record *record, smoe_err *err) {
-    trainer *t = user;
-    (void)err;
-    const json_t *wall = json_object_get(record->json, smoe_metrics[SMOE_METRIC_WALL_S].name);
-    if (json_is_number(wall)) t->before = json_number_value(wall);
-    return 0;
-}
-
 /* The time of earlier processes is that of the last record that is kept: a checkpoint has no times,
  * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
-    return smoe_records_each(path, 0, keep_wall, t, err);
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path};
+    int more;
+    while ((more = smoe_records_next(&r, err)) > 0) {
+        const json_t *wall = json_object_get(r.json, smoe_metrics[SMOE_METRIC_WALL_S].name);
+        if (json_is_number(wall)) t->before = json_number_value(wall);
+    }
+    return more;
 }
 
 static bool is_due(size_t every, uint64_t step) {
