@@ -12,42 +12,8 @@
 #include <string.h>
 
 struct smoe_page {
-    FILE *out, *held; /* of the file; of the text that is held, or NULL */
-    char *text;
-    size_t size;
+    FILE *out;
 };
-
-/* The values that a form takes, as each language writes them. */
-typedef struct language {
-    void (*text)(FILE *out, const char *text);
-    void (*number)(FILE *out, double v, int digits);
-} language;
-
-static FILE *page_out(const smoe_page *page) {
-    return page->held ? page->held : page->out;
-}
-
-static void put_form(FILE *out, const language *as, const char *form, va_list values) {
-    for (size_t plain; *form; form++) {
-        plain = strcspn(form, "%");
-        fwrite(form, 1, plain, out);
-        form += plain;
-        if (!*form) return;
-        int digits = 6;
-        form++;
-        if (*form == '.') digits = (int)strtol(form + 1, (char **)&form, 10);
-        switch (*form) {
-        case 's': as->text(out, va_arg(values, const char *)); break;
-        case 'd': fprintf(out, "%d", va_arg(values, int)); break;
-        case 'z':
-            fprintf(out, "%zu", va_arg(values, size_t));
-            form++;
-            break;
-        case 'g': as->number(out, va_arg(values, double), digits); break;
-        default: assert(!"a conversion that forms of pages do not have");
-        }
-    }
-}
 
 /* ---- HTML ------------------------------------------------------------------------------------ */
 
@@ -89,84 +55,66 @@ static void put_html_number(FILE *out, double v, int digits) {
 }
 
 void smoe_page_put_html(smoe_page *page, const char *form, ...) {
-    static const language html = {put_html_text, put_html_number};
+    FILE *out = page->out;
     va_list values;
     va_start(values, form);
-    put_form(page_out(page), &html, form, values);
+    for (; *form; form++) {
+        size_t plain = strcspn(form, "%");
+        fwrite(form, 1, plain, out);
+        form += plain;
+        if (!*form) break;
+        int digits = 6;
+        form++;
+        if (*form == '.') digits = (int)strtol(form + 1, (char **)&form, 10);
+        switch (*form) {
+        case 's': put_html_text(out, va_arg(values, const char *)); break;
+        case 'z':
+            fprintf(out, "%zu", va_arg(values, size_t));
+            form++;
+            break;
+        case 'g': put_html_number(out, va_arg(values, double), digits); break;
+        default: assert(!"a conversion that forms of pages do not have");
+        }
+    }
     va_end(values);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_json_text(FILE *out, const char *text) {
-    long point;
-    if (!text) {
-        fputs("null", out);
-        return;
-    }
-    fputc('"', out);
-    for (size_t length; *text; text += length) {
-        length = smoe_text_character(text, &point);
-        if (point < 0)
-            fputs(SMOE_TEXT_REPLACEMENT, out);
-        else if (point < ' ' || (point < 0x80 && strchr("<>&\"\\", (int)point)))
-            fprintf(out, "\\u%04lx", (unsigned long)point);
+enum { JSON_FORM = JSON_COMPACT | JSON_REAL_PRECISION(10) };
+
+/* What means something to HTML is only in strings, where it can be escaped. */
+static int put_json(const char *text, size_t size, void *out) {
+    for (size_t i = 0; i < size; i++)
+        if (strchr("<>&", text[i]))
+            fprintf(out, "\\u%04x", text[i]);
         else
-            fwrite(text, 1, length, out);
-    }
-    fputc('"', out);
+            fputc(text[i], out);
+    return 0;
 }
 
-static void put_json_number(FILE *out, double v, int digits) {
-    if (!isfinite(v))
-        fputs("null", out);
-    else if (v == floor(v) && fabs(v) < 1e15)
-        fprintf(out, "%.0f", v);
-    else
-        fprintf(out, "%.*g", digits, v);
+void smoe_page_json(smoe_page *page, const json_t *value) {
+    json_dump_callback(value, put_json, page->out, JSON_FORM);
 }
 
-void smoe_page_put_json(smoe_page *page, const char *form, ...) {
-    static const language json = {put_json_text, put_json_number};
-    va_list values;
-    va_start(values, form);
-    put_form(page_out(page), &json, form, values);
-    va_end(values);
+size_t smoe_page_json_size(const json_t *value) {
+    return json_dumpb(value, NULL, 0, JSON_FORM);
 }
 
-static void put_base64(FILE *out, const uint8_t *bytes, size_t size) {
+char *smoe_page_base64(const uint8_t *bytes, size_t size) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = smoe_alloc((size + 2) / 3 * 4 + 1, 1), *to = text;
     for (size_t i = 0; i < size; i += 3) {
         size_t n = size - i < 3 ? size - i : 3;
         uint32_t three = (uint32_t)bytes[i] << 16 | (n > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
                          (n > 2 ? bytes[i + 2] : 0);
-        for (size_t k = 0; k < 4; k++)
-            fputc(k <= n ? letters[three >> (18 - 6 * k) & 63] : '=', out);
+        for (size_t k = 0; k < 4; k++) *to++ = k <= n ? letters[three >> (18 - 6 * k) & 63] : '=';
     }
-}
-
-void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size) {
-    FILE *out = page_out(page);
-    fputc('"', out);
-    put_base64(out, bytes, size);
-    fputc('"', out);
+    return text;
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
-
-void smoe_page_hold(smoe_page *page) {
-    page->held = smoe_alloc_stream(&page->text, &page->size);
-}
-
-size_t smoe_page_release(smoe_page *page, size_t most) {
-    smoe_alloc_stream_close(page->held, &page->text);
-    page->held = NULL;
-    size_t put = page->size <= most ? page->size : 0;
-    fwrite(page->text, 1, put, page->out);
-    free(page->text);
-    return put;
-}
 
 static void put_sha256(FILE *out, const char *bytes, size_t size) {
     uint8_t digest[SHA256_DIGEST_LENGTH];
@@ -174,7 +122,8 @@ static void put_sha256(FILE *out, const char *bytes, size_t size) {
     SHA256Init(&sum);
     SHA256Update(&sum, (const uint8_t *)bytes, size);
     SHA256Final(digest, &sum);
-    put_base64(out, digest, sizeof digest);
+    SMOE_FREED char *text = smoe_page_base64(digest, sizeof digest);
+    fputs(text, out);
 }
 
 typedef struct job {

@@ -2,7 +2,7 @@
  * Writing a page of HTML. A page is opaque, so that nothing is printed into it but by these
  * functions: a form is a constant of the program, and what is put into it is escaped.
  *
- * Conversions of forms: %s a text, %d, %zu, and %g a number of any precision. Bytes of a text that
+ * Conversions of forms: %s a text, %zu, and %g a number of any precision. Bytes of a text that
  * are not UTF-8 become U+FFFD.
  */
 #ifndef SMOE_DRAW_PAGE_H
@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 typedef struct smoe_page smoe_page;
@@ -17,21 +18,14 @@ typedef struct smoe_page smoe_page;
 /* Markup. %s may stand between tags and in quoted attributes; %g is a number for a reader: digits
  * in groups of three, a dash for none. */
 #define smoe_page_html(page, ...) smoe_page_put_html(page, "" __VA_ARGS__)
-
-/* JSON within a <script> element. %s is a string in its quotes, null for NULL; %g a number, null
- * for NAN and infinities. */
-#define smoe_page_json(page, ...) smoe_page_put_json(page, "" __VA_ARGS__)
-
 void smoe_page_put_html(smoe_page *page, const char *form, ...) SMOE_PRINTF(2, 3);
-void smoe_page_put_json(smoe_page *page, const char *form, ...) SMOE_PRINTF(2, 3);
 
-/* Bytes as a JSON string in base64. */
-void smoe_page_base64(smoe_page *page, const uint8_t *bytes, size_t size);
+/* JSON within a <script> element, reals with ten digits; and about how many bytes it has there. */
+void smoe_page_json(smoe_page *page, const json_t *value);
+size_t smoe_page_json_size(const json_t *value);
 
-/* What is written between hold and release is only put into the page if it has at most `most`
- * bytes. Returns how many were put. */
-void smoe_page_hold(smoe_page *page);
-size_t smoe_page_release(smoe_page *page, size_t most);
+/* Bytes in base64, fresh. */
+char *smoe_page_base64(const uint8_t *bytes, size_t size);
 
 /* Writes the file at path: the part `name` of the library, with {{PART}} replaced by
  * that part, {{sha256 PART}} by its digest in base64, as a content security policy names it, and

@@ -1,7 +1,7 @@
 /*
  * The colours of figures, defined once: by day, also for print, and by night, for the report on
  * a dark screen. In the order of lib/draw, each file using only those before it: palette, words,
- * page_part, page, png; gnuplot, plot, plot_gnuplot, plot_page; chart; figures_rows, figures;
+ * page_part, page, png; gnuplot, plot, plot_gnuplot; chart; figures_rows, figures;
  * overlay, report_data, report.
  */
 #ifndef SMOE_PALETTE_H

@@ -2,14 +2,13 @@
  * A plot before it is drawn: panels with axes and marks, with all colours, names, ranges and ticks.
  * It is made once, from a table (figures.h) or from numbers (chart.h), and drawn in two places that
  * make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report draws
- * SVG (plot_page.c, report_figure.js). Marks name rows and columns of the table instead
+ * SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead
  * of copying its numbers.
  */
 #ifndef SMOE_PLOT_H
 #define SMOE_PLOT_H
 
 #include "base/frame.h"
-#include "draw/page.h"
 #include "draw/palette.h"
 
 #include <stdio.h>
@@ -136,14 +135,5 @@ typedef struct smoe_plot_size {
  * elsewhere. It reads the table as NAME.csv beside it. */
 int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
                    bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The plot as a JSON object for the page:
- *   {name, table, section, names: [column, column],
- *    scale: {label, stops: [[value, day, night], ...]} or null,
- *    panels: [{block, title, x, y, square, group, marks: [...]}]}
- *   axis  {label, low, high, step, log, ticks: [[value, text], ...]}
- *   mark  {kind, name, colour: [day, night], dash, rows: [first, last], same: [column, ...],
- *          x, y: [column, ...], z, error, each} */
-void smoe_plot_page(const smoe_plot *plot, smoe_page *page);
 
 #endif

@@ -127,8 +127,11 @@ static void put_summary(smoe_page *page, const smoe_report *report, const smoe_f
 static int put_named(smoe_page *page, const char *name, const void *context, smoe_err *err) {
     const smoe_report *report = context;
     const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
-    if (!strcmp(name, "data")) return smoe_report_data(report, page, err);
-    if (!strcmp(name, "version"))
+    if (!strcmp(name, "data")) {
+        json_auto_t *data = smoe_report_data(report, err);
+        if (!data) return -1;
+        smoe_page_json(page, data);
+    } else if (!strcmp(name, "version"))
         smoe_page_html(page, "%s", SMOE_VERSION);
     else if (!strcmp(name, "title") && !report->title)
         put_names(page, runs);

@@ -36,7 +36,7 @@ int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err
 int smoe_report_result(const smoe_report *report, const smoe_result *result, const char *path,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* For report.c: the JSON object that report.js reads. */
-int smoe_report_data(const smoe_report *report, smoe_page *page, smoe_err *err) SMOE_MUST_CHECK;
+/* For report.c: the JSON object that report.js reads; NULL with err. */
+json_t *smoe_report_data(const smoe_report *report, smoe_err *err);
 
 #endif

@@ -133,7 +133,7 @@ static void test_escapes(void **state) {
     assert_int_equal(count_of(text, "<b>"), 0);
     assert_int_equal(count_of(text, "a, &lt;b&gt;&amp;&quot;c&quot;&#39;d"),
                      5); /* title, h1, runs, two rows of routing */
-    assert_true(count_of(text, "\"a, \\u003cb\\u003e\\u0026\\u0022c\\u0022'd\"") > 5);
+    assert_true(count_of(text, "\"a, \\u003cb\\u003e\\u0026\\\"c\\\"'d\"") > 5);
     assert_int_equal(
         count_of(text, "<title>a, &lt;b&gt;&amp;&quot;c&quot;&#39;d and choice</title>"), 1);
     assert_int_equal(count_of(text, "shapes/test/<0>"), 0);
