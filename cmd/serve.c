@@ -262,7 +262,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
         const char *url, *part, *type;
     } pages[] = {{"/", "live.html", "text/html; charset=utf-8"},
                  {"/live.js", "live.js", "text/javascript; charset=utf-8"},
-                 {"/live.css", "live.css", "text/css; charset=utf-8"},
+                 {"/report_figure.js", "report_figure.js", "text/javascript; charset=utf-8"},
                  {"/report.css", "report.css", "text/css; charset=utf-8"}};
     static int begun;
     (void)version, (void)body;

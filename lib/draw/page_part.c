@@ -4,7 +4,16 @@
 
 #include <string.h>
 
-/* FILE lies beside this source; the compiler runs at the root of the tree. */
+/* PART(symbol, file): the file lies beside this source; the compiler runs at the root of the tree. */
+#define PARTS                               \
+    PART(report_html, "report.html")        \
+    PART(report_css, "report.css")          \
+    PART(report_js, "report.js")            \
+    PART(report_figure, "report_figure.js") \
+    PART(report_viewer, "report_viewer.js") \
+    PART(live_html, "live.html")            \
+    PART(live_js, "live.js")
+
 #define PART(symbol, file)                          \
     __asm__(".pushsection .rodata\n"                \
             ".global smoe_part_" #symbol "\n"       \
@@ -15,30 +24,14 @@
             ".hidden smoe_part_" #symbol "_end\n"   \
             "smoe_part_" #symbol "_end:\n.byte 0\n" \
             ".popsection\n");                       \
-    extern const char smoe_part_##symbol[], smoe_part_##symbol##_end[]
-
-PART(html, "report.html");
-PART(css, "report.css");
-PART(js, "report.js");
-PART(figure, "report_figure.js");
-PART(viewer, "report_viewer.js");
-PART(live_html, "live.html");
-PART(live_css, "live.css");
-PART(live_js, "live.js");
+    extern const char smoe_part_##symbol[], smoe_part_##symbol##_end[];
+PARTS
+#undef PART
 
 const char *smoe_page_part(const char *name, size_t *size) {
-    const struct {
-        const char *name, *start, *end;
-    } parts[] = {
-        {"report.html", smoe_part_html, smoe_part_html_end},
-        {"report.css", smoe_part_css, smoe_part_css_end},
-        {"report.js", smoe_part_js, smoe_part_js_end},
-        {"report_figure.js", smoe_part_figure, smoe_part_figure_end},
-        {"report_viewer.js", smoe_part_viewer, smoe_part_viewer_end},
-        {"live.html", smoe_part_live_html, smoe_part_live_html_end},
-        {"live.css", smoe_part_live_css, smoe_part_live_css_end},
-        {"live.js", smoe_part_live_js, smoe_part_live_js_end},
-    };
+#define PART(symbol, file) {file, smoe_part_##symbol, smoe_part_##symbol##_end},
+    const struct { const char *name, *start, *end; } parts[] = {PARTS};
+#undef PART
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(name, parts[i].name)) {
             *size = (size_t)(parts[i].end - parts[i].start);

@@ -70,7 +70,8 @@ function ticksOf(axis) {
         for (let p = Math.floor(Math.log(low) / Math.log(axis.log)); axis.log ** p <= high; p++)
             for (const m of axis.log === 10 ? [1, 2, 5] : [1])
                 if (m * axis.log ** p >= low && m * axis.log ** p <= high) out.push([m * axis.log ** p, shown(m * axis.log ** p, 3)]);
-        return out;
+        if (out.length > 1 || !axis.step) return out;
+        out.length = 0; /* too few: those of a linear axis */
     }
     const decimals = Math.max(0, -Math.floor(Math.log10(axis.step) + 1e-9));
     for (let k = Math.ceil(low / axis.step - 1e-9); k * axis.step <= high + axis.step * 1e-9; k++) {
@@ -188,7 +189,7 @@ function xyPanel(panel, table, width, say) {
     return node;
 }
 
-/* A rule under the pointer, and in words what the marks are there; of many lines, the nearest one. */
+/* A rule under the pointer, and in words what the marks are there, or nearest to it; of many lines, the nearest one. */
 function hover(node, box, panel, table, told, x, y, say) {
     const rule = svg('line', {class: 'rule', y1: box.top, y2: box.bottom, visibility: 'hidden'});
     const area = svg('rect', {class: 'area', x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top});
@@ -211,9 +212,9 @@ function hover(node, box, panel, table, told, x, y, say) {
         rule.setAttribute('x2', x(nearest[0]));
         rule.setAttribute('visibility', 'visible');
         const words = told.slice().sort((a, b) => a[0].y.length - b[0].y.length).flatMap(([mark, points]) => {
-            const p = mark.each ? nearest : points.find(q => q[0] === nearest[0]);
-            const own = p && table.at[mark.y[mark.y.length - 1]][p[2]];
-            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}${mark.error ? ' ± ' + shown(table.at[mark.error][p[2]], 2) : ''}`] : [];
+            const p = mark.each ? nearest : points.reduce((best, q) => !best || Math.abs(q[0] - nearest[0]) < Math.abs(best[0] - nearest[0]) ? q : best, null);
+            const own = p && table.at[mark.y[mark.y.length - 1]][p[2]], elsewhere = p && p[0] !== nearest[0] ? ` at ${shown(p[0])}` : '';
+            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}${mark.error ? ' ± ' + shown(table.at[mark.error][p[2]], 2) : ''}${elsewhere}`] : [];
         });
         say([`${panel.x.label}: ${shown(nearest[0])}`, ...words], px, py);
     });

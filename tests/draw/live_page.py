@@ -43,7 +43,8 @@ def main():
         x, y = browser.value(f'(() => {{ const e = {loss}.querySelector("svg"); e.scrollIntoView({{block: "center"}});'
                              ' const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()')
         browser.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
-        check(' at step ' in browser.value(loss + '.querySelector(".at").textContent'), 'no value under the mouse')
+        tip = browser.value(loss + '.querySelector(".tip").textContent')
+        check(tip.startswith('step: ') and run + ': ' in tip, f'no value under the mouse: {tip}')
         browser.value('(f => { f.value = "precision"; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))')
         names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
         check(names and all('precision' in n for n in names), f'the filter leaves {names}')
