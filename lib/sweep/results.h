@@ -53,4 +53,8 @@ int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
  * names what the results do not have. */
 int smoe_results_draw(const smoe_results *results, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether values that rise from point to point look like powers: three or more, all positive, each
+ * at least 1.4 times the one before. `value` is sorted in place. */
+bool smoe_results_powers(double *value, size_t n);
+
 #endif

@@ -1,14 +1,217 @@
-/* The figure of a sweep. */
-#include "sweep/results_figure.h"
-#include "sweep/results.h"
-#include "sweep/results_plan.h"
+/* The figures of a sweep: a metric over a key or another metric, over two keys as cells, or over
+ * the steps of training. */
 #include "base/alloc.h"
+#include "base/file.h"
 #include "compare/contrast.h"
-#include "sweep/evaluations.h"
+#include "draw/chart.h"
+#include "draw/figures.h"
+#include "draw/words.h"
+#include "spec/metrics.h"
+#include "store/curves.h"
+#include "sweep/results.h"
+#include "sweep/trial.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_BARS = 24 }; /* curves of more points have none */
+
+typedef struct figure {
+    const smoe_results *r;
+    const smoe_sweep *sweep;
+    const smoe_measures *m;
+    size_t x;        /* the column on the x axis; SIZE_MAX: a metric is */
+    size_t x_metric; /* that one */
+    size_t y;        /* the column on the y axis of cells; SIZE_MAX: a metric is there */
+    size_t line;     /* the only column that tells lines apart; SIZE_MAX: see tells_apart */
+    bool numbers;    /* places on the x axis are numbers */
+    size_t metric;
+    smoe_chart chart;
+    char split[SMOE_METRIC_KEY]; /* the split of the evaluations; "": several splits */
+    char x_label[SMOE_METRIC_KEY], *y_label;
+    char **title;                     /* [lines] */
+    size_t *of;                       /* [lines] a group of each */
+    double *weight;                   /* [groups] scratch */
+    size_t references, *reference_of; /* groups that others are compared with; [lines] of each */
+    size_t seeds;                     /* of curves: how many the bars are over; 0: there are none */
+    size_t images; /* images that the intervals include; 0: intervals are over seeds alone */
+} figure;
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* A column in words: the key, and whether it was set for evaluations, or is that of the start. */
+static const char *column_words(const char *column, char buf[SMOE_METRIC_KEY]) {
+    size_t prefix = strlen(SMOE_EVALUATED);
+    bool evaluated = !strncmp(column, SMOE_EVALUATED, prefix);
+    const char *key = evaluated ? column + prefix : smoe_spec_started(column);
+    char own[SMOE_METRIC_KEY];
+    if (!key) return smoe_words_of_key(column, buf, SMOE_METRIC_KEY);
+    snprintf(buf, SMOE_METRIC_KEY, "%s of the %s", smoe_words_of_key(key, own, sizeof own),
+             evaluated ? "evaluation" : "start");
+    return buf;
+}
+
+/* A metric that is a column or a name of the records. Returns words. */
+static const char *metric_words(const figure *f, const char *name, char words[SMOE_METRIC_KEY]) {
+    size_t number;
+    smoe_metric m = smoe_metric_of_column(name, &number);
+    if (m != SMOE_METRICS)
+        smoe_metric_label(words, m, *f->split ? f->split : NULL, number);
+    else if (!smoe_metric_say(name, words, SMOE_METRIC_KEY))
+        snprintf(words, SMOE_METRIC_KEY, "%s", name);
+    return words;
+}
+
+/* The split that a trial is evaluated on. */
+static void split_of_trial(const smoe_sweep *sweep, size_t i, char split[SMOE_METRIC_KEY]) {
+    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split")) own = sweep->trial[i].value[c];
+    snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static const char *group_value(const figure *f, size_t group, size_t column) {
+    return smoe_measures_setting(f->m, group, column);
+}
+
+static size_t column_of(const smoe_sweep *sweep, const char *name) {
+    for (size_t c = 0; name && c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], name)) return c;
+    return SIZE_MAX;
+}
+
+/* The finite number that a group has in a column; NAN where it is a word. */
+static double number_of(const figure *f, size_t group, size_t column) {
+    const char *text = group_value(f, group, column);
+    char *end;
+    double x = strtod(text, &end);
+    return end != text && !*end && isfinite(x) ? x : NAN;
+}
+
+static bool has_words(const figure *f, size_t column) {
+    for (size_t g = 0; g < f->m->groups; g++)
+        if (isnan(number_of(f, g, column))) return true;
+    return false;
+}
+
+/* Whether the values of a column are numbers, and not all the same. */
+static bool is_numeric(const figure *f, size_t column) {
+    bool differ = false;
+    for (size_t g = 1; g < f->m->groups; g++)
+        differ |= number_of(f, g, column) != number_of(f, 0, column);
+    return differ && !has_words(f, column);
+}
+
+/* The place of a group's value among those of a column: of numbers their order, else that of first
+ * appearance. */
+static double rank_of(const figure *f, size_t group, size_t column) {
+    bool numbers = is_numeric(f, column);
+    double place = 0;
+    for (size_t g = 0, e; g < f->m->groups; g++) {
+        const char *value = group_value(f, g, column);
+        for (e = 0; e < g && strcmp(group_value(f, e, column), value);) e++;
+        if (e < g) continue;
+        if (!numbers && !strcmp(value, group_value(f, group, column))) break;
+        place += !numbers || number_of(f, g, column) < number_of(f, group, column);
+    }
+    return place;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* Whether lines differ in this column. */
+static bool tells_apart(const figure *f, size_t column) {
+    if (column == f->x || column == f->y || column == f->sweep->seed) return false;
+    if (f->line != SIZE_MAX) return column == f->line;
+    return f->x != SIZE_MAX || has_words(f, column);
+}
+
+static bool same_line(const figure *f, size_t a, size_t b) {
+    for (size_t c = 0; c < f->sweep->columns; c++)
+        if (tells_apart(f, c) && strcmp(group_value(f, a, c), group_value(f, b, c))) return false;
+    return true;
+}
+
+/* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE
+ * layers their settings are left out. */
+static char *title_of(const figure *f, size_t group) {
+    size_t layers = column_of(f->sweep, "model.moe.layers");
+    char *title = NULL, buf[SMOE_METRIC_KEY];
+    if (layers != SIZE_MAX && tells_apart(f, layers) &&
+        !strcmp(group_value(f, group, layers), "none"))
+        return smoe_alloc_text("dense");
+    for (size_t c = 0; c < f->sweep->columns; c++) {
+        if (!tells_apart(f, c)) continue;
+        const char *key = f->sweep->column[c];
+        bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
+        smoe_text_add(&title, "%s%s%s%s", title ? ", " : "", router ? "" : column_words(key, buf),
+                      router ? "" : " ", group_value(f, group, c));
+    }
+    return title;
+}
+
+/* The line of a group, which is added if there is none yet. */
+static size_t line_of(figure *f, size_t group) {
+    size_t l = 0;
+    while (l < f->chart.lines && !same_line(f, f->of[l], group)) l++;
+    if (l < f->chart.lines) return l;
+    f->chart.line[l].title = f->title[l] = title_of(f, group);
+    f->of[l] = group;
+    return f->chart.lines++;
+}
+
+static void line_add(smoe_chart_line *line, smoe_chart_point point) {
+    line->point = smoe_alloc_next(line->point, line->points, sizeof point);
+    line->point[line->points++] = point;
+}
+
+/* ---- a figure -------------------------------------------------------------------------------- */
+
+/* With room for a line per group, and one more; free it in any case. */
+static figure figure_open(const smoe_results *r) {
+    const smoe_sweep *sweep = r->sweep;
+    size_t room = r->measured->groups + 1;
+    figure f = {.r = r,
+                .sweep = sweep,
+                .m = r->measured,
+                .x = SIZE_MAX,
+                .x_metric = SIZE_MAX,
+                .y = SIZE_MAX,
+                .line = SIZE_MAX,
+                .chart = {.title = sweep->figure.title ? sweep->figure.title : sweep->name,
+                          .width = sweep->figure.width,
+                          .line = smoe_alloc(room, sizeof *f.chart.line)},
+                .title = smoe_alloc(room, sizeof *f.title),
+                .of = smoe_alloc(room, sizeof *f.of),
+                .reference_of = smoe_alloc(room, sizeof *f.reference_of),
+                .weight = smoe_alloc(room, sizeof *f.weight)};
+    for (size_t i = 0; i < sweep->trials && (!i || *f.split); i++) {
+        char split[SMOE_METRIC_KEY];
+        split_of_trial(sweep, i, split);
+        if (i && strcmp(f.split, split)) *split = '\0';
+        memcpy(f.split, split, sizeof split);
+    }
+    return f;
+}
+
+static void figure_free(figure *f) {
+    for (size_t l = 0; l < f->chart.lines; l++) {
+        free(f->chart.line[l].point);
+        free(f->title[l]);
+    }
+    free(f->chart.line);
+    free(f->title);
+    free(f->y_label);
+    free(f->of);
+    free(f->reference_of);
+    free(f->weight);
+}
+
+/* ---- points over a column or a metric -------------------------------------------------------- */
 
 static int rising(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -32,153 +235,184 @@ static int by_x(const void *a, const void *b) {
 }
 
 /* Where a group stands on the x axis, if that is a number. */
-static double figure_place_of(const smoe_results_plan *p, size_t group) {
-    double x = NAN;
-    if (p->x == SIZE_MAX) return smoe_measures_stats(p->r->measured, group, p->x_metric).mean;
-    if (p->numbers) smoe_results_number(smoe_results_value(p, group, p->x), &x);
-    return x;
+static double place_of_group(const figure *f, size_t group) {
+    if (f->x == SIZE_MAX) return smoe_measures_stats(f->m, group, f->x_metric).mean;
+    return f->numbers ? number_of(f, group, f->x) : NAN;
 }
 
 /* A group by itself is a contrast too, over all its seeds: its bar is the interval over seeds and
  * images. */
-static int add_point(smoe_results_plan *p, size_t group, smoe_err *err) {
+static int add_point(figure *f, size_t group, smoe_err *err) {
     smoe_paired s = {0};
-    smoe_measures all = *p->r->measured;
+    smoe_measures all = *f->m;
     all.seen = NULL;
-    for (size_t g = 0; g < p->r->measured->groups; g++) p->weight[g] = g == group;
-    if (smoe_contrast_measure(&s, &all, p->weight, p->metric, err)) return -1;
-    smoe_chart_point point = {.x = figure_place_of(p, group), .y = s.mean, .error = s.half};
-    if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
-    size_t l = smoe_results_line(p, group);
-    if (!p->numbers) {
-        point.x = smoe_results_rank(p, group, p->x);
-        point.label = smoe_results_value(p, group, p->x);
+    for (size_t g = 0; g < all.groups; g++) f->weight[g] = g == group;
+    if (smoe_contrast_measure(&s, &all, f->weight, f->metric, err)) return -1;
+    smoe_chart_point point = {.x = place_of_group(f, group), .y = s.mean, .error = s.half};
+    if (f->numbers && !isfinite(point.x)) return 0; /* not measured yet */
+    size_t l = line_of(f, group);
+    if (!f->numbers) {
+        point.x = rank_of(f, group, f->x);
+        point.label = group_value(f, group, f->x);
     }
-    if (smoe_comparison_refers(&p->r->contrasts.compared, group)) {
-        p->references++;
-        p->reference_of[l]++;
-        p->figure.level = s.mean;
+    if (smoe_comparison_refers(&f->r->contrasts.compared, group)) {
+        f->references++;
+        f->reference_of[l]++;
+        f->chart.level = s.mean;
     }
-    if (s.images) p->images = s.images;
-    smoe_results_add_point(&p->figure.line[l], point);
+    if (s.images) f->images = s.images;
+    line_add(&f->chart.line[l], point);
     return 0;
 }
 
-static size_t column_of(const smoe_sweep *sweep, const char *name) {
-    for (size_t c = 0; name && c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], name)) return c;
-    return SIZE_MAX;
-}
-
-static bool choose_x(smoe_results_plan *p, const char *wish) {
-    const smoe_sweep *sweep = p->r->sweep;
-    p->x = column_of(sweep, wish);
-    p->x_metric = wish ? smoe_measures_metric(p->r->measured, wish) : SIZE_MAX;
-    if (p->x != SIZE_MAX) {
-        p->numbers = smoe_results_is_numeric(p, p->x);
+static bool choose_x(figure *f, const char *wish) {
+    f->x = column_of(f->sweep, wish);
+    f->x_metric = wish ? smoe_measures_metric(f->m, wish) : SIZE_MAX;
+    if (f->x != SIZE_MAX) {
+        f->numbers = is_numeric(f, f->x);
         return true;
     }
-    if (p->x_metric != SIZE_MAX) return p->numbers = true;
-    for (size_t c = p->r->x_from; c < sweep->columns && !p->numbers; c++) {
-        if (c == sweep->seed) continue;
-        if (p->x == SIZE_MAX) p->x = c;
-        p->numbers = smoe_results_is_numeric(p, c);
-        if (p->numbers) p->x = c;
+    if (f->x_metric != SIZE_MAX) return f->numbers = true;
+    for (size_t c = f->r->x_from; c < f->sweep->columns && !f->numbers; c++) {
+        if (c == f->sweep->seed) continue;
+        f->numbers = is_numeric(f, c);
+        if (f->x == SIZE_MAX || f->numbers) f->x = c;
     }
-    return p->x != SIZE_MAX;
+    return f->x != SIZE_MAX;
 }
 
 /* The label, with a description of the bars if there are any: "test top-1 accuracy (95% interval, 3
  * seeds, 2000 images)". */
-static char *y_label_of(const smoe_results_plan *p) {
+static char *label_of_points(const figure *f) {
     char buf[SMOE_METRIC_KEY];
-    const char *label = smoe_results_say(p, p->r->measured->metric[p->metric], buf), *most = "";
+    const char *label = metric_words(f, f->m->metric[f->metric], buf), *most = "";
     size_t seeds = 0;
-    for (size_t g = 0; g < p->r->measured->groups; g++) {
-        size_t n = smoe_measures_stats(p->r->measured, g, p->metric).n;
+    for (size_t g = 0; g < f->m->groups; g++) {
+        size_t n = smoe_measures_stats(f->m, g, f->metric).n;
         if (g && n != seeds) most = "up to ";
         if (n > seeds) seeds = n;
     }
     if (seeds < 2) return smoe_alloc_text(label);
-    if (!p->images) return smoe_text_format("%s (95%% interval, %s%zu seeds)", label, most, seeds);
+    if (!f->images) return smoe_text_format("%s (95%% interval, %s%zu seeds)", label, most, seeds);
     return smoe_text_format("%s (95%% interval, %s%zu seeds, %zu images)", label, most, seeds,
-                            p->images);
+                            f->images);
 }
 
 /* A single reference is drawn as a dashed line at its height; a line of references is named in the
  * key. */
-static void mark_reference(smoe_results_plan *p) {
-    if (p->references == 1 && p->r->measured->groups > 1) {
-        p->figure.level_title = "reference";
+static void mark_reference(figure *f) {
+    if (f->references == 1 && f->m->groups > 1) {
+        f->chart.level_title = "reference";
         return;
     }
-    for (size_t l = 0; l < p->figure.lines && p->figure.lines > 1; l++) {
-        if (!p->reference_of[l] || p->reference_of[l] < p->figure.line[l].points) continue;
-        smoe_text_add(&p->title[l], " (reference)");
-        p->figure.line[l].title = p->title[l];
+    for (size_t l = 0; l < f->chart.lines && f->chart.lines > 1; l++) {
+        if (!f->reference_of[l] || f->reference_of[l] < f->chart.line[l].points) continue;
+        smoe_text_add(&f->title[l], " (reference)");
+        f->chart.line[l].title = f->title[l];
     }
 }
 
 /* The points that no other dominates, as a line of their own. */
-static void add_front(smoe_results_plan *p) {
-    const smoe_measures *m = p->r->measured;
-    smoe_chart_line *line = &p->figure.line[p->figure.lines];
-    line->title = p->title[p->figure.lines] = smoe_alloc_text("front");
-    for (size_t g = 0; g < m->groups; g++) {
-        smoe_chart_point point = {.x = figure_place_of(p, g),
-                                  .y = smoe_measures_stats(m, g, p->metric).mean};
-        if (smoe_results_on_front(p->r, g, p->x_metric, p->metric))
-            smoe_results_add_point(line, point);
-    }
-    p->figure.lines++;
+static void add_front(figure *f) {
+    smoe_chart_line *line = &f->chart.line[f->chart.lines];
+    line->title = f->title[f->chart.lines++] = smoe_alloc_text("front");
+    for (size_t g = 0; g < f->m->groups; g++)
+        if (smoe_results_on_front(f->r, g, f->x_metric, f->metric))
+            line_add(line, (smoe_chart_point){.x = place_of_group(f, g),
+                                              .y = smoe_measures_stats(f->m, g, f->metric).mean});
 }
 
-/* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
- * stand beside each other, so that their bars can be told apart. */
-static void figure_finish(smoe_results_plan *p, double *x) {
-    const double beside = fmin(0.08, 0.6 / (double)(p->figure.lines + 1));
+/* Points by x within lines, and whether the axis is logarithmic. Lines over categories stand beside
+ * each other, so that their bars can be told apart. */
+static void order_points(figure *f) {
+    const double beside = fmin(0.08, 0.6 / (double)(f->chart.lines + 1));
+    /* of all lines, and of the front */
+    SMOE_FREED double *x = smoe_alloc(2 * f->m->groups + 1, sizeof *x);
     size_t n = 0;
-    for (size_t l = 0; l < p->figure.lines; l++) {
-        smoe_chart_line *line = &p->figure.line[l];
+    for (size_t l = 0; l < f->chart.lines; l++) {
+        smoe_chart_line *line = &f->chart.line[l];
         qsort(line->point, line->points, sizeof *line->point, by_x);
         for (size_t i = 0; i < line->points; i++) {
             x[n++] = line->point[i].x;
-            if (!p->numbers)
-                line->point[i].x += ((double)l - (double)(p->figure.lines - 1) / 2) * beside;
+            if (!f->numbers)
+                line->point[i].x += ((double)l - (double)(f->chart.lines - 1) / 2) * beside;
         }
     }
-    const smoe_sweep *sweep = p->r->sweep;
-    p->figure.x_label = p->x == SIZE_MAX
-                            ? smoe_results_say(p, p->r->measured->metric[p->x_metric], p->x_label)
-                            : smoe_results_words(sweep->column[p->x], p->x_label);
-    p->figure.y_label = p->y_label;
-    p->figure.share = smoe_metric_is_share(p->r->measured->metric[p->metric]);
-    if (!p->numbers) return;
+    if (!f->numbers) return;
     /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
      * the smallest. */
-    bool powers = smoe_results_powers(x, n), metric = p->x == SIZE_MAX;
-    if (metric && n && x[0] > 0 && x[n - 1] > 3 * x[0])
-        p->figure.log_x = 10;
+    bool powers = smoe_results_powers(x, n);
+    if (f->x == SIZE_MAX && n && x[0] > 0 && x[n - 1] > 3 * x[0])
+        f->chart.log_x = 10;
     else if (powers)
-        p->figure.log_x = 2;
+        f->chart.log_x = 2;
 }
 
-/* ---- the figure ------------------------------------------------------------------------------ */
+static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) {
+    const char *metric = f->m->metric[f->metric];
+    for (size_t g = 0; g < f->m->groups; g++)
+        if (add_point(f, g, err)) return -1;
+    mark_reference(f);
+    if (f->sweep->figure.front && f->x == SIZE_MAX) add_front(f);
+    order_points(f);
+    f->chart.x_label = f->x == SIZE_MAX ? metric_words(f, f->m->metric[f->x_metric], f->x_label)
+                                        : column_words(f->sweep->column[f->x], f->x_label);
+    f->chart.y_label = f->y_label = label_of_points(f);
+    f->chart.share = smoe_metric_is_share(metric);
+    return smoe_chart_write(&f->chart, f->sweep->dir, name, drawn, err);
+}
 
-/* Points of the groups over a column or a metric. */
-static int draw_points(smoe_results_plan *p, const smoe_sweep_figure *wish, const char *name,
-                       bool *drawn, smoe_err *err) {
-    size_t n = p->r->measured->groups;
-    int status = 0;
-    for (size_t g = 0; g < n && !status; g++) status = add_point(p, g, err);
-    if (status) return status;
-    p->y_label = y_label_of(p);
-    mark_reference(p);
-    if (wish->front && p->x == SIZE_MAX) add_front(p);
-    double *x = smoe_alloc(2 * n + 1, sizeof *x); /* of all lines, and of the front */
-    figure_finish(p, x);
-    free(x);
-    return smoe_chart_write(&p->figure, p->r->sweep->dir, name, drawn, err);
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* The column that "KEY" or "KEY:METRIC" names, SIZE_MAX where there is none; the metric's name, or
+ * NULL, in *colour. */
+static size_t cells_key(const smoe_sweep *sweep, const char *text, const char **colour) {
+    SMOE_FREED char *key = text ? smoe_alloc_part(text, strcspn(text, ":")) : NULL;
+    *colour = key && text[strlen(key)] ? text + strlen(key) + 1 : NULL;
+    return column_of(sweep, key);
+}
+
+/* A row for a group: its panel, its place in it, and the mean of the metric. */
+static void add_cell(smoe_frame *frame, const figure *f, size_t group, const char *panel) {
+    smoe_cell_text(frame, "run", panel);
+    smoe_cell_number(frame, "column", rank_of(f, group, f->x));
+    smoe_cell_number(frame, "row", rank_of(f, group, f->y));
+    smoe_cell_text(frame, f->sweep->column[f->x], group_value(f, group, f->x));
+    smoe_cell_text(frame, f->sweep->column[f->y], group_value(f, group, f->y));
+    smoe_cell_number(frame, f->m->metric[f->metric],
+                     smoe_measures_stats(f->m, group, f->metric).mean);
+    smoe_frame_end(frame);
+}
+
+/* The metric as colours over x and y, a panel for what else differs: DIR/NAME.gp, .svg, and the
+ * numbers in DIR/NAME_cells.csv. */
+static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
+    char label[2][SMOE_METRIC_KEY];
+    SMOE_FREED char *table = smoe_text_format("%s_cells", name);
+    SMOE_FREED char *path = smoe_text_format("%s/%s.csv", f->sweep->dir, table);
+    const char *x = f->sweep->column[f->x], *y = f->sweep->column[f->y];
+    smoe_figure_entry entry = {.name = table,
+                               .kind = SMOE_FIGURE_HEAT,
+                               .x = "column",
+                               .y = {"row"},
+                               .colour = f->m->metric[f->metric],
+                               .x_name = x,
+                               .y_name = y,
+                               .x_title = column_words(x, label[0]),
+                               .y_title = column_words(y, label[1])};
+    SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
+    smoe_frame_init(&frame, table, f->chart.title, NULL, NULL);
+    for (size_t g = 0; g < f->m->groups; g++) line_of(f, g);
+    for (size_t l = 0; l < f->chart.lines; l++)
+        for (size_t g = 0; g < f->m->groups; g++)
+            if (line_of(f, g) == l) add_cell(&frame, f, g, f->title[l] ? f->title[l] : "");
+    if (f->chart.lines && f->title[0]) entry.panel[0] = "run";
+    if (smoe_frame_check(&frame, err) || smoe_frame_csv(&frame, path, err)) return -1;
+    smoe_figure_plot(&plot, &entry, &frame, 1);
+    plot.name = name;
+    metric_words(f, entry.colour, plot.scale.label);
+    return smoe_plot_draw(&plot, f->sweep->dir, &(smoe_plot_size){f->chart.width}, drawn, err);
 }
 
 /*
@@ -196,19 +430,123 @@ static int draw_points(smoe_results_plan *p, const smoe_sweep_figure *wish, cons
 static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
                        bool *drawn, smoe_err *err) {
     const char *colour;
-    smoe_results_plan p = smoe_results_plan_open(r);
-    int status = 0;
+    SMOE_FREED_BY(figure_free) figure f = figure_open(r);
     *drawn = true;
-    p.y = smoe_results_cells_key(r->sweep, wish->y, &colour);
-    p.metric = smoe_results_first(r, p.y == SIZE_MAX ? wish->y : colour);
-    bool cells = p.y != SIZE_MAX;
-    if (p.metric != SIZE_MAX && choose_x(&p, wish->x)) {
-        p.line = cells ? SIZE_MAX : column_of(r->sweep, wish->line);
-        if (!cells || p.x != SIZE_MAX)
-            status = cells ? smoe_results_cells_draw(&p, name, drawn, err)
-                           : draw_points(&p, wish, name, drawn, err);
+    f.y = cells_key(r->sweep, wish->y, &colour);
+    bool cells = f.y != SIZE_MAX;
+    f.metric = smoe_results_first(r, cells ? colour : wish->y);
+    if (f.metric == SIZE_MAX || !choose_x(&f, wish->x) || (cells && f.x == SIZE_MAX)) return 0;
+    if (cells) return draw_cells(&f, name, drawn, err);
+    f.line = column_of(r->sweep, wish->line);
+    return draw_points(&f, name, drawn, err);
+}
+
+/* ---- curves over the steps of training ------------------------------------------------------- */
+
+static bool is_over_steps(const smoe_sweep_figure *wish) {
+    return wish->x && !strcmp(wish->x, smoe_metrics[SMOE_METRIC_STEP].name);
+}
+
+/* The values of a metric in the records of a trial: a column of results, or a name of the records;
+ * NULL where there are none. */
+static const smoe_curve *curve_of(const smoe_sweep *sweep, size_t i, const smoe_curves *records,
+                                  const char *name) {
+    char split[SMOE_METRIC_KEY], key[SMOE_METRIC_KEY];
+    size_t number;
+    smoe_metric m = smoe_metric_of_column(name, &number);
+    if (m == SMOE_METRICS || !smoe_metrics[m].name) return smoe_curves_find(&records[i], name);
+    split_of_trial(sweep, i, split);
+    return smoe_curves_find(&records[i], smoe_metric_key(key, m, split, number));
+}
+
+static double value_at_step(const smoe_curve *curve, double step) {
+    for (size_t k = 0; curve && k < curve->points; k++)
+        if (curve->step[k] == step) return curve->value[k];
+    return NAN;
+}
+
+/* DIR/curves.csv: a row for each trial and step of the first of the metrics. SMOE_USAGE: no trial
+ * has records of it. */
+static int write_curves(const figure *f, const smoe_curves *records, char *const *name,
+                        size_t names, smoe_err *err) {
+    const smoe_sweep *sweep = f->sweep;
+    const char *cost = smoe_metrics[SMOE_METRIC_FLOPS_TRAIN].column;
+    size_t flops = smoe_measures_metric(f->m, cost);
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    smoe_frame *frame = smoe_result_table(&result, NULL, "curves");
+    for (size_t i = 0; i < sweep->trials; i++) {
+        const smoe_curve *first = curve_of(sweep, i, records, name[0]);
+        for (size_t k = 0; first && k < first->points; k++) {
+            for (size_t c = 0; c < sweep->columns; c++)
+                smoe_cell_text(frame, sweep->column[c], sweep->trial[i].value[c]);
+            smoe_cell_number(frame, cost,
+                             flops == SIZE_MAX ? NAN : f->m->value[i * f->m->metrics + flops]);
+            smoe_cell_number(frame, smoe_metrics[SMOE_METRIC_STEP].name, first->step[k]);
+            for (size_t n = 0; n < names; n++)
+                smoe_cell_number(
+                    frame, name[n],
+                    value_at_step(curve_of(sweep, i, records, name[n]), first->step[k]));
+            smoe_frame_end(frame);
+        }
     }
-    smoe_results_plan_free(&p);
+    if (smoe_result_check(&result, err)) return -1;
+    if (!frame->rows)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: no cell has records of '%s' during training (packed sweeps have "
+                         "none); names are those of metrics.csv in the folder of a cell",
+                         sweep->dir, name[0]);
+    return smoe_result_csv(&result, sweep->dir, err);
+}
+
+/* The mean over the trials of a group at each step of its first one. */
+static void add_curve(figure *f, size_t group, const smoe_curves *records, const char *name) {
+    const smoe_sweep *sweep = f->sweep;
+    SMOE_FREED const smoe_curve **curve = smoe_alloc(sweep->trials, sizeof *curve);
+    SMOE_FREED double *value = smoe_alloc(sweep->trials, sizeof *value);
+    size_t n = 0;
+    for (size_t i = 0; i < sweep->trials; i++)
+        if (f->m->group[i] == group && (curve[n] = curve_of(sweep, i, records, name))) n++;
+    for (size_t k = 0, l = n ? line_of(f, group) : 0; n && k < curve[0]->points; k++) {
+        double step = curve[0]->step[k];
+        for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step);
+        smoe_paired s = smoe_stats_paired(value, n);
+        smoe_chart_point point = {
+            .x = step, .y = s.mean, .error = curve[0]->points > MOST_BARS ? NAN : s.half};
+        if (isfinite(s.mean)) line_add(&f->chart.line[l], point);
+        if (isfinite(point.error) && s.n > f->seeds) f->seeds = s.n;
+    }
+}
+
+/* The metrics of the figure's y, separated by commas, over the steps of each trial; the first one
+ * as DIR/sweep.gp and .svg, means over seeds. */
+static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
+    const smoe_sweep *sweep = f->sweep;
+    const char *text =
+        sweep->figure.y ? sweep->figure.y : smoe_metrics[SMOE_METRIC_PRECISION].column;
+    SMOE_FREED smoe_curves *records = smoe_alloc(sweep->trials, sizeof *records);
+    SMOE_FREED char *copy = smoe_alloc_text(text), **name = NULL;
+    char words[SMOE_METRIC_KEY], *rest = copy;
+    size_t names = 0;
+    int status = 0;
+    while (rest) {
+        name = smoe_alloc_next(name, names, sizeof *name);
+        name[names++] = strsep(&rest, ",");
+    }
+    f->x = sweep->columns; /* none of them: all tell lines apart */
+    for (size_t i = 0; i < sweep->trials && !status; i++) {
+        SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+        if (smoe_file_holds(dir, "metrics.jsonl")) status = smoe_curves_read(&records[i], dir, err);
+    }
+    if (!status) status = write_curves(f, records, name, names, err);
+    for (size_t g = 0; g < f->m->groups && !status; g++) add_curve(f, g, records, name[0]);
+    metric_words(f, name[0], words);
+    f->y_label = f->seeds < 2 ? smoe_alloc_text(words)
+                              : smoe_text_format("%s (95%% interval, %zu seeds)", words, f->seeds);
+    f->chart.x_label = smoe_metrics[SMOE_METRIC_STEP].label;
+    f->chart.y_label = f->y_label;
+    f->chart.share = smoe_metric_is_share(name[0]);
+    if (!status) status = smoe_chart_write(&f->chart, sweep->dir, "sweep", drawn, err);
+    for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
     return status;
 }
 
@@ -239,34 +577,26 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
 
 /* Metrics over steps, separated by commas: columns, or names of records. */
 static int check_curves(const char *text, smoe_err *err) {
-    char *copy = smoe_alloc_text(text), *rest = copy, *name;
+    SMOE_FREED char *copy = smoe_alloc_text(text);
     smoe_metric_place place;
-    int status = 0;
-    while (!status && (name = strsep(&rest, ",")))
+    for (char *rest = copy, *name; (name = strsep(&rest, ","));)
         if (!smoe_metric_is_measured(name) && !smoe_metric_read(&place, name))
-            status = smoe_fail(err, SMOE_USAGE,
-                               "the figure's y: '%s' is neither measured nor recorded during "
-                               "training; smoe-run(5) lists what is",
-                               name);
-    free(copy);
-    return status;
+            return smoe_fail(err, SMOE_USAGE,
+                             "the figure's y: '%s' is neither measured nor recorded during "
+                             "training; smoe-run(5) lists what is",
+                             name);
+    return 0;
 }
 
-/* The key of "KEY:METRIC" or of "KEY", and the metric. */
-static int check_cells(const smoe_sweep *sweep, const char *text, bool *cells, smoe_err *err) {
-    char *key = smoe_alloc_text(text), *colour = key ? strchr(key, ':') : NULL;
-    if (colour) *colour++ = '\0';
-    *cells = key && is_set(sweep, key);
-    int status = *cells ? check_axis(sweep, "colour", colour, false, true, err) : 0;
-    free(key);
-    return status;
-}
-
+/* y is a metric, or the key of cells with the metric of their colours. */
 int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
     const smoe_sweep_figure *wish = &sweep->figure;
-    bool cells;
-    if (smoe_results_over_steps(wish)) return check_curves(wish->y, err);
-    if (check_cells(sweep, wish->y, &cells, err)) return -1;
+    if (is_over_steps(wish)) return check_curves(wish->y, err);
+    SMOE_FREED char *key = smoe_alloc_text(wish->y);
+    char *colour = key ? strchr(key, ':') : NULL;
+    if (colour) *colour++ = '\0';
+    bool cells = key && is_set(sweep, key);
+    if (cells && check_axis(sweep, "colour", colour, false, true, err)) return -1;
     if (check_axis(sweep, "x", wish->x, true, !cells, err)) return -1;
     if (!cells && check_axis(sweep, "y", wish->y, false, true, err)) return -1;
     return check_axis(sweep, "line", wish->line, true, false, err);
@@ -284,13 +614,12 @@ int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
     const char *colour;
     bool also = true;
     *drawn = false;
-    if (smoe_results_over_steps(wish)) {
-        SMOE_FREED_BY(smoe_results_plan_free) smoe_results_plan p = smoe_results_plan_open(r);
-        const char *precision = smoe_metrics[SMOE_METRIC_PRECISION].column;
-        return smoe_results_curves_draw(&p, wish->y ? wish->y : precision, drawn, err);
+    if (is_over_steps(wish)) {
+        SMOE_FREED_BY(figure_free) figure f = figure_open(r);
+        return draw_curves(&f, drawn, err);
     }
-    bool cells = smoe_results_cells_key(r->evaluations ? r->evaluations->sweep : r->sweep, wish->y,
-                                        &colour) != SIZE_MAX;
+    bool cells =
+        cells_key(r->evaluations ? r->evaluations->sweep : r->sweep, wish->y, &colour) != SIZE_MAX;
     if (!knows(r, wish->x, true, true) || !knows(r, cells ? colour : wish->y, true, false) ||
         !knows(r, wish->line, false, true))
         return smoe_fail(err, SMOE_USAGE,

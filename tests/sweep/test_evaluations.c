@@ -7,7 +7,7 @@
 #include "sweep_folder.h"
 #include "specs.h"
 #include "sweep/evaluations.h"
-#include "sweep/results_figure.h"
+#include "sweep/results.h"
 
 #include <glob.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "specs.h"
 #include "sweep/ablate.h"
 #include "sweep/trial_run.h"
-#include "sweep/results_figure.h"
+#include "sweep/results.h"
 #include "vit/model.h"
 #include "data/loader.h"
 #include "sweep/trial.h"
