@@ -9,10 +9,15 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, c
                           const char *fmt, ...) {
     char problem[SMOE_PROBLEM], shown[200];
     va_list args;
+    if (++reading->problems > SMOE_MOST_PROBLEMS) {
+        if (reading->problems == SMOE_MOST_PROBLEMS + 1)
+            smoe_fail_more(reading->err, SMOE_USAGE, "%s: too many errors; the rest is not read",
+                           reading->label);
+        return;
+    }
     va_start(args, fmt);
     vsnprintf(problem, sizeof problem, fmt, args);
     va_end(args);
-    reading->problems++;
     const char *colon = key ? ": " : "";
     if (!key) key = "";
     if (where->kind == SMOE_FROM_OVERRIDE)
@@ -34,6 +39,7 @@ void smoe_reading_exclude(smoe_reading *reading, const char *key) {
 void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                           const char *leaf, const char *full) {
     char known[400] = "", shown[64];
+    if (reading->problems > SMOE_MOST_PROBLEMS) return;
     smoe_text_shown(full, shown, sizeof shown);
     char meant[SMOE_KEY_SIZE];
     const char *here = smoe_spec_elsewhere(leaf);

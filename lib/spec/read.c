@@ -1,11 +1,10 @@
 /*
- * Reading: from the events of libyaml, which carry line and column, to the members of a spec and
- * the origin of each. Works for a whole file and for the value of an override, and continues after
- * an error, so that one pass finds all errors. value.c interprets scalars; resolve.c handles
+ * Reading: from the tree of a YAML text, whose nodes have line and column, to the members of a spec
+ * and the origin of each. Works for a whole file and for the value of an override, and continues
+ * after an error, so that one pass finds all errors. value.c interprets scalars; resolve.c handles
  * everything that follows from several values.
  */
-#include "spec/events.h"
-#include "base/alloc.h"
+#include "spec/node.h"
 #include "spec/profiles.h"
 
 #include <stdio.h>
@@ -14,225 +13,147 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void bad_value(smoe_events *src, const smoe_provenance *where, int entry,
+static void bad_value(smoe_reading *reading, int entry, const smoe_node *node,
                       const char *problem) {
-    src->reading->bad[entry] = true;
-    smoe_reading_problem(src->reading, where, smoe_schema[entry].key, "%s", problem);
+    reading->bad[entry] = true;
+    smoe_reading_problem(reading, &node->where, smoe_schema[entry].key, "%s", problem);
 }
 
-static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
-                        const smoe_provenance *where) {
-    char problem[SMOE_PROBLEM];
-    const char *text = smoe_events_scalar(event);
-    if (!text) {
-        bad_value(src, where, entry, "contains a NUL character");
-        return;
-    }
-    bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (smoe_value_set(src->reading->spec, &smoe_schema[entry], text, plain, problem))
-        bad_value(src, where, entry, problem);
-}
-
-static void read_list(smoe_events *src, int entry, const smoe_provenance *where) {
-    double *items = NULL, item = 0;
+static void read_list(smoe_reading *reading, int entry, const smoe_node *list) {
+    const smoe_schema_entry *e = &smoe_schema[entry];
+    SMOE_FREED double *items = NULL;
     size_t count = 0;
     char problem[SMOE_PROBLEM];
-    bool good = true, whole = smoe_schema[entry].kind != SMOE_KIND_REALS;
-    const char *not_one = whole ? "an item must be a whole number" : "an item must be a number";
-    for (;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) {
-            free(items);
-            return;
-        }
-        bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_provenance at = smoe_events_place(src, &event);
-        const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
-        if (!end && !smoe_events_plain(src, &event, smoe_schema[entry].key)) {
-            smoe_events_skip(src, &event);
-            good = false;
-        } else if (!end && (!text || smoe_value_item(&smoe_schema[entry], text, &item, problem))) {
-            bad_value(src, &at, entry, text ? problem : not_one);
-            smoe_events_skip(src, &event);
-            good = false;
-        } else if (!end) {
-            items = smoe_alloc_next(items, count, sizeof *items);
-            items[count++] = item;
-        }
-        yaml_event_delete(&event);
-        if (end) break;
+    const char *not_one =
+        e->kind == SMOE_KIND_REALS ? "an item must be a number" : "an item must be a whole number";
+    for (const smoe_node *item = list->first; item; item = item->next) {
+        items = smoe_alloc_next(items, count, sizeof *items);
+        if (!smoe_node_allowed(reading, item, e->key))
+            reading->bad[entry] = true;
+        else if (!item->text || smoe_value_item(e, item->text, &items[count], problem))
+            bad_value(reading, entry, item, item->text ? problem : not_one);
+        else
+            count++;
     }
-    src->reading->bad[entry] = !good;
-    if (good && smoe_value_set_list(src->reading->spec, &smoe_schema[entry], items, count, problem))
-        bad_value(src, where, entry, problem);
-    free(items);
+    if (!list->cut && !reading->bad[entry] &&
+        smoe_value_set_list(reading->spec, e, items, count, problem))
+        bad_value(reading, entry, list, problem);
 }
 
-static void read_value(smoe_events *src, int entry, const yaml_event_t *event) {
-    smoe_reading *reading = src->reading;
-    smoe_provenance where = smoe_events_place(src, event);
-    char problem[SMOE_PROBLEM], type[256];
-    reading->spec->origin[entry] = where;
-    reading->bad[entry] =
-        false; /* a later override repairs the consequences of an error, not the error */
-    if (!smoe_events_plain(src, event, smoe_schema[entry].key)) {
-        reading->bad[entry] = true;
-        smoe_events_skip(src, event);
-    } else if (event->type == YAML_SCALAR_EVENT) {
-        read_scalar(src, entry, event, &where);
-    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
-               smoe_schema[entry].kind == SMOE_KIND_GROUPS) {
-        smoe_groups_read(src, entry, &where);
-    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
-               smoe_schema[entry].kind == SMOE_KIND_PROMPTS) {
-        smoe_prompts_read(src, entry);
-    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
-               smoe_value_is_list(&smoe_schema[entry])) {
-        read_list(src, entry, &where);
+static void read_value(smoe_reading *reading, int entry, const smoe_node *node) {
+    const smoe_schema_entry *e = &smoe_schema[entry];
+    char problem[SMOE_PROBLEM] = "contains a NUL character", type[256];
+    reading->spec->origin[entry] = node->where;
+    /* a later override repairs the consequences of an error, not the error */
+    reading->bad[entry] = !smoe_node_allowed(reading, node, e->key);
+    if (reading->bad[entry]) return;
+    if (node->kind == SMOE_NODE_TEXT) {
+        if (!node->text || smoe_value_set(reading->spec, e, node->text, node->plain, problem))
+            bad_value(reading, entry, node, problem);
+    } else if (node->kind == SMOE_NODE_LIST && e->kind == SMOE_KIND_GROUPS) {
+        smoe_node_groups(reading, entry, node);
+    } else if (node->kind == SMOE_NODE_LIST && e->kind == SMOE_KIND_PROMPTS) {
+        smoe_node_prompts(reading, entry, node);
+    } else if (node->kind == SMOE_NODE_LIST && smoe_value_is_list(e)) {
+        read_list(reading, entry, node);
     } else {
         snprintf(problem, sizeof problem, "expected %s, found a %s",
-                 smoe_schema_type(&smoe_schema[entry], type, sizeof type),
-                 event->type == YAML_SEQUENCE_START_EVENT ? "list" : "mapping");
-        bad_value(src, &where, entry, problem);
-        smoe_events_skip(src, event);
+                 smoe_schema_type(e, type, sizeof type),
+                 node->kind == SMOE_NODE_LIST ? "list" : "mapping");
+        bad_value(reading, entry, node, problem);
     }
 }
 
-/* Whether an entry (level 0) or section (level 1...) is named for the first time; reports a second
- * time. */
-static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int entry,
-                       int level) {
-    size_t *line = &src->line[entry][level];
-    if (!*line) {
-        *line = where->line;
-        return true;
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static void read_mapping(smoe_reading *reading, const char *section, const smoe_node *map);
+
+static void read_section(smoe_reading *reading, const char *section, const smoe_node *node) {
+    /* "augment:" with nothing below it: all defaults */
+    bool nothing = node->plain && node->text && !*node->text;
+    if (!smoe_node_allowed(reading, node, section) || nothing) return;
+    if (node->kind == SMOE_NODE_MAP) {
+        read_mapping(reading, section, node);
+        return;
     }
-    if (where->kind == SMOE_FROM_FILE)
-        smoe_reading_problem(src->reading, where, key, "duplicate key, first given in line %zu",
-                             *line);
+    smoe_reading_problem(reading, &node->where, section, "expected a section of keys, found a %s",
+                         node->kind == SMOE_NODE_LIST ? "list" : "single value");
+    smoe_reading_exclude(reading, section);
+}
+
+/* Whether the key is there for the first time in its mapping; reports a second time. */
+static bool first_time(smoe_reading *reading, const char *whole, const smoe_node *map,
+                       const smoe_node *key) {
+    const smoe_node *other = map->first;
+    while (other != key && !(other->text && !strcmp(other->text, key->text))) other = other->next;
+    if (other == key) return true;
+    if (key->where.kind == SMOE_FROM_FILE)
+        smoe_reading_problem(reading, &key->where, whole, "duplicate key, first given in line %zu",
+                             other->where.line);
     else
-        smoe_reading_problem(src->reading, where, key, "duplicate key");
+        smoe_reading_problem(reading, &key->where, whole, "duplicate key");
     return false;
 }
 
-static void read_mapping(smoe_events *src, const char *section);
-
-static void read_section(smoe_events *src, const char *section, const yaml_event_t *value) {
-    if (!smoe_events_plain(src, value, section)) {
-        smoe_events_skip(src, value);
-        return;
-    }
-    if (value->type == YAML_MAPPING_START_EVENT) {
-        read_mapping(src, section);
-        return;
-    }
-    bool nothing = value->type == YAML_SCALAR_EVENT && !value->data.scalar.length &&
-                   value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (nothing) return; /* "augment:" with nothing below it: all defaults */
-    smoe_provenance where = smoe_events_place(src, value);
-    smoe_reading_problem(src->reading, &where, section, "expected a section of keys, found a %s",
-                         value->type == YAML_SEQUENCE_START_EVENT ? "list" : "single value");
-    smoe_reading_exclude(src->reading, section);
-    smoe_events_skip(src, value);
-}
-
 /* A key of a section and the value behind it. */
-static void read_entry(smoe_events *src, const char *section, const yaml_event_t *key_event) {
-    smoe_provenance where = smoe_events_place(src, key_event);
-    bool good = smoe_events_plain(src, key_event, *section ? section : NULL);
-    const char *leaf = key_event->type == YAML_SCALAR_EVENT ? smoe_events_scalar(key_event) : NULL;
-    if (leaf && !*leaf) leaf = NULL;
-    if (good && !leaf)
-        smoe_reading_problem(src->reading, &where, *section ? section : NULL,
-                             "a key must be a word");
-    char key[SMOE_KEY_SIZE], whole[SMOE_KEY_SIZE];
-    if (leaf) snprintf(key, sizeof key, "%s%s%s", section, *section ? "." : "", leaf);
-    snprintf(whole, sizeof whole, "%s", leaf ? leaf : "");
-    smoe_events_skip(src, key_event);
-    yaml_event_t value;
-    if (!smoe_events_next(src, &value)) return;
-    bool nested = strchr(whole, '.') != NULL;
-    int entry = good && leaf && !nested ? smoe_schema_find(key) : -1;
-    int first = good && leaf && !nested && entry < 0 ? smoe_schema_section(key) : -1;
-    int level = 1;
-    for (const char *c = key; first >= 0 && *c; c++) level += *c == '.';
-    if (good && leaf && !*section && !strcmp(whole, "sweep"))
-        smoe_events_sweep(src, &value);
-    else if (entry >= 0 && first_time(src, &where, key, entry, 0))
-        read_value(src, entry, &value);
-    else if (first >= 0 && first_time(src, &where, key, first, level))
-        read_section(src, key, &value);
-    else {
-        if (good && leaf && entry < 0 && first < 0)
-            smoe_reading_unknown(src->reading, &where, section, whole, key);
-        smoe_events_skip(src, &value);
+static void read_entry(smoe_reading *reading, const char *section, const smoe_node *map,
+                       const smoe_node *key) {
+    char whole[SMOE_KEY_SIZE];
+    const char *above = *section ? section : NULL, *leaf = key->text;
+    if (!smoe_node_allowed(reading, key, above)) return;
+    if (!leaf || !*leaf) {
+        smoe_reading_problem(reading, &key->where, above, "a key must be a word");
+        return;
     }
-    yaml_event_delete(&value);
+    snprintf(whole, sizeof whole, "%s%s%s", section, above ? "." : "", leaf);
+    bool dotted = strchr(leaf, '.') != NULL;
+    int entry = dotted ? -1 : smoe_schema_find(whole);
+    if (!above && !strcmp(leaf, "sweep"))
+        smoe_node_sweep(reading, key->value);
+    else if (entry < 0 && (dotted || smoe_schema_section(whole) < 0))
+        smoe_reading_unknown(reading, &key->where, section, leaf, whole);
+    else if (!first_time(reading, whole, map, key))
+        return;
+    else if (entry >= 0)
+        read_value(reading, entry, key->value);
+    else
+        read_section(reading, whole, key->value);
 }
 
-static void read_mapping(smoe_events *src, const char *section) {
-    for (;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
-        bool end = event.type == YAML_MAPPING_END_EVENT;
-        if (!end) read_entry(src, section, &event);
-        yaml_event_delete(&event);
-        if (end) return;
-    }
+static void read_mapping(smoe_reading *reading, const char *section, const smoe_node *map) {
+    for (const smoe_node *key = map->first; key && reading->problems <= SMOE_MOST_PROBLEMS;
+         key = key->next)
+        read_entry(reading, section, map, key);
 }
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/* The one document of the source: the section's mapping, or the entry's value where entry >= 0. */
-static void read_document(smoe_events *src, const char *section, int entry) {
-    smoe_provenance start = src->where;
-    start.line = start.column = 1;
-    for (size_t documents = 0;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
-        yaml_event_type_t type = event.type;
-        smoe_provenance where = smoe_events_place(src, &event);
-        bool boundary = type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
-                        type == YAML_STREAM_END_EVENT || type == YAML_DOCUMENT_START_EVENT;
-        if (type == YAML_STREAM_END_EVENT && !documents)
-            smoe_reading_problem(src->reading, &start, *section ? section : NULL,
-                                 *section
-                                     ? "has no value"
-                                     : "empty: a spec is a mapping of keys, {} has all defaults");
-        if (type == YAML_DOCUMENT_START_EVENT && documents++)
-            smoe_reading_problem(src->reading, &where, NULL,
-                                 "a second document begins; a spec has only one");
-        if (!boundary && entry >= 0)
-            read_value(src, entry, &event);
-        else if (!boundary && *section)
-            read_section(src, section, &event);
-        else if (!boundary && smoe_events_plain(src, &event, NULL) &&
-                 type == YAML_MAPPING_START_EVENT)
-            read_mapping(src, "");
-        else if (!boundary) {
-            if (type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT)
-                smoe_reading_problem(src->reading, &where, NULL,
-                                     "a spec is a mapping of keys, not a %s",
-                                     type == YAML_SCALAR_EVENT ? "single value" : "list");
-            src->stop = true;
-        }
-        yaml_event_delete(&event);
-        if (type == YAML_STREAM_END_EVENT || documents > 1) return;
-    }
+static void read_root(smoe_reading *reading, const smoe_node *root) {
+    if (!smoe_node_allowed(reading, root, NULL)) return;
+    if (root->kind == SMOE_NODE_MAP)
+        read_mapping(reading, "", root);
+    else
+        smoe_reading_problem(reading, &root->where, NULL, "a spec is a mapping of keys, not a %s",
+                             root->kind == SMOE_NODE_LIST ? "list" : "single value");
 }
 
+/* A text: the value of the entry, where entry >= 0, the mapping of the section, or all of it. */
 static void read_source(smoe_reading *reading, smoe_provenance where, const char *text,
                         size_t length, const char *section, int entry) {
-    smoe_events *src = smoe_alloc(1, sizeof *src);
-    if (!yaml_parser_initialize(&src->parser)) smoe_alloc_end();
-    src->reading = reading;
-    src->where = where;
-    src->text = text;
-    src->length = length;
-    yaml_parser_set_input_string(&src->parser, (const unsigned char *)text, length);
-    read_document(src, section, entry);
-    yaml_parser_delete(&src->parser);
-    free(src);
+    SMOE_FREED_BY(smoe_tree_free) smoe_tree tree;
+    where.line = where.column = 1;
+    smoe_tree_read(&tree, text, length, &where);
+    if (!tree.root && !tree.trouble)
+        smoe_reading_problem(reading, &where, *section ? section : NULL,
+                             *section ? "has no value"
+                                      : "empty: a spec is a mapping of keys, {} has all defaults");
+    else if (tree.root && entry >= 0)
+        read_value(reading, entry, tree.root);
+    else if (tree.root && *section)
+        read_section(reading, section, tree.root);
+    else if (tree.root)
+        read_root(reading, tree.root);
+    if (tree.trouble) smoe_reading_problem(reading, &tree.where, NULL, "%s", tree.trouble);
 }
 
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {

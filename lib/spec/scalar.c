@@ -157,12 +157,3 @@ int smoe_value_bool(const char *text, bool *value, char *problem) {
         }
     return smoe_value_expected(problem, "true or false", text);
 }
-
-void smoe_value_put_quoted(FILE *out, const char *text) {
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') putc('\\', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}

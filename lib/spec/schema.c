@@ -51,7 +51,6 @@ const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
  * and clang alike.) */
 #define CTYPE_TEXT char *
 #define CTYPE_PATH char *
-#define CTYPE_SEED uint64_t
 #define CTYPE_SIZE size_t
 #define CTYPE_SPAN smoe_span
 #define CTYPE_REAL double
@@ -143,7 +142,6 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
     switch (entry->kind) {
     case SMOE_KIND_TEXT: snprintf(buf, size, "text"); break;
     case SMOE_KIND_PATH: snprintf(buf, size, "path or null"); break;
-    case SMOE_KIND_SEED:
     case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", entry->range); break;
     case SMOE_KIND_SPAN:
         snprintf(buf, size, "integer in %s, or a share in (0, 1)", entry->range);

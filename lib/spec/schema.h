@@ -12,7 +12,6 @@
 typedef enum smoe_kind {
     SMOE_KIND_TEXT,      /* char *, one to 200 bytes, usable as a file name */
     SMOE_KIND_PATH,      /* char *, or NULL for null and the empty text */
-    SMOE_KIND_SEED,      /* uint64_t */
     SMOE_KIND_SIZE,      /* size_t */
     SMOE_KIND_SPAN,      /* smoe_span: steps, or a share of train.steps */
     SMOE_KIND_REAL,      /* double */
@@ -42,9 +41,9 @@ enum {
 #include "spec/schema.def"
 #undef KEY
     ,
-    SMOE_SCHEMA_LEVELS = 5, /* an entry and the sections around it: more than any key has parts */
     SMOE_KEY_SIZE = 160,    /* room for a dotted key as written, known or not */
-    SMOE_PROBLEM = 512      /* room for the problem part of a message */
+    SMOE_PROBLEM = 512,     /* room for the problem part of a message */
+    SMOE_MOST_PROBLEMS = 40 /* that are reported; with more it is some other kind of file */
 };
 
 extern const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT];
@@ -165,16 +164,10 @@ void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);
 /* The value as YAML text, fresh. Paths as smoe_path_portable has them. */
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry);
 json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry);
-/* Lists of groups as YAML text, fresh, and as JSON. */
-char *smoe_groups_yaml(const smoe_groups *groups);
 json_t *smoe_groups_json(const smoe_groups *groups);
-/* Likewise lists of templates. */
-char *smoe_prompts_yaml(const smoe_prompts *prompts);
 json_t *smoe_prompts_json(const smoe_prompts *prompts);
 /* Adds a template; -1 with `problem` if there are too many, or if it is not valid. */
 int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem);
-/* The text in double quotes, as YAML has it. */
-void smoe_value_put_quoted(FILE *out, const char *text);
 /* Significant digits, at most 17, from which the number can be read back exactly. */
 int smoe_value_digits(double number);
 

@@ -2,8 +2,7 @@
  * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of texts as
  * in overrides. A value is checked when it is set in a cell.
  */
-#include "spec/events.h"
-#include "base/alloc.h"
+#include "spec/node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,7 @@
 static void keys_clear(smoe_sweep_keys *keys) {
     for (size_t k = 0; k < keys->count; k++) {
         smoe_sweep_key *key = &keys->key[k];
-        for (size_t i = 0; i < key->count; i++) free(key->value[i]);
-        free(key->value);
+        smoe_texts_free(key->value, key->count);
         free(key->key);
     }
     free(keys->key);
@@ -55,18 +53,12 @@ void smoe_schema_clear_sweep(smoe_sweep_spec *sweep) {
     *sweep = (smoe_sweep_spec){0};
 }
 
-static void sweep_problem(smoe_events *src, const smoe_provenance *where, const char *key,
-                          const char *text) {
-    src->reading->spec->sweep.bad = true;
-    smoe_reading_problem(src->reading, where, key, "%s", text);
-}
-
 /* Adds a value; takes over `text`. */
-static void sweep_add(smoe_events *src, const smoe_provenance *where, smoe_sweep_key *key,
+static void sweep_add(smoe_reading *reading, const smoe_node *node, smoe_sweep_key *key,
                       char *text) {
     for (size_t i = 0; !key->zip && i < key->count; i++) {
         if (strcmp(key->value[i], text)) continue;
-        sweep_problem(src, where, key->key, "a value is given twice");
+        smoe_reading_problem(reading, &node->where, key->key, "a value is given twice");
         free(text);
         return;
     }
@@ -74,67 +66,46 @@ static void sweep_add(smoe_events *src, const smoe_provenance *where, smoe_sweep
     key->value[key->count++] = text;
 }
 
-/* "[4, 5]" of an inner list, whose start was read. */
-static char *sweep_list(smoe_events *src, const char *key) {
-    char *text = smoe_alloc_text("[");
-    for (bool some = false;; some = true) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) break;
-        bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_provenance where = smoe_events_place(src, &event);
-        const char *item = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
-        if (!end && !item) {
-            sweep_problem(src, &where, key, "an item of an inner list must be a single value");
-            smoe_events_skip(src, &event);
-        }
-        if (end || item) {
-            char *longer =
-                smoe_text_format("%s%s%s", text, some && !end ? ", " : "", end ? "]" : item);
-            free(text);
-            text = longer;
-        }
-        yaml_event_delete(&event);
-        if (end) break;
-    }
+/* "[4, 5]" of an inner list. */
+static char *sweep_list(smoe_reading *reading, const char *key, const smoe_node *list) {
+    char *text = NULL;
+    for (const smoe_node *item = list->first; item; item = item->next)
+        if (item->text)
+            smoe_text_add(&text, "%s%s", text ? ", " : "[", item->text);
+        else
+            smoe_reading_problem(reading, &item->where, key,
+                                 "an item of an inner list must be a single value");
+    smoe_text_add(&text, text ? "]" : "[]");
     return text;
 }
 
 /* The values behind a key: a list, or one alone. */
-static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event_t *first) {
-    smoe_provenance where = smoe_events_place(src, first);
-    if (first->type == YAML_SCALAR_EVENT && smoe_events_scalar(first)) {
-        sweep_add(src, &where, key, smoe_alloc_text(smoe_events_scalar(first)));
+static void sweep_values(smoe_reading *reading, smoe_sweep_key *key, const smoe_node *node) {
+    if (node->text) {
+        sweep_add(reading, node, key, smoe_alloc_text(node->text));
         return;
     }
-    if (first->type != YAML_SEQUENCE_START_EVENT) {
-        sweep_problem(src, &where, key->key, "expected a list of values");
-        smoe_events_skip(src, first);
+    if (node->kind != SMOE_NODE_LIST) {
+        smoe_reading_problem(reading, &node->where, key->key, "expected a list of values");
         return;
     }
-    for (;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
-        bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_provenance at = smoe_events_place(src, &event);
-        if (event.type == YAML_SCALAR_EVENT && smoe_events_scalar(&event))
-            sweep_add(src, &at, key, smoe_alloc_text(smoe_events_scalar(&event)));
-        else if (event.type == YAML_SEQUENCE_START_EVENT)
-            sweep_add(src, &at, key, sweep_list(src, key->key));
-        else if (!end) {
-            sweep_problem(src, &at, key->key, "a value must be a single one or a list");
-            smoe_events_skip(src, &event);
-        }
-        yaml_event_delete(&event);
-        if (end) break;
-    }
-    if (!key->count) sweep_problem(src, &where, key->key, "has no values");
+    for (const smoe_node *item = node->first; item; item = item->next)
+        if (item->text)
+            sweep_add(reading, item, key, smoe_alloc_text(item->text));
+        else if (item->kind == SMOE_NODE_LIST)
+            sweep_add(reading, item, key, sweep_list(reading, key->key, item));
+        else
+            smoe_reading_problem(reading, &item->where, key->key,
+                                 "a value must be a single one or a list");
+    if (!key->count) smoe_reading_problem(reading, &node->where, key->key, "has no values");
 }
 
 /* One more key. */
-static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_provenance *where,
+static smoe_sweep_key *sweep_key(smoe_reading *reading, const smoe_node *node,
                                  smoe_sweep_keys *keys, const char *name, bool zip) {
     for (size_t i = 0; i < keys->count; i++)
-        if (!strcmp(keys->key[i].key, name)) sweep_problem(src, where, name, "is swept twice");
+        if (!strcmp(keys->key[i].key, name))
+            smoe_reading_problem(reading, &node->where, name, "is swept twice");
     keys->key = smoe_alloc_next(keys->key, keys->count, sizeof *keys->key);
     keys->key[keys->count] = (smoe_sweep_key){.key = smoe_alloc_text(name), .zip = zip};
     return &keys->key[keys->count++];
@@ -152,30 +123,19 @@ static bool is_key(const char *text) {
 }
 
 /* A key of grid or zip and its values; of zip, as many as the one before it. */
-static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *name,
+static void sweep_entry(smoe_reading *reading, smoe_sweep_keys *keys, const smoe_node *name,
                         bool zip) {
-    smoe_provenance where = smoe_events_place(src, name);
-    const char *text = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
-    smoe_sweep_key *key = NULL;
-    if (!text || !is_key(text)) {
-        if (text)
-            smoe_reading_unknown(src->reading, &where, "", text, text);
-        else
-            sweep_problem(src, &where, "sweep", "a key must be a word");
-        src->reading->spec->sweep.bad = true;
-        smoe_events_skip(src, name);
+    if (!name->text) {
+        smoe_reading_problem(reading, &name->where, "sweep", "a key must be a word");
+    } else if (!is_key(name->text)) {
+        smoe_reading_unknown(reading, &name->where, "", name->text, name->text);
     } else {
-        key = sweep_key(src, &where, keys, text, zip);
+        smoe_sweep_key *key = sweep_key(reading, name, keys, name->text, zip);
+        sweep_values(reading, key, name->value);
+        if (zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
+            smoe_reading_problem(reading, &name->where, key->key,
+                                 "the lists of zip must have the same length");
     }
-    yaml_event_t value;
-    if (!smoe_events_next(src, &value)) return;
-    if (key)
-        sweep_values(src, key, &value);
-    else
-        smoe_events_skip(src, &value);
-    yaml_event_delete(&value);
-    if (key && zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
-        sweep_problem(src, &where, key->key, "the lists of zip must have the same length");
 }
 
 /* Values of single keys of zip may repeat; combinations of all keys may not. */
@@ -195,234 +155,182 @@ static bool points_differ(const smoe_sweep_keys *keys) {
     return true;
 }
 
-static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *group,
+static void sweep_group(smoe_reading *reading, smoe_sweep_keys *keys, const smoe_node *group,
                         const char *name, bool zip) {
-    smoe_provenance where = smoe_events_place(src, group);
-    if (group->type != YAML_MAPPING_START_EVENT) {
-        sweep_problem(src, &where, name, "expected KEY: [VALUE, ...]");
-        smoe_events_skip(src, group);
+    if (group->kind != SMOE_NODE_MAP) {
+        smoe_reading_problem(reading, &group->where, name, "expected KEY: [VALUE, ...]");
         return;
     }
-    for (;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
-        bool end = event.type == YAML_MAPPING_END_EVENT;
-        if (!end) sweep_entry(src, keys, &event, zip);
-        yaml_event_delete(&event);
-        if (!end) continue;
-        if (zip && !points_differ(keys))
-            sweep_problem(src, &where, name, "a combination of values is given twice");
-        return;
-    }
+    for (const smoe_node *key = group->first; key; key = key->next)
+        sweep_entry(reading, keys, key, zip);
+    if (zip && !points_differ(keys))
+        smoe_reading_problem(reading, &group->where, name,
+                             "a combination of values is given twice");
 }
 
 /* ---- its parts ------------------------------------------------------------------------------- */
 
 enum { MOST_PARTS = 10 };
 
-/* Parts of a section that has begun, in the order of the text. */
+/* A section that has parts. */
 typedef struct parts {
-    const char *section;
+    const char *section, *expected;
     const char *name[MOST_PARTS + 1]; /* NULL behind the last */
     bool seen[MOST_PARTS];
-    smoe_provenance where; /* of the name of the latest part */
+    const smoe_node *next;
 } parts;
 
-static void unknown_part(smoe_events *src, const parts *p) {
-    char known[200] = "known here: ";
-    size_t used = strlen(known);
-    for (size_t i = 0; p->name[i]; i++)
-        used +=
-            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", p->name[i]);
-    sweep_problem(src, &p->where, p->section, known);
-}
-
-/* The next part, with the event its value starts with; false at the end. Others are reported. */
-static bool next_part(smoe_events *src, parts *p, size_t *part, yaml_event_t *value) {
-    for (;;) {
-        yaml_event_t name;
-        if (!smoe_events_next(src, &name)) return false;
-        bool end = name.type == YAML_MAPPING_END_EVENT, known = false;
-        const char *text = name.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&name) : NULL;
-        p->where = smoe_events_place(src, &name);
-        for (*part = 0; text && p->name[*part] && !known; *part += !known)
-            known = !strcmp(p->name[*part], text);
-        if (!end && !known) unknown_part(src, p);
-        if (known && p->seen[*part]) sweep_problem(src, &p->where, p->section, "duplicate key");
-        if (!end && !text) smoe_events_skip(src, &name);
-        yaml_event_delete(&name);
-        if (end || !smoe_events_next(src, value)) return false;
-        if (known && !p->seen[*part]) return p->seen[*part] = true;
-        smoe_events_skip(src, value);
-        yaml_event_delete(value);
-    }
-}
-
 /* Whether the section is a mapping, as it must be; reports it otherwise. */
-static bool is_section(smoe_events *src, const yaml_event_t *value, const char *name,
-                       const char *expected) {
-    if (value->type == YAML_MAPPING_START_EVENT) return true;
-    smoe_provenance where = smoe_events_place(src, value);
-    sweep_problem(src, &where, name, expected);
-    smoe_events_skip(src, value);
-    return false;
+static bool parts_begin(smoe_reading *reading, parts *p, const smoe_node *node) {
+    bool section = node->kind == SMOE_NODE_MAP;
+    if (!section) smoe_reading_problem(reading, &node->where, p->section, "%s", p->expected);
+    p->next = section ? node->first : NULL;
+    return section;
 }
 
-static void read_evaluate(smoe_events *src, const yaml_event_t *start) {
-    parts p = {.section = "sweep.evaluate", .name = {"grid", "zip"}};
-    smoe_sweep_keys *keys = &src->reading->spec->sweep.evaluate;
-    yaml_event_t value;
-    size_t part;
-    if (!is_section(src, start, p.section, "expected {grid: {KEY: [..]}, zip: {KEY: [..]}}"))
-        return;
-    while (next_part(src, &p, &part, &value)) {
-        sweep_group(src, keys, &value, part ? "sweep.evaluate.zip" : "sweep.evaluate.grid", part);
-        yaml_event_delete(&value);
+static void unknown_part(smoe_reading *reading, const parts *p, const smoe_node *name) {
+    SMOE_FREED char *known = NULL;
+    for (size_t i = 0; p->name[i]; i++) smoe_text_add(&known, "%s%s", i ? ", " : "", p->name[i]);
+    smoe_reading_problem(reading, &name->where, p->section, "known here: %s", known);
+}
+
+/* The name of the next part; NULL at the end. Others are reported. */
+static const smoe_node *next_part(smoe_reading *reading, parts *p, size_t *part) {
+    for (const smoe_node *name; (name = p->next);) {
+        p->next = name->next;
+        *part = smoe_node_among(name, p->name);
+        bool known = p->name[*part], repeated = known && p->seen[*part];
+        if (!known) unknown_part(reading, p, name);
+        if (repeated) smoe_reading_problem(reading, &name->where, p->section, "duplicate key");
+        if (known) p->seen[*part] = true;
+        if (known && !repeated) return name;
     }
+    return NULL;
+}
+
+static void read_evaluate(smoe_reading *reading, const smoe_node *node) {
+    parts p = {.section = "sweep.evaluate",
+               .expected = "expected {grid: {KEY: [..]}, zip: {KEY: [..]}}",
+               .name = {"grid", "zip"}};
+    smoe_sweep_keys *keys = &reading->spec->sweep.evaluate;
+    size_t part;
+    parts_begin(reading, &p, node);
+    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+        sweep_group(reading, keys, name->value, part ? "sweep.evaluate.zip" : "sweep.evaluate.grid",
+                    part);
 }
 
 /* A word as the value of a part, fresh; NULL where there is none, which is reported. */
-static char *read_word(smoe_events *src, const char *section, const yaml_event_t *value,
+static char *read_word(smoe_reading *reading, const char *section, const smoe_node *node,
                        const char *expected) {
-    smoe_provenance where = smoe_events_place(src, value);
-    const char *word = value->type == YAML_SCALAR_EVENT ? smoe_events_scalar(value) : NULL;
-    char *copy = word && *word ? smoe_alloc_text(word) : NULL;
-    if (!copy) sweep_problem(src, &where, section, expected);
-    smoe_events_skip(src, value);
-    return copy;
+    if (node->text && *node->text) return smoe_alloc_text(node->text);
+    smoe_reading_problem(reading, &node->where, section, "%s", expected);
+    return NULL;
 }
 
 /* The columns are checked when the figure is drawn. */
-static void read_figure(smoe_events *src, const yaml_event_t *start) {
-    parts p = {.section = "sweep.figure", .name = {"x", "y", "line", "title"}};
-    smoe_sweep_figure *figure = &src->reading->spec->sweep.figure;
+static void read_figure(smoe_reading *reading, const smoe_node *node) {
+    parts p = {.section = "sweep.figure",
+               .expected = "expected {x: COLUMN, y: COLUMN, line: COLUMN, title: TEXT}",
+               .name = {"x", "y", "line", "title"}};
+    smoe_sweep_figure *figure = &reading->spec->sweep.figure;
     char **const text[] = {&figure->x, &figure->y, &figure->line, &figure->title};
-    yaml_event_t value;
     size_t part;
-    if (!is_section(src, start, p.section,
-                    "expected {x: COLUMN, y: COLUMN, line: COLUMN, title: TEXT}"))
-        return;
-    while (next_part(src, &p, &part, &value)) {
-        *text[part] = read_word(src, p.section, &value,
+    parts_begin(reading, &p, node);
+    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+        *text[part] = read_word(reading, p.section, name->value,
                                 part < 3 ? "expected the name of a column of results.csv"
                                          : "expected a text");
-        yaml_event_delete(&value);
-    }
 }
 
 /* A contrast of sweep.primary, its parts as words. */
-static void read_primary(smoe_events *src, const yaml_event_t *start) {
-    parts p = {.section = "sweep.primary"};
-    smoe_sweep_plan *plan = &src->reading->spec->sweep.plan;
-    yaml_event_t value;
+static void read_primary(smoe_reading *reading, const smoe_node *node) {
+    parts p = {.section = "sweep.primary",
+               .expected = "expected {row: SETTINGS, reference: SETTINGS, ...}"};
+    smoe_sweep_plan *plan = &reading->spec->sweep.plan;
     size_t part;
-    if (!is_section(src, start, p.section, "expected {row: SETTINGS, reference: SETTINGS, ...}"))
-        return;
+    if (!parts_begin(reading, &p, node)) return;
     memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
     plan->primary = smoe_alloc_next(plan->primary, plan->primaries, sizeof *plan->primary);
     smoe_primary *primary = &plan->primary[plan->primaries++];
     *primary = (smoe_primary){0};
-    while (next_part(src, &p, &part, &value)) {
+    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
         *smoe_spec_primary_text(primary, part) =
-            read_word(src, p.section, &value, "expected a single value");
-        yaml_event_delete(&value);
-    }
+            read_word(reading, p.section, name->value, "expected a single value");
 }
 
-static void read_primaries(smoe_events *src, const yaml_event_t *start) {
-    smoe_provenance where = smoe_events_place(src, start);
-    if (start->type != YAML_SEQUENCE_START_EVENT) {
-        sweep_problem(src, &where, "sweep.primary", "expected a list of contrasts");
-        smoe_events_skip(src, start);
-        return;
-    }
-    for (;;) {
-        yaml_event_t event;
-        if (!smoe_events_next(src, &event)) return;
-        bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        if (!end) read_primary(src, &event);
-        yaml_event_delete(&event);
-        if (end) return;
-    }
+static void read_primaries(smoe_reading *reading, const smoe_node *list) {
+    if (list->kind != SMOE_NODE_LIST)
+        smoe_reading_problem(reading, &list->where, "sweep.primary",
+                             "expected a list of contrasts");
+    else
+        for (const smoe_node *node = list->first; node; node = node->next)
+            read_primary(reading, node);
 }
 
 /* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; numbers and names of metrics are
  * checked where they are used. */
-static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
-    static const char section[] = "sweep.equivalence", wanted[] = "expected a number, or {METRIC: "
-                                                                  "NUMBER, ...}";
+static char *read_equivalence(smoe_reading *reading, const smoe_node *node) {
+    static const char section[] = "sweep.equivalence",
+                      wanted[] = "expected a number, or {METRIC: NUMBER, ...}";
     char *text = NULL;
-    if (start->type != YAML_MAPPING_START_EVENT) return read_word(src, section, start, wanted);
-    for (;;) {
-        yaml_event_t name, value;
-        if (!smoe_events_next(src, &name)) return text;
-        bool end = name.type == YAML_MAPPING_END_EVENT;
-        SMOE_FREED char *key = end ? NULL : read_word(src, section, &name, wanted);
-        yaml_event_delete(&name);
-        if (end || !smoe_events_next(src, &value)) return text;
-        SMOE_FREED char *number = read_word(src, section, &value, wanted);
-        char *longer = key && number ? smoe_text_format("%s%s%s=%s", text ? text : "",
-                                                        text ? "," : "", key, number)
-                                     : NULL;
-        yaml_event_delete(&value);
-        if (!longer) continue;
-        free(text);
-        text = longer;
+    if (node->kind != SMOE_NODE_MAP) return read_word(reading, section, node, wanted);
+    for (const smoe_node *name = node->first; name; name = name->next) {
+        SMOE_FREED char *metric = read_word(reading, section, name, wanted);
+        SMOE_FREED char *number = read_word(reading, section, name->value, wanted);
+        if (metric && number) smoe_text_add(&text, "%s%s=%s", text ? "," : "", metric, number);
     }
-}
-
-/* Seeds, "0,1"; they are checked where they are used. */
-static char *read_seen(smoe_events *src, const yaml_event_t *start) {
-    smoe_sweep_key key = {.key = (char[]){"sweep.seen"}};
-    char *text = NULL;
-    sweep_values(src, &key, start);
-    for (size_t i = 0; i < key.count; i++) {
-        smoe_text_add(&text, "%s%s", text ? "," : "", key.value[i]);
-        free(key.value[i]);
-    }
-    free(key.value);
     return text;
 }
 
-void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
+/* Seeds, "0,1"; they are checked where they are used. */
+static char *read_seen(smoe_reading *reading, const smoe_node *node) {
+    smoe_sweep_key key = {.key = (char[]){"sweep.seen"}};
+    char *text = NULL;
+    sweep_values(reading, &key, node);
+    for (size_t i = 0; i < key.count; i++) smoe_text_add(&text, "%s%s", i ? "," : "", key.value[i]);
+    smoe_texts_free(key.value, key.count);
+    return text;
+}
+
+static void read_part(smoe_reading *reading, const smoe_node *name) {
+    smoe_sweep_spec *sweep = &reading->spec->sweep;
+    smoe_sweep_plan *plan = &sweep->plan;
+    const smoe_node *value = name->value;
+    const char *part = name->text;
+    if (!strcmp(part, "grid") || !strcmp(part, "zip"))
+        sweep_group(reading, &sweep->train, value, *part == 'g' ? "sweep.grid" : "sweep.zip",
+                    *part == 'z');
+    else if (!strcmp(part, "seeds"))
+        sweep_values(reading, sweep_key(reading, name, &sweep->train, "seed", false), value);
+    else if (!strcmp(part, "evaluate"))
+        read_evaluate(reading, value);
+    else if (!strcmp(part, "figure"))
+        read_figure(reading, value);
+    else if (!strcmp(part, "primary"))
+        read_primaries(reading, value);
+    else if (!strcmp(part, "family"))
+        plan->family = read_word(reading, "sweep.family", value, "expected a number of contrasts");
+    else if (!strcmp(part, "equivalence"))
+        plan->equivalence = read_equivalence(reading, value);
+    else if (!strcmp(part, "seen"))
+        plan->seen = read_seen(reading, value);
+    else
+        sweep->reference = read_word(reading, "sweep.reference", value,
+                                     "expected KEY=VALUE, or several separated by commas");
+}
+
+void smoe_node_sweep(smoe_reading *reading, const smoe_node *section) {
     parts p = {.section = "sweep",
+               .expected = "expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}",
                .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference", "primary",
                         "family", "equivalence", "seen"}};
-    smoe_sweep_spec *sweep = &src->reading->spec->sweep;
-    smoe_provenance where = smoe_events_place(src, start);
-    yaml_event_t value;
-    size_t part;
-    if (!is_section(src, start, "sweep",
-                    "expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}"))
-        return;
-    if (sweep->seen) {
-        sweep_problem(src, &where, "sweep", "duplicate key");
-        smoe_events_skip(src, start);
-        return;
-    }
-    sweep->seen = true;
-    while (next_part(src, &p, &part, &value)) {
-        smoe_sweep_key *seeds =
-            part == 2 ? sweep_key(src, &p.where, &sweep->train, "seed", false) : NULL;
-        switch (part) {
-        case 0: sweep_group(src, &sweep->train, &value, "sweep.grid", false); break;
-        case 1: sweep_group(src, &sweep->train, &value, "sweep.zip", true); break;
-        case 2:
-            if (seeds) sweep_values(src, seeds, &value);
-            break;
-        case 3: read_evaluate(src, &value); break;
-        case 4: read_figure(src, &value); break;
-        case 6: read_primaries(src, &value); break;
-        case 7:
-            sweep->plan.family =
-                read_word(src, "sweep.family", &value, "expected a number of contrasts");
-            break;
-        case 8: sweep->plan.equivalence = read_equivalence(src, &value); break;
-        case 9: sweep->plan.seen = read_seen(src, &value); break;
-        default:
-            sweep->reference = read_word(src, "sweep.reference", &value,
-                                         "expected KEY=VALUE, or several separated by commas");
-        }
-        yaml_event_delete(&value);
-    }
+    smoe_sweep_spec *sweep = &reading->spec->sweep;
+    size_t part, problems = reading->problems;
+    if (sweep->seen)
+        smoe_reading_problem(reading, &section->where, "sweep", "duplicate key");
+    else if ((sweep->seen = parts_begin(reading, &p, section)))
+        for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+            read_part(reading, name);
+    sweep->bad |= reading->problems > problems;
 }

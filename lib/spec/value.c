@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "spec/schema.h"
 
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,22 +14,21 @@ static void *member(const smoe_spec *spec, const smoe_schema_entry *entry) {
     return (char *)spec + entry->at;
 }
 
-/* A number, or the word that stands before the range of numbers: SMOE_WORD. */
+/* Whether the text is the word that stands before the range of numbers. */
+static bool is_word(const smoe_schema_entry *entry, const char *text) {
+    size_t length = strcspn(entry->range, "|");
+    return strlen(text) == length && !strncmp(text, entry->range, length);
+}
+
+/* A number, or that word: SMOE_WORD. */
 static int read_word_real(const smoe_schema_entry *entry, const char *text, double *number,
                           char *problem) {
     char type[256];
-    size_t length = strcspn(entry->range, "|");
-    smoe_schema_entry numbers = *entry;
-    numbers.range += length + 1;
-    if (strlen(text) == length && !strncmp(text, entry->range, length)) {
-        *number = SMOE_WORD;
-        return 0;
-    }
-    if (!strpbrk(text, SMOE_DIGITS)) {
-        smoe_value_expected(problem, smoe_schema_type(entry, type, sizeof type), text);
-        return -1;
-    }
-    return smoe_value_real(&numbers, text, number, problem);
+    const smoe_schema_entry numbers = {.range = strchr(entry->range, '|') + 1};
+    *number = SMOE_WORD;
+    if (is_word(entry, text)) return 0;
+    if (strpbrk(text, SMOE_DIGITS)) return smoe_value_real(&numbers, text, number, problem);
+    return smoe_value_expected(problem, smoe_schema_type(entry, type, sizeof type), text);
 }
 
 /* The number of the text among the entry's choices, or -1 with the nearest of them in the
@@ -97,8 +95,7 @@ static int read_layers(char **to, const char *text, char *problem) {
 static int read_no_indices(const smoe_schema_entry *entry, smoe_indices *to, const char *text,
                            char *problem) {
     char type[256];
-    size_t length = strcspn(entry->range, "|");
-    if (strlen(text) != length || strncmp(text, entry->range, length))
+    if (!is_word(entry, text))
         return smoe_value_expected(problem, smoe_schema_type(entry, type, sizeof type), text);
     free(to->item);
     *to = (smoe_indices){0};
@@ -140,27 +137,19 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
         return smoe_value_expected(problem, "printable UTF-8 text", text);
     switch (entry->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
-    case SMOE_KIND_PATH: {
-        copy_text(at, null || !*text ? NULL : text);
-        return 0;
-    }
+    case SMOE_KIND_PATH: copy_text(at, null || !*text ? NULL : text); return 0;
     case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
-    case SMOE_KIND_SEED:
-        if (smoe_value_whole(entry, text, &number, problem)) return -1;
-        *(uint64_t *)at = (uint64_t)number;
-        return 0;
     case SMOE_KIND_SIZE:
         if (smoe_value_whole(entry, text, &number, problem)) return -1;
         *(size_t *)at = (size_t)number;
         return 0;
     case SMOE_KIND_SPAN: return smoe_value_span(entry, text, at, problem);
     case SMOE_KIND_REAL:
-        if (smoe_value_real(entry, text, &number, problem)) return -1;
-        *(double *)at = number;
-        return 0;
     case SMOE_KIND_WORD_REAL:
-        if (read_word_real(entry, text, &number, problem)) return -1;
+        if (entry->kind == SMOE_KIND_REAL ? smoe_value_real(entry, text, &number, problem)
+                                          : read_word_real(entry, text, &number, problem))
+            return -1;
         *(double *)at = number;
         return 0;
     case SMOE_KIND_ENUM:
@@ -193,12 +182,10 @@ int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *
 
 /* "[4, 5]" of sorted numbers. */
 static char *print_list(const size_t *items, size_t count) {
-    char text[8 * SMOE_MAX_BLOCKS] = "[";
-    size_t used = 1;
-    for (size_t i = 0; i < count; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu", i ? ", " : "", items[i]);
-    memcpy(text + used, "]", 2);
-    return smoe_alloc_text(count ? text : "none");
+    char *text = NULL;
+    for (size_t i = 0; i < count; i++) smoe_text_add(&text, "%s%zu", i ? ", " : "[", items[i]);
+    smoe_text_add(&text, text ? "]" : "none");
+    return text;
 }
 
 /* In the given order; numbers may repeat. */
@@ -261,144 +248,118 @@ void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *choice_name(const smoe_schema_entry *entry, unsigned number, char *buf,
-                               size_t size) {
-    snprintf(buf, size, "%s", entry->range);
-    char *rest = buf, *word = strsep(&rest, "|");
-    while (number-- && rest) word = strsep(&rest, "|");
-    return word;
+static json_t *choice_json(const smoe_schema_entry *entry, unsigned number) {
+    const char *choice = entry->range;
+    while (number--) choice = strchr(choice, '|') + 1;
+    return json_stringn(choice, strcspn(choice, "|"));
 }
 
-/* Plain if every reader would read exactly this text, else in double quotes. */
-static char *quoted(const char *text) {
-    if (!text) return smoe_alloc_text("null");
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    bool plain =
-        *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS SMOE_DIGITS "/._-")];
-    static const char *const words[] = {"null", "true", "false", "yes", "no",
-                                        "on",   "off",  "y",     "n"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        plain = plain && strcasecmp(text, words[i]);
-    if (plain) return smoe_alloc_text(text);
-    char *copy = smoe_alloc(2 * strlen(text) + 3, 1), *end = copy;
-    *end++ = '"';
-    for (const char *c = text; *c; c++) {
-        if (*c == '"' || *c == '\\') *end++ = '\\';
-        *end++ = *c;
-    }
-    memcpy(end, "\"", 2);
-    return copy;
+/* One number, or a list. */
+static json_t *series_json(const smoe_schema_entry *entry, const smoe_series *series) {
+    json_t *list = json_array();
+    for (size_t i = 0; i == 0 || i < series->listed; i++)
+        json_array_append_new(list, entry->kind == SMOE_KIND_SIZES
+                                        ? json_integer((json_int_t)series->item[i])
+                                        : json_real(series->item[i]));
+    if (series->listed) return list;
+    json_t *one = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return one;
 }
 
-/* "2" or "[1, 2]". Whole numbers have all their digits, never an exponent, as they are read. */
-static char *print_series(const smoe_schema_entry *entry, const smoe_series *series) {
-    bool whole = entry->kind == SMOE_KIND_SIZES;
-    char text[32 * SMOE_MAX_BLOCKS] = "[";
-    size_t used = series->listed ? 1 : 0;
-    for (size_t i = 0; i == 0 || i < series->listed; i++) {
-        double number = series->item[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*g", i ? ", " : "",
-                                 whole ? DBL_DIG : smoe_value_digits(number), number);
-    }
-    memcpy(text + used, "]", series->listed ? 2 : 0);
-    return smoe_alloc_text(text);
+static json_t *shots_json(const smoe_fewshot_spec *fewshot) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < fewshot->count; i++)
+        json_array_append_new(list, json_integer((json_int_t)fewshot->shots[i]));
+    return list;
 }
 
-/* The word for no list, or "[0, 0, 1]". */
-static char *print_indices(const smoe_schema_entry *entry, const smoe_indices *list) {
-    if (!list->count) return smoe_alloc_part(entry->range, strcspn(entry->range, "|"));
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = smoe_alloc_stream(&text, &size);
-    for (size_t i = 0; i < list->count; i++) fprintf(out, "%s%u", i ? ", " : "[", list->item[i]);
-    fputs("]", out);
-    return smoe_alloc_stream_close(out, &text);
+static json_t *indices_json(const smoe_indices *indices) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < indices->count; i++)
+        json_array_append_new(list, json_integer(indices->item[i]));
+    return list;
 }
 
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
     const void *at = member(spec, entry);
-    char buf[256], *path, *text;
+    const char *text;
     unsigned choice;
     switch (entry->kind) {
     case SMOE_KIND_TEXT:
-    case SMOE_KIND_NAME: return quoted(*(char *const *)at);
-    case SMOE_KIND_PATH:
-        path = smoe_path_portable(spec, entry);
-        text = quoted(path);
-        free(path);
-        return text;
-    case SMOE_KIND_LAYERS: return smoe_alloc_text(*(char *const *)at);
-    case SMOE_KIND_SEED: return smoe_text_format("%llu", (unsigned long long)*(const uint64_t *)at);
-    case SMOE_KIND_SIZE: return smoe_text_format("%zu", *(const size_t *)at);
-    case SMOE_KIND_SPAN: return smoe_text_format("%zu", ((const smoe_span *)at)->steps);
-    case SMOE_KIND_BOOL: return smoe_alloc_text(*(const bool *)at ? "true" : "false");
-    case SMOE_KIND_REAL: {
-        double number = *(const double *)at;
-        return smoe_text_format("%.*g", smoe_value_digits(number), number);
+    case SMOE_KIND_NAME: return json_string(*(char *const *)at);
+    case SMOE_KIND_PATH: {
+        SMOE_FREED char *path = smoe_path_portable(spec, entry);
+        return path ? json_string(path) : json_null();
     }
-    case SMOE_KIND_WORD_REAL: {
-        double number = *(const double *)at;
-        if (number == SMOE_WORD) return smoe_alloc_part(entry->range, strcspn(entry->range, "|"));
-        return smoe_text_format("%.*g", smoe_value_digits(number), number);
-    }
-    case SMOE_KIND_ENUM:
-        memcpy(&choice, at, sizeof choice);
-        return smoe_alloc_text(choice_name(entry, choice, buf, sizeof buf));
+    case SMOE_KIND_LAYERS:
+        text = *(char *const *)at;
+        return *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
+    case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
+    case SMOE_KIND_SPAN: return json_integer((json_int_t)((const smoe_span *)at)->steps);
+    case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
+    case SMOE_KIND_WORD_REAL:
+        if (*(const double *)at == SMOE_WORD) return choice_json(entry, 0);
+        return json_real(*(const double *)at);
+    case SMOE_KIND_REAL: return json_real(*(const double *)at);
+    case SMOE_KIND_ENUM: memcpy(&choice, at, sizeof choice); return choice_json(entry, choice);
     case SMOE_KIND_SIZES:
-    case SMOE_KIND_REALS: return print_series(entry, at);
-    case SMOE_KIND_SHOTS: {
-        const smoe_fewshot_spec *fewshot = at;
-        if (!fewshot->count) return smoe_alloc_text("[]");
-        return print_list(fewshot->shots, fewshot->count);
-    }
-    case SMOE_KIND_INDICES: return print_indices(entry, at);
-    case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
-    case SMOE_KIND_PROMPTS: return smoe_prompts_yaml(at);
+    case SMOE_KIND_REALS: return series_json(entry, at);
+    case SMOE_KIND_SHOTS: return shots_json(at);
+    case SMOE_KIND_INDICES:
+        return ((const smoe_indices *)at)->count ? indices_json(at) : choice_json(entry, 0);
+    case SMOE_KIND_GROUPS: return smoe_groups_json(at);
+    case SMOE_KIND_PROMPTS: return smoe_prompts_json(at);
     }
     return NULL;
 }
 
-static json_t *number_json(const smoe_schema_entry *entry, double number) {
-    bool whole = entry->kind == SMOE_KIND_SIZES;
-    return whole ? json_integer((json_int_t)number) : json_real(number);
+/* Whether every reader of YAML reads exactly this text from it, without quotes. */
+static bool needs_no_quotes(const char *text) {
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    static const char *const words[] = {"null", "true", "false", "yes", "no",
+                                        "on",   "off",  "y",     "n"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) return false;
+    return *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS SMOE_DIGITS "/._-")];
 }
 
-static json_t *series_json(const smoe_schema_entry *entry, const smoe_series *series) {
-    if (!series->listed) return number_json(entry, series->item[0]);
-    json_t *list = json_array();
-    for (size_t i = 0; i < series->listed; i++)
-        json_array_append_new(list, number_json(entry, series->item[i]));
-    return list;
-}
-
-/* A list as it stands in YAML is a list in JSON as well. */
-json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
-    const void *at = member(spec, entry);
-    char *path;
-    json_t *value;
-    switch (entry->kind) {
-    case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
-    case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
-    case SMOE_KIND_SPAN: return json_integer((json_int_t)((const smoe_span *)at)->steps);
-    case SMOE_KIND_WORD_REAL:
-        if (*(const double *)at == SMOE_WORD) break;
-        return json_real(*(const double *)at);
-    case SMOE_KIND_REAL: return json_real(*(const double *)at);
-    case SMOE_KIND_SIZES:
-    case SMOE_KIND_REALS: return series_json(entry, at);
-    case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
-    case SMOE_KIND_PATH:
-        path = smoe_path_portable(spec, entry);
-        value = path ? json_string(path) : json_null();
-        free(path);
-        return value;
-    case SMOE_KIND_GROUPS: return smoe_groups_json(at);
-    case SMOE_KIND_PROMPTS: return smoe_prompts_json(at);
-    case SMOE_KIND_TEXT:
-    case SMOE_KIND_NAME: return json_string(*(char *const *)at);
-    default: break;
+/* JSON as YAML on one line. */
+static void put_yaml(FILE *out, const json_t *value) {
+    const char *name, *before = "";
+    size_t i;
+    json_t *inner;
+    if (json_is_array(value)) {
+        putc('[', out);
+        json_array_foreach((json_t *)value, i, inner) {
+            fputs(i ? ", " : "", out);
+            put_yaml(out, inner);
+        }
+        putc(']', out);
+    } else if (json_is_object(value)) {
+        putc('{', out);
+        json_object_foreach((json_t *)value, name, inner) {
+            fprintf(out, "%s%s: ", before, name);
+            before = ", ";
+            put_yaml(out, inner);
+        }
+        putc('}', out);
+    } else if (json_is_real(value)) {
+        double number = json_real_value(value);
+        fprintf(out, "%.*g", smoe_value_digits(number), number);
+    } else {
+        SMOE_FREED char *text = json_dumps(value, JSON_ENCODE_ANY);
+        fputs(text, out);
     }
-    SMOE_FREED char *text = smoe_value_yaml(spec, entry);
-    value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
-    return value;
+}
+
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    json_auto_t *value = smoe_value_json(spec, entry);
+    const char *word = json_string_value(value);
+    char *text = NULL;
+    size_t size;
+    if (word && needs_no_quotes(word)) return smoe_alloc_text(word);
+    FILE *out = smoe_alloc_stream(&text, &size);
+    put_yaml(out, value);
+    return smoe_alloc_stream_close(out, &text);
 }

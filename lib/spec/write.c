@@ -2,6 +2,7 @@
  * Writing: a resolved spec as YAML that reads back to the same bytes, and as one line of JSON,
  * which is YAML too. Both go through the schema table; value.c formats the values.
  */
+#include "base/json.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
 
@@ -97,35 +98,13 @@ static json_t *section_object(json_t *root, const char *key, const char **leaf) 
     return root;
 }
 
-/* Digits that the reals of a value need. */
-static size_t digits_of(const json_t *value) {
-    size_t most = 1, i;
-    const char *name;
-    json_t *inner;
-    if (json_is_real(value)) return (size_t)smoe_value_digits(json_real_value(value));
-    json_array_foreach((json_t *)value, i, inner) {
-        size_t needed = digits_of(inner);
-        if (needed > most) most = needed;
-    }
-    json_object_foreach((json_t *)value, name, inner) {
-        size_t needed = digits_of(inner);
-        if (needed > most) most = needed;
-    }
-    return most;
-}
-
 char *smoe_spec_json(const smoe_spec *spec) {
     json_auto_t *root = json_object();
-    void *locale = smoe_locale_enter();
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_schema_entry *entry = &smoe_schema[i];
         const char *leaf;
         json_t *section = section_object(root, entry->key, &leaf);
         json_object_set_new(section, leaf, smoe_value_json(spec, entry));
     }
-    size_t digits = digits_of(root);
-    smoe_locale_leave(locale);
-    /* One precision serves all reals: the fewest digits from which each of them is read back
-     * exactly. */
-    return json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+    return smoe_json_dump(root, 0);
 }

@@ -356,8 +356,8 @@ static void numbers_of_every_key_come_back(void **state) {
     size_t entries = 0;
     for (size_t e = 0; e < SMOE_SCHEMA_COUNT; e++) {
         smoe_kind kind = smoe_schema[e].kind;
-        if (kind != SMOE_KIND_SEED && kind != SMOE_KIND_SIZE && kind != SMOE_KIND_REAL &&
-            kind != SMOE_KIND_WORD_REAL && kind != SMOE_KIND_SIZES && kind != SMOE_KIND_REALS)
+        if (kind != SMOE_KIND_SIZE && kind != SMOE_KIND_REAL && kind != SMOE_KIND_WORD_REAL &&
+            kind != SMOE_KIND_SIZES && kind != SMOE_KIND_REALS)
             continue;
         size_t taken = 0;
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -477,7 +477,7 @@ static void rows_of_a_section_stand_together(void **state) {
                 if (!smoe_schema_within(j, section))
                     fail_msg("%s stands apart from its section", smoe_schema[i].key);
         }
-        assert_true(levels < SMOE_SCHEMA_LEVELS);
+        assert_true(levels < 16); /* lists and mappings are read as deep as that (node.c) */
     }
 }
 
