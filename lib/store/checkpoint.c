@@ -14,33 +14,48 @@
 #include <math.h>
 #include <sys/stat.h>
 
-enum { NAME_ROOM = 32 };
+/* What the metadata of state.safetensors holds. The checksums of the weights, and of their average,
+ * which belong to the moments, are stored with these, because other tools may change the file of
+ * weights. */
+typedef struct stored {
+    smoe_checkpoint state;
+    uint64_t model, average, moments; /* CRC-32; 0: unknown */
+} stored;
 
-static const char MODEL_CRC[] = "smoe.model_crc32";
-/* The checksum of the moments, which older versions wrote; used for files without a digest. */
-static const char STATE_CRC[] = "smoe.state_crc32";
-static const char AVERAGE_CRC[] = "smoe.ema_crc32";
+static const struct number {
+    const char *key;
+    size_t at;
+    bool always; /* it is there; others may be unknown, 0, as in older checkpoints */
+    bool step;   /* not beyond that of the checkpoint */
+} numbers[] = {
+    {"smoe.step", offsetof(stored, state.step), true, true},
+    {"smoe.optimizer_steps", offsetof(stored, state.optimizer_steps), true, true},
+    {"smoe.best_step", offsetof(stored, state.best_step), true, true},
+    {"smoe.carried", offsetof(stored, state.carried), false, false},
+    {"smoe.model_crc32", offsetof(stored, model), false, false},
+    {"smoe.ema_crc32", offsetof(stored, average), false, false},
+    /* which older versions wrote; for files without a digest */
+    {"smoe.state_crc32", offsetof(stored, moments), false, false},
+    {"smoe.recorded", offsetof(stored, state.recorded), false, true},
+    {"smoe.records", offsetof(stored, state.records), false, false},
+    {"smoe.images", offsetof(stored, state.images), false, false},
+    {"smoe.classes", offsetof(stored, state.classes), false, false},
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static uint64_t *number_at(stored *s, const struct number *number) {
+    return (uint64_t *)(void *)((char *)s + number->at);
+}
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Numbers as in JSON, which are read back as the same double in any locale. */
-static void real_text(char buf[NAME_ROOM], double x) {
-    json_auto_t *number = json_real(x);
-    size_t n = json_dumpb(number, buf, NAME_ROOM - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
-    buf[n < NAME_ROOM ? n : 0] = '\0'; /* empty, which no reader takes, where there is no room */
-}
-
-/* The checksum of the weights, or of their average, which belong to the moments. It is stored with
- * the moments and not with the weights, because other tools may change the file of weights. */
-static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
+static int weights_crc(const smoe_params *params, real *values, uint64_t *crc, smoe_err *err) {
+    uint32_t sum = 0;
     smoe_slab weights = {.prefix = "", .values = values};
-    SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
-    return smoe_tensors_crc32(tensors, params->count, crc, err);
-}
-
-static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
-    snprintf(buf, NAME_ROOM, "%" PRIu64, number);
-    return buf;
+    SMOE_FREED smoe_tensor *tensors = values ? smoe_params_tensors(params, &weights) : NULL;
+    int status = values ? smoe_tensors_crc32(tensors, params->count, &sum, err) : 0;
+    *crc = sum;
+    return status;
 }
 
 /* What a checkpoint is made of, and which of its files are this process's. */
@@ -48,37 +63,23 @@ typedef struct making {
     const char *dir; /* of the run */
     const smoe_params *params;
     const smoe_spec *spec;
-    const smoe_checkpoint *state;
-    uint32_t model, average; /* checksums */
+    stored stored;
     smoe_turns turns;
 } making;
 
 /* Writes the file with its metadata, without the numbers that are not known. */
 static int state_put(making *m, const char *path, const smoe_tensor *tensors, size_t count,
                      smoe_err *err) {
-    enum { NUMBERS = 10 };
-    const smoe_checkpoint *state = m->state;
-    const struct {
-        const char *key;
-        uint64_t value;
-        bool always;
-    } number[NUMBERS] = {{"smoe.step", state->step, true},
-                         {"smoe.optimizer_steps", state->optimizer_steps, true},
-                         {"smoe.best_step", state->best_step, true},
-                         {"smoe.carried", state->carried, false},
-                         {MODEL_CRC, m->model, true},
-                         {AVERAGE_CRC, m->average, m->params->average != NULL},
-                         {"smoe.recorded", state->recorded, false},
-                         {"smoe.records", state->records, false},
-                         {"smoe.images", state->images, false},
-                         {"smoe.classes", state->classes, false}};
-    char best[NAME_ROOM], text[NUMBERS][NAME_ROOM];
+    json_auto_t *precision = json_real(m->stored.state.best);
+    SMOE_FREED char *best = json_dumps(precision, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    char text[NUMBERS][24];
     smoe_pair metadata[NUMBERS + 2] = {{"smoe.version", SMOE_VERSION}, {"smoe.best", best}};
     size_t pairs = 2;
-    real_text(best, state->best);
-    for (size_t i = 0; i < NUMBERS; i++)
-        if (number[i].always || number[i].value)
-            metadata[pairs++] = (smoe_pair){number[i].key, integer_text(text[i], number[i].value)};
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t value = *number_at(&m->stored, &numbers[i]);
+        snprintf(text[i], sizeof text[i], "%" PRIu64, value);
+        if (numbers[i].always || value) metadata[pairs++] = (smoe_pair){numbers[i].key, text[i]};
+    }
     return smoe_shards_write(path, m->spec->train.shard_bytes, tensors, count, metadata, pairs,
                              &m->turns, err);
 }
@@ -103,19 +104,12 @@ static int state_write(making *m, const char *path, smoe_err *err) {
     return status;
 }
 
-/* Whether all elements of a part of a slab are finite, in parallel pieces. */
-static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
-    enum { PIECE = 1 << 18 };
-    size_t pieces = (size + PIECE - 1) / PIECE;
+static bool is_finite(const smoe_slab *slab, const smoe_param *param) {
+    size_t first = param->offset, end = first + param->size;
     bool bad = false;
-#pragma omp parallel for schedule(static) reduction(| : bad) if (pieces > 1)
-    for (size_t p = 0; p < pieces; p++) {
-        size_t begin = first + p * PIECE, left = first + size - begin;
-        size_t end = begin + (left < PIECE ? left : PIECE);
-        for (size_t i = begin; slab->values && i < end; i++) bad |= !isfinite(slab->values[i]);
-        for (size_t i = begin; slab->narrow && i < end; i++)
-            bad |= !isfinite(smoe_bf16_widen(slab->narrow[i]));
-    }
+#pragma omp parallel for schedule(static) reduction(| : bad) if (param->size > 1 << 18)
+    for (size_t i = first; i < end; i++)
+        bad |= !isfinite(slab->narrow ? smoe_bf16_widen(slab->narrow[i]) : slab->values[i]);
     return !bad;
 }
 
@@ -129,9 +123,7 @@ static int check_finite(const char *dir, const smoe_params *params, uint64_t ste
         const smoe_params *table = smoe_slab_table(&slabs[s], params);
         for (size_t i = 0; i < table->count; i++) {
             const smoe_param *param = &table->param[i];
-            if (!smoe_slab_has(&slabs[s], param) ||
-                stretch_finite(&slabs[s], param->offset, param->size))
-                continue;
+            if (!smoe_slab_has(&slabs[s], param) || is_finite(&slabs[s], param)) continue;
             return smoe_fail(err, SMOE_NONFINITE,
                              "step %" PRIu64 ": tensor %s%s is not finite and was not saved; %s",
                              step, slabs[s].prefix, param->name, smoe_checkpoint_left(dir));
@@ -141,15 +133,15 @@ static int check_finite(const char *dir, const smoe_params *params, uint64_t ste
 }
 
 static const char *new_file(const making *m, smoe_checkpoints_path *at, const char *name) {
-    return smoe_checkpoints_new(at, m->dir, m->state->step, name);
+    return smoe_checkpoints_new(at, m->dir, m->stored.state.step, name);
 }
 
 /* Writes weights, or their average, which has a model file of its own that every command can
  * read. */
 static int model_write(making *m, const char *name, const smoe_params *params, smoe_err *err) {
     smoe_checkpoints_path at;
-    return smoe_model_file_write(new_file(m, &at, name), params, m->spec, m->state->step,
-                                 m->state->names, &m->turns, err);
+    return smoe_model_file_write(new_file(m, &at, name), params, m->spec, m->stored.state.step,
+                                 m->stored.state.names, &m->turns, err);
 }
 
 /* This process's files. */
@@ -172,15 +164,15 @@ static int finish_reading(const making *m, smoe_comm *comm, int status, smoe_err
 /* The first process computes the checksums, which all files of the state have. */
 static int checksums(making *m, smoe_comm *comm, smoe_err *err) {
     const smoe_params *params = m->params;
-    uint32_t crc[2] = {0};
+    uint64_t crc[2] = {0};
     int status = 0;
-    if (!comm->rank) status = weights_crc(params, params->w, &crc[0], err);
-    if (!comm->rank && !status && params->average)
-        status = weights_crc(params, params->average, &crc[1], err);
+    if (!comm->rank && (weights_crc(params, params->w, &crc[0], err) ||
+                        weights_crc(params, params->average, &crc[1], err)))
+        status = -1;
     if (finish_reading(m, comm, status, err)) return -1;
     smoe_comm_broadcast(comm, crc, sizeof crc);
-    m->model = crc[0];
-    m->average = crc[1];
+    m->stored.model = crc[0];
+    m->stored.average = crc[1];
     return 0;
 }
 
@@ -206,14 +198,10 @@ static int checkpoint_build(making *m, smoe_comm *comm, smoe_err *err) {
     return finish_reading(m, comm, files_write(m, err), err);
 }
 
-uint64_t smoe_checkpoint_best(const smoe_checkpoint *state) {
-    return state->best < 0 ? 0 : state->best_step;
-}
-
 int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *params,
                           const smoe_spec *spec, const smoe_checkpoint *state, smoe_err *err) {
     bool chief = !to->comm->rank;
-    making m = {.dir = to->dir, .params = params, .spec = spec, .state = state};
+    making m = {.dir = to->dir, .params = params, .spec = spec, .stored = {*state}};
     int status = check_finite(to->dir, params, state->step, err);
     if (smoe_comm_agree(to->comm, status, NULL, err)) return -1;
     if (chief) status = smoe_checkpoints_make(to->dir, state->step, err);
@@ -222,8 +210,7 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
     if (!chief) return smoe_comm_agree(to->comm, status, NULL, err);
     if (!status && smoe_checkpoints_install(to->dir, state->step, err)) status = -1;
     if (status) smoe_checkpoints_discard(to->dir, state->step);
-    if (!status)
-        status = smoe_checkpoints_link(to->dir, state->step, smoe_checkpoint_best(state), err);
+    if (!status) status = smoe_checkpoints_link(to->dir, state->step, state->best_step, err);
     if (!status) status = smoe_checkpoints_prune(to->dir, to->keep, spec->train.keep_every, err);
     return smoe_comm_agree(to->comm, status, NULL, err);
 }
@@ -253,63 +240,31 @@ static int metadata_real(const smoe_safetensors *file, const char *key, double *
                      smoe_safetensors_path(file), key, text ? text : "(absent)");
 }
 
-/* The step in the metadata must be that of the folder: a model and a state of different steps are
- * not a checkpoint. */
-static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *err) {
-    uint64_t found = 0;
-    if (metadata_integer(file, "smoe.step", &found, err)) return -1;
-    if (found == step) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
-                     smoe_safetensors_path(file), found, step);
-}
-
-/* A number that older checkpoints lack; 0 then. */
-static int metadata_known(const smoe_safetensors *file, const char *key, uint64_t *value,
-                          smoe_err *err) {
-    *value = 0;
-    return smoe_safetensors_metadata(file, key) ? metadata_integer(file, key, value, err) : 0;
-}
-
-/* No count can be beyond the step, and a precision is from 0 to 1, or -1 before the first
- * evaluation. */
-static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state, smoe_err *err) {
-    const struct {
-        const char *key;
-        uint64_t step;
-    } counter[] = {{"smoe.optimizer_steps", state->optimizer_steps},
-                   {"smoe.best_step", state->best_step},
-                   {"smoe.recorded", state->recorded}};
+/* A precision is from 0 to 1, or -1 before the first evaluation. */
+static int state_read(const smoe_safetensors *file, stored *s, smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
-    for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
-        if (counter[i].step > state->step)
+    for (size_t i = 0; i < NUMBERS; i++)
+        if ((numbers[i].always || smoe_safetensors_metadata(file, numbers[i].key)) &&
+            metadata_integer(file, numbers[i].key, number_at(s, &numbers[i]), err))
+            return -1;
+    double *best = &s->state.best;
+    if (metadata_real(file, "smoe.best", best, err)) return -1;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (numbers[i].step && *number_at(s, &numbers[i]) > s->state.step)
             return smoe_fail(err, SMOE_DATA,
                              "%s: __metadata__ %s: %" PRIu64 " is beyond the step, %" PRIu64, path,
-                             counter[i].key, counter[i].step, state->step);
-    if (state->best == -1 || (state->best >= 0 && state->best <= 1)) return 0;
+                             numbers[i].key, *number_at(s, &numbers[i]), s->state.step);
+    if (*best == -1 || (*best >= 0 && *best <= 1)) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ smoe.best: %g is neither -1 nor from 0 to 1",
-                     path, state->best);
+                     path, *best);
 }
 
-static int state_read(const smoe_safetensors *file, smoe_checkpoint *state, smoe_err *err) {
-    if (metadata_integer(file, "smoe.optimizer_steps", &state->optimizer_steps, err)) return -1;
-    if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
-    if (metadata_integer(file, "smoe.best_step", &state->best_step, err)) return -1;
-    if (metadata_known(file, "smoe.carried", &state->carried, err)) return -1;
-    if (metadata_known(file, "smoe.recorded", &state->recorded, err)) return -1;
-    if (metadata_known(file, "smoe.records", &state->records, err)) return -1;
-    if (metadata_known(file, "smoe.images", &state->images, err)) return -1;
-    if (metadata_known(file, "smoe.classes", &state->classes, err)) return -1;
-    return state_sane(file, state, err);
-}
-
-/* Compares the data of a file with the checksum in the state, if there is one. */
+/* Compares the data of a file with its checksum in the state, if there is one. */
 static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *state, const char *key,
-                      smoe_err *err) {
-    uint64_t want = 0;
+                      uint64_t want, smoe_err *err) {
     uint32_t have;
-    if (!smoe_safetensors_metadata(state, key)) return 0;
-    if (metadata_integer(state, key, &want, err)) return -1;
     size_t count = smoe_safetensors_count(file);
+    if (!want) return 0;
     if (smoe_tensors_crc32(count ? smoe_safetensors_at(file, 0) : NULL, count, &have, err))
         return -1;
     if (have == want) return 0;
@@ -319,12 +274,18 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
-/* A file of a checkpoint, opened. */
+/* Opens a file of a checkpoint. The step in its metadata must be that of the folder: a model and a
+ * state of different steps are not a checkpoint. */
 static int file_open(smoe_safetensors **file, const char *dir, uint64_t step, const char *name,
                      smoe_err *err) {
     smoe_checkpoints_path at;
-    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, name), err)) return -1;
-    return step_agrees(*file, step, err);
+    uint64_t found = 0;
+    if (smoe_safetensors_open(file, smoe_checkpoints_file(&at, dir, step, name), err) ||
+        metadata_integer(*file, "smoe.step", &found, err))
+        return -1;
+    if (found == step) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
+                     smoe_safetensors_path(*file), found, step);
 }
 
 /* Checks slabs without values against a file, and fills others from it. */
@@ -340,7 +301,7 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *model = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *moments = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *average = NULL;
-    smoe_checkpoint read = {.step = step};
+    stored read = {0};
     smoe_slab weights = {.prefix = ""}, averages = weights, slabs[2], checked[2];
     size_t count = smoe_params_moments(params, slabs);
     for (size_t i = 0; i < count; i++)
@@ -350,11 +311,12 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
         file_open(&moments, dir, step, "state.safetensors", err) ||
         state_read(moments, &read, err) || checkpoint_load(params, &weights, 1, model, err) ||
         checkpoint_load(params, checked, count, moments, err) ||
-        crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
+        crc_agrees(model, moments, "smoe.model_crc32", read.model, err) ||
+        crc_agrees(moments, moments, "smoe.state_crc32", read.moments, err))
         return -1;
     if (params->average && (file_open(&average, dir, step, SMOE_CHECKPOINT_AVERAGE, err) ||
                             checkpoint_load(params, &weights, 1, average, err) ||
-                            crc_agrees(average, moments, AVERAGE_CRC, err)))
+                            crc_agrees(average, moments, "smoe.ema_crc32", read.average, err)))
         return -1;
     if (!fill) return 0;
     weights.values = params->w;
@@ -363,7 +325,7 @@ static int step_load(const char *dir, uint64_t step, const smoe_params *params, 
         checkpoint_load(params, slabs, count, moments, err) ||
         (average && checkpoint_load(params, &averages, 1, average, err)))
         return -1;
-    *state = read;
+    *state = read.state;
     return 0;
 }
 

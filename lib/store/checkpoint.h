@@ -52,7 +52,4 @@ int smoe_checkpoint_write(const smoe_checkpoint_to *to, const smoe_params *param
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
 
-/* The step of the best checkpoint so far; 0: none. */
-uint64_t smoe_checkpoint_best(const smoe_checkpoint *state);
-
 #endif

@@ -535,7 +535,6 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_checkpoint_to *to, const smoe_
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
-    if (found > 0 && smoe_checkpoints_link(run->dir, state->step, smoe_checkpoint_best(state), err))
-        return -1;
+    if (found > 0 && smoe_checkpoints_link(run->dir, state->step, state->best_step, err)) return -1;
     return found ? found : records_empty(run, err);
 }
