@@ -11,7 +11,7 @@ smoe=$PWD/build/release/smoe
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 several="mpirun --oversubscribe --allow-run-as-root -n"
-# one slot per expert: processes exchange factors of gradients (lib/train/outer_grad.h), and gradients of the other tensors
+# one slot per expert: processes exchange factors of gradients (lib/train/sharded.h), and gradients of the other tensors
 keys="-q -j1 train.pieces=4 model.moe.slots_per_expert=1 train.steps=${STEPS:-400} train.checkpoint_every=5 train.eval_every=50 data.test_size=40"
 random() { seed=$(((seed * 1103515245 + 12345) % 2147483648)); number=$((seed / 65536 % $1)); }
 

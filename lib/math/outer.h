@@ -16,7 +16,7 @@
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_outer_pays(size_t rows, size_t out, size_t in);
 /* The same for the sum of `passes` of them, a power of two: whether their factors are no larger
- * than the sum, so that processes send less if they exchange them (train/outer_grad.h); and whether
+ * than the sum, so that processes send less if they exchange them (train/sharded.h); and whether
  * adding the passes needs no more than SMOE_FACTORS_SUMS elements of scratch. */
 enum { SMOE_FACTORS_SUMS = 1 << 16 };
 bool smoe_outer_sum_pays(size_t rows, size_t passes, size_t out, size_t in);

@@ -1,13 +1,12 @@
 /*
- * Reading tensors that other processes have; see sharded_state.h.
+ * Reading tensors that other processes have; see sharded.h.
  *
  * All processes read in rounds. In a round each says to all others what it wants, or that it wants
  * nothing, and they send each other what they have of it. A process that has nothing to read takes
  * part until nobody wants anything.
  */
-#include "train/sharded_state.h"
 #include "train/optim.h"
-#include "vit/expert_parallel.h"
+#include "train/sharded.h"
 
 /* The slabs of a table in a fixed order. */
 enum { W, AVERAGE, M, V, M_BF16, V_BF16, SECOND, SLABS };

@@ -1,7 +1,6 @@
 /* One training step; see step.h. */
 #include "train/step.h"
 #include "spec/tasks.h"
-#include "train/outer_grad.h"
 #include "train/optim.h"
 #include "train/task.h"
 
@@ -266,21 +265,12 @@ static void step_conclude(smoe_step *s, size_t whole) {
     memcpy(s->stats, s->sums + stats, (n - stats) * sizeof *s->sums);
 }
 
-/* Gradients of the range of this process, summed over all processes; those that are left as factors
- * can be computed there. */
-static void sum_shared(smoe_params *params, smoe_comm *comm, real *block) {
-    for (size_t i = 0, at, n; (n = smoe_outer_grad_between(params, false, &i, &at));)
-        smoe_comm_scatter_sum(comm, params->g, params->shared, SMOE_OPTIM_UNIT,
-                              (smoe_stretch){at, at + n}, block);
-    smoe_outer_grad_scatter(params, comm);
-}
-
 /* The norm of the gradient of all processes. */
 static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = shared_units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
-    sum_shared(params, s->comm, s->block);
+    smoe_sharded_gradients_shared(params, s->comm, s->block);
     if (s->experts) {
         smoe_sharded_gradients_sum(&s->sharded, s->block);
         smoe_sharded_gradients_squares(&s->sharded, s->squares);
@@ -367,7 +357,7 @@ void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm
     smoe_comm_sum(comm, NULL, sums);
     for (int k = 0; k < 2 && smoe_task_pairs(train->loss); k++)
         smoe_comm_join(comm, NULL, train->batch_size * smoe_model_width(model) * sizeof(real));
-    sum_shared(params, comm, NULL);
+    smoe_sharded_gradients_shared(params, comm, NULL);
     smoe_comm_gather(comm, NULL, bytes, SMOE_OPTIM_UNIT * sizeof(real),
                      shards ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS);
     if (!experts) {

@@ -6,9 +6,8 @@
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H
 
-#include "train/sharded_gradients.h"
 #include "train/grad_accum.h"
-#include "train/sharded_state.h"
+#include "train/sharded.h"
 #include "vit/model.h"
 #include "data/loader.h"
 

@@ -10,7 +10,7 @@
  * one of each process, which are no neighbours in the tree. So the experts compute the rows of each
  * process by themselves, as a process that has all experts would. Their gradients are added in the
  * tree: those of the pieces of one process, then those of the processes of the block. What is above
- * it in the tree, sums over blocks, is left to the step (train/sharded_gradients.h).
+ * it in the tree, sums over blocks, is left to the step (train/sharded.h).
  *
  * Passes of training are made by all processes alike. Evaluations are not: their numbers of batches
  * differ, and some passes are made by one process only. So each pass begins with a vote of the
