@@ -8,7 +8,6 @@
 #include "store/env.h"
 #include "tensors/npy.h"
 #include "store/run_files.h"
-#include "store/run_spec.h"
 #include "base/file.h"
 #include "base/json.h"
 

@@ -115,4 +115,17 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_
  * exist, its name decides. */
 bool smoe_run_is_model(const char *arg);
 
+/* ---- which keys may change when a run is resumed (run_spec.c) -------------------------------- */
+
+/* Gets a line for each key that has changed and may, unless others must not; may be NULL. */
+typedef void smoe_run_spec_note(void *user, const char *text);
+
+/* Compares the spec of a run with the one that is to continue it. SMOE_USAGE: a line for each key
+ * that must not differ, beginning with `dir`. Keys without effect in both specs may differ. */
+int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
+                        smoe_run_spec_note *note, void *user, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Writes the spec of a run. */
+int smoe_run_spec_write(const char *path, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

@@ -5,7 +5,6 @@
 #include "tensors/npy.h"
 #include "store/run.h"
 #include "store/run_files.h"
-#include "store/run_spec.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -1,13 +1,35 @@
 /* Evaluation: loss and top-1 accuracy of a whole split; see evaluate.h. */
 #include "train/evaluate.h"
 #include "base/alloc.h"
-#include "train/nonfinite.h"
 #include "spec/tasks.h"
 #include "store/run.h"
 #include "math/stats.h"
 #include "train/task.h"
 
 #include <math.h>
+
+static bool weight_is_finite(const smoe_params *params, size_t param, size_t i) {
+    const smoe_bf16 *narrow = smoe_weight_bf16(params, param);
+    return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])
+                           : (double)smoe_weight(params, param)[i]);
+}
+
+/* The first parameter that holds a number that is not finite, or NULL. */
+static const char *bad_weight(const smoe_params *params) {
+    for (size_t param = 0; param < params->count; param++)
+        for (size_t i = 0; i < params->param[param].size; i++)
+            if (!weight_is_finite(params, param, i)) return params->param[param].name;
+    return NULL;
+}
+
+/* Prints a NaN without its sign. */
+int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
+    const char *name = bad_weight(smoe_model_params(model));
+    return smoe_fail(err, SMOE_NONFINITE, "image %llu: the loss is %g: %s%s",
+                     (unsigned long long)image, fabs(loss),
+                     name ? "values that are not finite in tensor " : "",
+                     name ? name : "every weight is finite, the activations are not");
+}
 
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
     if (isfinite(eval->infer_s))
@@ -56,7 +78,7 @@ static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
             outcome[0] = smoe_task_correct(logits + b * N, batch.target + b * N, N);
             outcome[1] = x->losses[b];
             if (!isfinite(x->losses[b]))
-                return smoe_nonfinite_image(x->model, batch.index[b], x->losses[b], err);
+                return smoe_evaluate_nonfinite(x->model, batch.index[b], x->losses[b], err);
         }
         if (x->sink && x->sink(x->user, &batch, logits, N, err)) return -1;
     }

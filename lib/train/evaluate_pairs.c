@@ -2,7 +2,6 @@
  * and zero-shot classification; see evaluate.h. */
 #include "train/evaluate.h"
 #include "base/alloc.h"
-#include "train/nonfinite.h"
 #include "train/task.h"
 #include "train/zeroshot.h"
 
@@ -91,7 +90,7 @@ static int embed_waiting(gathered *g, smoe_err *err) {
     smoe_pairs_unit(g->more_unit + from * D, smoe_model_texts(g->model), g->waiting, D);
     for (size_t k = 0; k < g->waiting * D; k++)
         if (!isfinite(g->more_unit[from * D + k]))
-            return smoe_nonfinite_image(g->model, g->more[from + k / D].image, NAN, err);
+            return smoe_evaluate_nonfinite(g->model, g->more[from + k / D].image, NAN, err);
     g->waiting = 0;
     return 0;
 }
@@ -129,7 +128,7 @@ static int take_batch(gathered *g, const smoe_batch *batch, size_t first, smoe_e
         for (int k = 0; k < 2; k++) {
             const real *unit = g->own[k] + b * D;
             for (size_t c = 0; c < D; c++)
-                if (!isfinite(unit[c])) return smoe_nonfinite_image(g->model, i, NAN, err);
+                if (!isfinite(unit[c])) return smoe_evaluate_nonfinite(g->model, i, NAN, err);
             memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
         }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);

@@ -1,6 +1,5 @@
 /* Optimisers; see optim.h for the formulas. */
 #include "train/optim.h"
-#include "train/adafactor.h"
 #include "train/schedule.h"
 #include "base/rng.h"
 #include "spec/parts.h"

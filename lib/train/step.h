@@ -11,6 +11,8 @@
 #include "vit/model.h"
 #include "data/loader.h"
 
+#include <jansson.h>
+
 typedef struct smoe_step_options {
     smoe_comm *comm; /* the processes that share each batch; NULL: this one alone */
     bool unchecked;  /* a loss or gradient that is not finite is no failure: for timing */
@@ -71,5 +73,10 @@ int smoe_step_again(const smoe_model *model, const smoe_train_spec *train);
  * (comm/comm.h). The table needs no slabs; with sharded experts, the memory of a piece was
  * measured. */
 void smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm *comm);
+
+/* Adds the metrics of the last step, whose routing was measured, to its record. rate: the learning
+ * rate; waited_s: how long the loader was waited for. */
+void smoe_step_record(json_t *record, const smoe_step *step, double rate, double images_per_s,
+                      double waited_s);
 
 #endif

@@ -7,7 +7,7 @@
 #include "train/moments_init.h"
 #include "train/schedule.h"
 #include "train/routing.h"
-#include "train/step_record.h"
+#include "train/step.h"
 #include "train/task.h"
 #include "train/upcycle.h"
 #include "base/json.h"
