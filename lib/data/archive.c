@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { DEPTH = 8, READ_BLOCK = 1 << 18, SMALL_BLOCK = 1 << 14, FIRST_GUESS = 1 << 16 };
+enum { DEPTH = 8, BLOCK = 1 << 14, TAR_BLOCK = 512, FIRST_GUESS = 1 << 16 };
 #define MOST_MEMBERS (UINT64_C(1) << 24)
 
 int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
@@ -119,6 +119,27 @@ int smoe_member_file_read(const char *folder, const char *name, size_t most, uin
     return status;
 }
 
+int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size, smoe_err *err) {
+    FILE *file = fopen(path, "rbe");
+    if (!file) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    uint8_t *out = *bytes = malloc(size + 1);
+    int status = 0;
+    if (!out)
+        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
+    else if (fseeko(file, (off_t)at, SEEK_SET) ||
+             (fread(out, 1, size, file) < size && ferror(file)))
+        status = smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    else if (feof(file))
+        status = smoe_fail(err, SMOE_DATA, "%s: truncated: %zu bytes expected at %llu", path, size,
+                           (unsigned long long)at);
+    else
+        out[size] = '\0';
+    fclose(file);
+    if (status) free(out);
+    if (status) *bytes = NULL;
+    return status;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static bool hidden_component(const char *name, size_t n) {
@@ -178,68 +199,85 @@ static int refuse_trick(const smoe_member *member, trick t, smoe_err *err) {
  * that the locale does not have; so this thread uses a UTF-8 locale while it reads. */
 typedef struct opened {
     struct archive *archive;
-    gzFile gzip; /* NULL where the file is read as it is */
-    uint8_t *block;
-    size_t block_size;
-    size_t most;     /* bytes of a member, by the size of the archive */
-    locale_t before; /* 0: the locale is what it was, as there is none with UTF-8 */
+    const char *path;
+    gzFile gzip;             /* NULL where the file is read as it is: */
+    int file;                /* this one, */
+    uint64_t begin, at, end; /* the bytes of it that are the archive, and what is not read yet */
+    uint64_t next;           /* of a tar: where its next header is expected */
+    bool lying;              /* it is one whose members are read where they lie (smoe_walk_tar) */
+    size_t most;             /* bytes of a member, by the size of the archive */
+    locale_t before;         /* 0: the locale is what it was, as there is none with UTF-8 */
+    uint8_t block[BLOCK];
 } opened;
 
+static int tar_damaged(const opened *o, const char *what, smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "%s: at byte %llu: %s", o->path, (unsigned long long)o->next,
+                     what);
+}
+
 /* The reason why zlib, or else libarchive, could not continue. */
-static int archive_failed(const opened *o, const char *path, const char *name, smoe_err *err) {
+static int archive_failed(const opened *o, const char *name, smoe_err *err) {
     int gzip = Z_OK;
     const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
     if (gzip == Z_BUF_ERROR)
-        return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", path,
+        return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", o->path,
                          (long long)gzoffset(o->gzip));
     if (gzip == Z_DATA_ERROR) /* zlib's message begins with the path */
-        return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", path,
-                         (long long)gzoffset(o->gzip), why + strlen(path) + 2);
+        return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", o->path,
+                         (long long)gzoffset(o->gzip), why + strlen(o->path) + 2);
+    if (o->lying) return tar_damaged(o, "not a tar header", err);
     why = archive_error_string(o->archive);
     smoe_code code = archive_errno(o->archive) == ENOMEM ? SMOE_RUNTIME : SMOE_DATA;
-    return smoe_fail(err, code, "%s: %s%sat byte %lld of the %sarchive: %s", path, name ? name : "",
-                     name ? ": " : "", (long long)archive_filter_bytes(o->archive, -1),
-                     o->gzip ? "inflated " : "", why ? why : "cannot be read");
+    return smoe_fail(err, code, "%s: %s%sat byte %lld of the %sarchive: %s", o->path,
+                     name ? name : "", name ? ": " : "",
+                     (long long)archive_filter_bytes(o->archive, -1), o->gzip ? "inflated " : "",
+                     why ? why : "cannot be read");
 }
 
-/* libarchive's read callback: the next block inflated; 0 at the end, once the checksum was found to
- * agree; -1 on failure, of which archive_failed gives the reason. */
-static la_ssize_t inflate_block(struct archive *a, void *user, const void **block) {
+/* libarchive's read callback: the next block, inflated where it must be; 0 at the end, once the
+ * checksum was found to agree; -1 on failure, of which archive_failed gives the reason. */
+static la_ssize_t read_block(struct archive *a, void *user, const void **block) {
     opened *o = user;
-    errno = 0;
-    int n = gzread(o->gzip, o->block, (unsigned)o->block_size), code;
-    (void)gzerror(o->gzip, &code);
+    uint64_t left = o->end - o->at;
+    int code = Z_ERRNO;
     *block = o->block;
-    if (code == Z_OK) return n;
+    errno = 0;
+    la_ssize_t n = o->gzip ? gzread(o->gzip, o->block, BLOCK)
+                           : pread(o->file, o->block, left < BLOCK ? left : BLOCK, (off_t)o->at);
+    if (o->gzip) (void)gzerror(o->gzip, &code);
+    if (n >= 0 && !o->gzip) o->at += (uint64_t)n;
+    if (code == Z_OK || (n >= 0 && !o->gzip)) return n;
     archive_set_error(a, code == Z_MEM_ERROR ? ENOMEM : errno, "%s",
                       code == Z_ERRNO ? strerror(errno) : "out of memory inflating");
     return -1;
 }
 
-/* Reads on to the end of the file: what follows the last member has to agree with the checksum. */
-static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
-    const void *block;
-    la_ssize_t n = 0;
-    while (o->gzip && (n = inflate_block(o->archive, (void *)o, &block)) > 0)
-        ;
-    return n < 0 ? archive_failed(o, path, NULL, err) : 0;
+static la_int64_t skip_bytes(struct archive *a, void *user, la_int64_t n) {
+    opened *o = user;
+    uint64_t left = o->gzip ? 0 : o->end - o->at;
+    (void)a;
+    if ((uint64_t)n < left) left = (uint64_t)n;
+    o->at += left;
+    return (la_int64_t)left;
 }
 
-/* What the first bytes of a file show: gzip, as in smoe_gunzip, or a pointer to a file that is not
- * there; and how many bytes to read at once: little memory for a small file. */
-static bool is_gzip(const char *path, bool *pointer, opened *o) {
-    uint8_t start[64];
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : 0;
-    bool gzip = n >= 2 && start[0] == 0x1f && start[1] == 0x8b;
-    *pointer = n > 0 && smoe_file_is_pointer(start, (size_t)n);
-    off_t size = fd >= 0 && !fstat(fd, &st) ? st.st_size : 0;
-    o->most = smoe_most_inflated((size_t)size);
-    o->block_size = READ_BLOCK;
-    while (o->block_size > SMALL_BLOCK && (off_t)o->block_size / 2 >= size) o->block_size /= 2;
-    if (fd >= 0) close(fd);
-    return gzip;
+static la_int64_t seek_to(struct archive *a, void *user, la_int64_t n, int whence) {
+    opened *o = user;
+    n += (la_int64_t)(whence == SEEK_SET ? 0 : whence == SEEK_CUR ? o->at : o->end);
+    if (n < 0 || (uint64_t)n > o->end) {
+        archive_set_error(a, EINVAL, "an offset beyond the end of the file");
+        return ARCHIVE_FATAL;
+    }
+    return (la_int64_t)(o->at = (uint64_t)n);
+}
+
+/* Reads on to the end of the file: what follows the last member has to agree with the checksum. */
+static int inflate_rest(opened *o, smoe_err *err) {
+    const void *block;
+    la_ssize_t n = 0;
+    while (o->gzip && (n = read_block(o->archive, o, &block)) > 0)
+        ;
+    return n < 0 ? archive_failed(o, NULL, err) : 0;
 }
 
 static pthread_once_t made_utf8 = PTHREAD_ONCE_INIT;
@@ -252,31 +290,45 @@ static void make_utf8(void) {
 static void archive_close(opened *o) {
     if (o->archive) archive_read_free(o->archive);
     if (o->gzip) gzclose_r(o->gzip);
-    free(o->block);
+    if (o->file >= 0) close(o->file);
     if (o->before) uselocale(o->before);
 }
 
-/* archive_close must be called after a failure too. */
-static int archive_open(opened *o, const char *path, smoe_err *err) {
-    *o = (opened){.archive = archive_read_new()};
+/* Opens bytes [o->begin, o->begin + size) of the file, or as many as it has. archive_close must be
+ * called after a failure too. */
+static int archive_open(opened *o, uint64_t size, smoe_err *err) {
+    struct stat st;
+    o->file = open(o->path, O_RDONLY | O_CLOEXEC);
+    if (o->file < 0 || fstat(o->file, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", o->path);
+    if (!S_ISREG(st.st_mode)) return smoe_fail(err, SMOE_DATA, "%s: no file", o->path);
+    o->end = (uint64_t)st.st_size;
+    o->most = smoe_most_inflated((size_t)st.st_size);
+    if (o->begin > o->end) o->begin = o->end;
+    if (size < o->end - o->begin) o->end = o->begin + size;
+    o->at = o->next = o->begin;
+    ssize_t n = pread(o->file, o->block, BLOCK, (off_t)o->at);
+    if (n > 0 && smoe_file_is_pointer(o->block, (size_t)n))
+        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, o->path);
+    bool gzip = n >= 2 && o->block[0] == 0x1f && o->block[1] == 0x8b;
+    if (gzip && o->lying)
+        return tar_damaged(
+            o, "gzip data; a tar that is read where it lies must be plain: gunzip makes it so",
+            err);
+    errno = 0;
+    if (gzip) o->gzip = gzopen(o->path, "rbe");
+    if (gzip && !o->gzip && !errno) smoe_alloc_end();
+    if (gzip && !o->gzip) return smoe_fail_errno(err, SMOE_DATA, "%s", o->path);
     pthread_once(&made_utf8, make_utf8);
     if (utf8) o->before = uselocale(utf8);
+    o->archive = archive_read_new();
     if (!o->archive) smoe_alloc_end();
     archive_read_support_format_tar(o->archive);
-    bool pointer, gzip = is_gzip(path, &pointer, o);
-    if (pointer) return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, path);
-    if (!gzip) {
-        archive_read_support_format_zip_seekable(o->archive);
-        if (archive_read_open_filename(o->archive, path, o->block_size) == ARCHIVE_OK) return 0;
-        return archive_failed(o, path, NULL, err);
-    }
-    o->block = smoe_alloc(o->block_size, 1);
-    errno = 0;
-    o->gzip = gzopen(path, "rbe");
-    if (!o->gzip && !errno) smoe_alloc_end();
-    if (!o->gzip) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    if (archive_read_open(o->archive, o, NULL, inflate_block, NULL) == ARCHIVE_OK) return 0;
-    return archive_failed(o, path, NULL, err);
+    if (!gzip && !o->lying) archive_read_support_format_zip_seekable(o->archive);
+    archive_read_set_read_callback(o->archive, read_block);
+    archive_read_set_skip_callback(o->archive, skip_bytes);
+    if (!gzip) archive_read_set_seek_callback(o->archive, seek_to);
+    archive_read_set_callback_data(o->archive, o);
+    return archive_read_open1(o->archive) == ARCHIVE_OK ? 0 : archive_failed(o, NULL, err);
 }
 
 char *smoe_member_plain(const char *name) {
@@ -294,72 +346,75 @@ char *smoe_member_plain(const char *name) {
     return plain;
 }
 
+/* Why a member must not be there; NULL: it may. */
+static const char *unwanted(struct archive_entry *entry) {
+    unsigned type = archive_entry_filetype(entry);
+    if (archive_entry_sparse_count(entry))
+        return "a sparse file, stored with holes; tar without --sparse stores files whole";
+    if (archive_entry_hardlink(entry))
+        return "a hard link; only files and folders are accepted, and tar --hard-dereference "
+               "stores files";
+    if (type != AE_IFDIR && type != AE_IFREG)
+        return "a link or device; only files and folders are accepted";
+    return NULL;
+}
+
+/* Of a tar whose members are read where they lie, only files count, and their names are those that
+ * it has. */
+static int visit_lying(opened *o, struct archive_entry *entry, smoe_member *member,
+                       smoe_visit *visit, void *user, smoe_err *err) {
+    if (archive_entry_sparse_count(entry)) return tar_damaged(o, unwanted(entry), err);
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry)) return 0;
+    if (!*member->name || !smoe_text_printable(member->name))
+        return tar_damaged(o, "the name of a member is not printable", err);
+    return visit(user, member, err) < 0 ? -1 : 0;
+}
+
 static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *member,
                        smoe_visit *visit, void *user, smoe_err *err) {
-    const char *raw = archive_entry_pathname(entry);
+    const char *raw = archive_entry_pathname(entry), *why = unwanted(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);
     if (!raw)
         return smoe_fail(err, SMOE_DATA,
                          "%s: member %llu: its name is marked as UTF-8, but is not valid UTF-8",
                          member->path, (unsigned long long)member->ordinal);
-    char *name = smoe_member_plain(raw);
-    int status = -1;
+    SMOE_FREED char *name = o->lying ? smoe_alloc_text(raw) : smoe_member_plain(raw);
+    bool tar = archive_format(o->archive) != ARCHIVE_FORMAT_ZIP;
     trick t = name_trick(name);
-    bool root = !name[0];
-    unsigned type = archive_entry_filetype(entry);
     member->name = name;
-    member->folder = type == AE_IFDIR;
+    member->folder = archive_entry_filetype(entry) == AE_IFDIR;
     member->size = archive_entry_size_is_set(entry) ? (uint64_t)archive_entry_size(entry) : 0;
+    member->at = tar && !o->gzip ? o->begin + (uint64_t)archive_filter_bytes(o->archive, -1) : 0;
     member->handle = o;
-    if (root)
-        status = 0;
-    else if (t)
-        refuse_trick(member, t, err);
-    else if (smoe_member_hidden(name))
-        status = 0;
-    else if (archive_entry_sparse_count(entry))
-        smoe_fail(
-            err, SMOE_DATA,
-            "%s: %s: a sparse file, stored with holes; tar without --sparse stores files whole",
-            member->path, name);
-    else if (archive_entry_hardlink(entry))
-        smoe_fail(err, SMOE_DATA,
-                  "%s: %s: a hard link; only files and folders are accepted, and tar "
-                  "--hard-dereference stores files",
-                  member->path, name);
-    else if (type != AE_IFDIR && type != AE_IFREG)
-        smoe_fail(err, SMOE_DATA, "%s: %s: a link or device; only files and folders are accepted",
-                  member->path, name);
-    else
-        status = visit(user, member, err) < 0 ? -1 : 0;
-    free(name);
-    return status;
+    if (member->at && member->size > o->end - member->at)
+        return tar_damaged(o, "the archive ends in a member", err);
+    o->next = member->at + (member->size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+    if (o->lying) return visit_lying(o, entry, member, visit, user, err);
+    if (!name[0]) return 0; /* the root */
+    if (t) return refuse_trick(member, t, err);
+    if (smoe_member_hidden(name)) return 0;
+    if (why) return smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, name, why);
+    return visit(user, member, err) < 0 ? -1 : 0;
 }
 
-static int walk_archive(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
-    smoe_member member = {.path = path};
-    opened o;
-    int status = -1;
-    if (archive_open(&o, path, err)) goto out;
-    for (;; member.ordinal++) {
+static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user, smoe_err *err) {
+    smoe_member member = {.path = o->path};
+    int status = archive_open(o, size, err);
+    /* A tar may be empty, and may end without the two empty blocks: many writers leave them out. */
+    for (; !status; member.ordinal++) {
         struct archive_entry *entry;
-        int code = archive_read_next_header(o.archive, &entry);
+        int code = archive_read_next_header(o->archive, &entry);
         if (code == ARCHIVE_EOF) break;
-        if (code == ARCHIVE_RETRY) continue;
-        if (code < ARCHIVE_WARN) {
-            archive_failed(&o, path, NULL, err);
-            goto out;
-        }
-        if (member.ordinal >= MOST_MEMBERS) {
-            smoe_fail(err, SMOE_DATA, "%s: more than %llu members", path,
-                      (unsigned long long)MOST_MEMBERS);
-            goto out;
-        }
-        if (visit_entry(&o, entry, &member, visit, user, err)) goto out;
+        if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY)
+            status = archive_failed(o, NULL, err);
+        else if (member.ordinal >= MOST_MEMBERS)
+            status = smoe_fail(err, SMOE_DATA, "%s: more than %llu members", o->path,
+                               (unsigned long long)MOST_MEMBERS);
+        else
+            status = visit_entry(o, entry, &member, visit, user, err);
     }
-    status = inflate_rest(&o, path, err);
-out:
-    archive_close(&o);
+    if (!status) status = inflate_rest(o, err);
+    archive_close(o);
     return status;
 }
 
@@ -383,7 +438,7 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
     }
     free(*bytes);
     *bytes = NULL;
-    if (*size <= room) return archive_failed(o, member->path, member->name, err);
+    if (*size <= room) return archive_failed(o, member->name, err);
     if (room < most)
         return smoe_fail(err, SMOE_RUNTIME, "%s: %s: out of memory for %zu bytes", member->path,
                          member->name, 2 * room);
@@ -393,11 +448,11 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
 
 int smoe_member_skim(const smoe_member *member, smoe_err *err) {
     const opened *o = member->handle;
-    char block[SMALL_BLOCK];
+    char block[BLOCK];
     la_ssize_t n;
     do n = archive_read_data(o->archive, block, sizeof block);
     while (n > 0 || n == ARCHIVE_RETRY);
-    return n < 0 ? archive_failed(o, member->path, member->name, err) : 0;
+    return n < 0 ? archive_failed(o, member->name, err) : 0;
 }
 
 int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
@@ -511,9 +566,16 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     smoe_place_kind kind = SMOE_PLACE_FILE;
     if (smoe_place_kind_of(&kind, path, err)) return -1;
     if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
-    if (kind == SMOE_PLACE_ARCHIVE) return walk_archive(path, visit, user, err);
+    if (kind == SMOE_PLACE_ARCHIVE)
+        return walk_archive(&(opened){.path = path, .file = -1}, UINT64_MAX, visit, user, err);
     walk w = {{.path = path}, visit, user};
     struct stat st;
     if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
     return walk_folder(&w, "", 1, &(above){st.st_dev, st.st_ino, NULL}, err);
+}
+
+int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
+                  smoe_err *err) {
+    opened o = {.path = path, .file = -1, .begin = at, .lying = true};
+    return size ? walk_archive(&o, size, visit, user, err) : 0;
 }

@@ -32,6 +32,7 @@ typedef struct smoe_member {
     const smoe_err *problem; /* why it cannot be used, with its path: a link to nothing, a folder
                                 that cannot be read; NULL: it can */
     uint64_t size;           /* of files: the size in the header */
+    uint64_t at;      /* of members of a plain tar: where their bytes are in the file; else 0 */
     uint64_t ordinal; /* position on the walk; the same on every walk of an unchanged archive */
     void *handle;
 } smoe_member;
@@ -46,6 +47,17 @@ typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
  * are passed over. A name that cannot be used is visited with its problem.
  */
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Visits the files in a plain tar, which is `size` bytes at `at` of a file, as a tar within a tar is,
+ * or all that there are from there on. Reads only headers, so that a large archive can be used in
+ * any order without unpacking it. Names are as the tar has them; links, devices and folders are
+ * passed over. Damage is SMOE_DATA with the offset. */
+int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
+                  smoe_err *err) SMOE_MUST_CHECK;
+
+/* `size` bytes at `at` of a file, and a zero behind them; fresh. */
+int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size,
+                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* A name as a walk has it, "a/b" for "./a/./b/"; fresh. And whether a walk passes over it. */
 char *smoe_member_plain(const char *name);

@@ -17,9 +17,9 @@ typedef struct smoe_folder_image {
     uint32_t label;
     uint32_t row;     /* of the table of labels, from 1; 0: none */
     uint32_t tar;     /* in which of smoe_folder's tars it lies, from 1; 0: a file, or a member of
-                         the archive */
+                         a compressed archive */
     uint64_t at;      /* where in that tar */
-    uint64_t ordinal; /* place on the walk */
+    uint64_t ordinal; /* place on the walk of a compressed archive */
     size_t size;      /* of the file */
     uint8_t *bytes;   /* or NULL; owned */
 } smoe_folder_image;
@@ -32,14 +32,12 @@ typedef struct smoe_folder_images {
 typedef struct smoe_folder {
     smoe_place_kind kind;
     smoe_folder_images images;
-    char **tar; /* [tars] paths of plain tars whose members are read where they lie */
+    char *
+        *tar; /* [tars] paths of the archive and of tars inside: members are read where they lie */
     size_t tars;
     smoe_labels *labels; /* or NULL */
     uint8_t *pixels;     /* [images, size, size, channels], or NULL */
 } smoe_folder;
-
-/* Adds a tar; its number, from 1. */
-uint32_t smoe_folder_tar(smoe_folder *folder, const char *path);
 
 /* Adds an image, whose name and bytes are taken over. */
 void smoe_folder_add(smoe_folder_images *images, smoe_folder_image image);
@@ -81,9 +79,7 @@ typedef struct smoe_folder_listing {
     size_t loose;                /* images seen in no split's folder, as far as it was looked */
     char *above;                 /* the leading folder, "" for none, NULL before it is known */
     size_t kept;                 /* bytes of images read on the way */
-    bool tars;                   /* there are tars in the archive */
-    uint32_t tar;                /* what is visited now lies in this tar, at: */
-    uint64_t at, ordinal;
+    uint32_t tar;                /* what is visited now lies in this tar */
 } smoe_folder_listing;
 
 /* The split with a folder of this name, which gets its usual spelling in *spelled; SPLITS: none. */

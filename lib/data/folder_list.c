@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 #include "data/folder.h"
-#include "data/tar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +50,8 @@ void smoe_folder_keep(images *list, const bool *keep) {
     list->count = count;
 }
 
-uint32_t smoe_folder_tar(smoe_folder *folder, const char *path) {
+/* Its number, from 1. */
+static uint32_t folder_add_tar(smoe_folder *folder, const char *path) {
     folder->tar = smoe_alloc_next(folder->tar, folder->tars, sizeof *folder->tar);
     folder->tar[folder->tars] = smoe_alloc_text(path);
     return (uint32_t)++folder->tars;
@@ -187,15 +187,15 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     size_t place = p->split;
     image found = {.name = smoe_alloc_text(member->name),
-                   .tar = l->tar,
-                   .at = l->at,
+                   .tar = member->at ? l->tar : 0,
+                   .at = member->at,
                    .ordinal = member->ordinal,
                    .size = (size_t)member->size};
     smoe_folder_cut_class(&found, p->below);
     if (place != LOOSE && found.class_end > found.class_at)
         smoe_folder_add_class(l, &found, place, false);
     bool stand_in = place != l->wanted && l->found[l->wanted].count;
-    bool keep = member->handle && !l->tar && place < SPLITS && !(l->holdout > 0) && !stand_in;
+    bool keep = member->handle && !member->at && place < SPLITS && !(l->holdout > 0) && !stand_in;
     int status = 0;
     if (keep && l->kept + member->size <= l->set->cache_bytes) {
         status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &found.bytes, &found.size, err);
@@ -279,63 +279,33 @@ typedef struct inside {
     const char *above; /* the name of the tar */
 } inside;
 
-static int list_inside(void *user, const smoe_tar_member *member, smoe_err *err) {
+static int list_inside(void *user, const smoe_member *member, smoe_err *err) {
     const inside *in = user;
-    listing *l = in->l;
-    const char *own = member->name;
-    while (!strncmp(own, "./", 2)) own += 2;
-    if (smoe_member_hidden(own)) return 0;
-    char *name = smoe_text_format("%s/%s", in->above, own);
-    smoe_member as = {
-        .path = l->set->path, .name = name, .size = member->size, .ordinal = l->ordinal++};
-    l->at = member->at;
-    int status = list_member(l, &as, err);
-    free(name);
-    return status < 0 ? -1 : 0;
+    SMOE_FREED char *own = smoe_member_plain(member->name);
+    if (!*own || smoe_member_hidden(own)) return 0;
+    SMOE_FREED char *name = smoe_text_format("%s/%s", in->above, own);
+    smoe_member as = *member;
+    as.path = in->l->set->path;
+    as.name = name;
+    return list_member(in->l, &as, err);
 }
 
-/* The images of a tar in a directory, or in another tar, each where it lies. In an archive they are
- * listed after the walk, for the walk does not say where a member begins. */
+/* The images of a tar in a directory, or in another tar, each where it lies. */
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
-    if (member->handle) {
-        l->tars = true;
-        return 0;
-    }
     inside in = {l, member->name};
     uint32_t outer = l->tar;
-    uint64_t at = l->at, size = member->size;
-    if (!outer) {
-        char *path = smoe_text_format("%s/%s", member->path, member->name);
-        l->tar = smoe_folder_tar(l->folder, path);
-        free(path);
-        at = 0;
-    }
-    int status = smoe_tar_index_within(l->folder->tar[l->tar - 1], at, size, list_inside, &in, err);
-    l->tar = outer;
-    return status;
-}
-
-static int list_outer(void *user, const smoe_tar_member *member, smoe_err *err) {
-    listing *l = user;
-    const char *name = member->name;
-    while (!strncmp(name, "./", 2)) name += 2;
-    if (!is_tar(name) || smoe_member_hidden(name)) return 0;
-    smoe_member as = {
-        .path = l->set->path, .name = name, .size = member->size, .ordinal = l->ordinal++};
-    l->at = member->at;
-    return list_member(l, &as, err) < 0 ? -1 : 0;
-}
-
-static int list_tars_of_archive(listing *l, smoe_err *err) {
-    const char *path = l->set->path;
-    if (!is_tar(path))
+    if (member->handle && !member->at)
         return smoe_fail(err, SMOE_DATA,
                          "%s: tars in a compressed archive cannot be read where they lie: "
                          "uncompress it to a .tar, or unpack it",
-                         path);
-    l->tar = smoe_folder_tar(l->folder, path);
-    int status = smoe_tar_index(path, list_outer, l, err);
-    l->tar = 0;
+                         member->path);
+    if (!member->handle) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", member->path, member->name);
+        l->tar = folder_add_tar(l->folder, path);
+    }
+    int status = smoe_walk_tar(l->folder->tar[l->tar - 1], member->at,
+                               member->handle ? member->size : UINT64_MAX, list_inside, &in, err);
+    l->tar = outer;
     return status;
 }
 
@@ -359,8 +329,8 @@ int smoe_folder_list(listing *l, smoe_dataset *set, const smoe_spec *spec, const
                    .holdout = spec->data.holdout,
                    .skip = spec->data.on_error == SMOE_ON_ERROR_SKIP};
     listing_choose(l);
-    if (smoe_walk(set->path, list_member, l, err)) return -1;
-    return l->tars ? list_tars_of_archive(l, err) : 0;
+    if (l->folder->kind == SMOE_PLACE_ARCHIVE) l->tar = folder_add_tar(l->folder, set->path);
+    return smoe_walk(set->path, list_member, l, err);
 }
 
 void smoe_folder_listing_free(listing *l) {

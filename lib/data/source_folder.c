@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 #include "data/folder.h"
-#include "data/tar.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,50 +27,6 @@ typedef smoe_folder_images items;
 static int compare_ordinals(const void *x, const void *y) {
     uint64_t a = (*(item *const *)x)->ordinal, b = (*(item *const *)y)->ordinal;
     return (a > b) - (a < b);
-}
-
-/* ---- a plain tar that is larger than the cache ----------------------------------------------- */
-
-typedef struct placing {
-    item **image; /* [count] by name */
-    size_t count, placed;
-    uint32_t tar;
-} placing;
-
-static int compare_names(const void *x, const void *y) {
-    return strcmp((*(item *const *)x)->name, (*(item *const *)y)->name);
-}
-
-static int place_member(void *user, const smoe_tar_member *member, smoe_err *err) {
-    placing *p = user;
-    (void)err;
-    item key = {.name = smoe_member_plain(member->name)}, *wanted = &key;
-    item **at = bsearch(&wanted, p->image, p->count, sizeof(item *), compare_names);
-    free(key.name);
-    if (!at || (*at)->tar) return 0;
-    (*at)->tar = p->tar;
-    (*at)->at = member->at;
-    (*at)->size = (size_t)member->size;
-    p->placed++;
-    return 0;
-}
-
-/* Finds where each image begins, so that it can be read there. */
-static int place_images(const smoe_dataset *set, items *images, smoe_err *err) {
-    placing p = {.image = smoe_alloc(images->count, sizeof(item *))};
-    for (size_t i = 0; i < images->count; i++) {
-        item *a = &images->item[i];
-        free(a->bytes);
-        a->bytes = NULL;
-        if (!a->tar) p.image[p.count++] = a;
-    }
-    qsort(p.image, p.count, sizeof(item *), compare_names);
-    p.tar = smoe_folder_tar(set->store, set->path);
-    int status = smoe_tar_index(set->path, place_member, &p, err);
-    if (!status && p.placed < p.count)
-        status = smoe_fail(err, SMOE_RUNTIME, "%s: changed while it was read", set->path);
-    free(p.image);
-    return status;
 }
 
 /* ---- the bytes of an archive ----------------------------------------------------------------- */
@@ -99,9 +54,7 @@ static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
         if (!images->item[i].bytes) f.missing[f.count++] = &images->item[i];
     }
     int status = 0;
-    if (total > set->cache_bytes && smoe_text_ends(set->path, ".tar"))
-        status = place_images(set, images, err);
-    else if (total > set->cache_bytes)
+    if (total > set->cache_bytes)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s: the images of %s take %zu MiB, more than data.cache_mb (%zu): "
                            "unpack the archive, uncompress it to a .tar, or raise "
@@ -133,7 +86,7 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
         return NULL;
     }
     const smoe_folder *f = set->store;
-    if (a->tar && smoe_tar_read(own, f->tar[a->tar - 1], a->at, a->size, err)) return NULL;
+    if (a->tar && smoe_place_read(own, f->tar[a->tar - 1], a->at, a->size, err)) return NULL;
     if (a->tar) return *own;
     if (smoe_member_file_read(set->path, a->name, SMOE_MOST_IMAGE_BYTES, own, size, err))
         return NULL;
@@ -147,7 +100,7 @@ static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_h
     SMOE_FREED uint8_t *start = NULL;
     if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
     SMOE_FREED char *path = smoe_text_format("%s/%s", set->path, a->name);
-    return !smoe_tar_read(&start, path, 0, START, NULL) &&
+    return !smoe_place_read(&start, path, 0, START, NULL) &&
            !smoe_decode_header(header, start, START, NULL);
 }
 

@@ -18,11 +18,11 @@
  * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/alloc.h"
+#include "data/archive.h"
 #include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/decode.h"
 #include "data/labels.h"
-#include "data/tar.h"
 #include "spec/tasks.h"
 #include "text/tokenizer.h"
 
@@ -218,7 +218,7 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
     SMOE_FREED uint8_t *bytes = NULL;
     size_t n = x->text_size < JSON_BYTES ? (size_t)x->text_size : JSON_BYTES;
     json_error_t bad;
-    if (smoe_tar_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
+    if (smoe_place_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
     json_auto_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
     words found = {0};
     for (bool drawn = !choice->draw;; drawn = true) {
@@ -299,14 +299,14 @@ static int end_sample(store *s, smoe_err *err) {
 }
 
 /* What is wrong with a class is reported for its sample. */
-static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
+static int read_class(store *s, const smoe_member *m, smoe_err *err) {
     SMOE_FREED uint8_t *bytes = NULL;
     smoe_err *why = &s->no_class;
     if (s->has_label) s->twice = s->label_field ? "class (json)" : "class (cls)";
     s->has_label = true;
     if (m->size >= (s->label_field ? (size_t)JSON_BYTES : CLASS_TEXT))
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
-    if (smoe_tar_read(&bytes, s->shard[s->open.shard], m->at, (size_t)m->size, err)) return -1;
+    if (smoe_place_read(&bytes, s->shard[s->open.shard], m->at, (size_t)m->size, err)) return -1;
     if (!s->label_field) {
         (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
     } else {
@@ -322,7 +322,7 @@ static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
     return 0;
 }
 
-static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
+static int take_member(void *user, const smoe_member *m, smoe_err *err) {
     store *s = user;
     const char *slash = strrchr(m->name, '/'), *base = slash ? slash + 1 : m->name;
     const char *dot = strchr(base, '.');
@@ -362,7 +362,7 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
 static int read_shards(store *s, smoe_err *err) {
     for (size_t i = 0; i < s->shards; i++) {
         s->open.shard = (uint32_t)i;
-        if (smoe_tar_index(s->shard[i], take_member, s, err)) return -1;
+        if (smoe_walk_tar(s->shard[i], 0, UINT64_MAX, take_member, s, err)) return -1;
         if (end_sample(s, err)) return -1;
     }
     return 0;
@@ -457,7 +457,7 @@ static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *he
     const sample *x = &s->sample[i];
     size_t size = (size_t)x->image_size;
     SMOE_FREED uint8_t *bytes = NULL;
-    int status = smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err);
+    int status = smoe_place_read(&bytes, s->shard[x->shard], x->image, size, err);
     if (!status)
         status = out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
                      : smoe_decode_header(header, bytes, size, err);

@@ -2,6 +2,7 @@
 #include "data/survey.h"
 #include "base/clock.h"
 #include "data/dataset_source.h"
+#include "math/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,11 +65,6 @@ static int compare_sizes(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-static int compare_reals(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static void range(size_t out[3], size_t *value, size_t n) {
     qsort(value, n, sizeof *value, compare_sizes);
     out[0] = value[0];
@@ -87,8 +83,7 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
         s->mean[c] = sum / pixels;
         s->std[c] = sqrt(fmax(0, squares / pixels - s->mean[c] * s->mean[c]));
     }
-    qsort(from->seconds, s->looked, sizeof *from->seconds, compare_reals);
-    s->seconds = from->seconds[s->looked / 2];
+    s->seconds = smoe_stats_median(from->seconds, s->looked);
     for (size_t k = 0; s->files && k < s->looked; k++) {
         const smoe_image_header *h = &from->header[k];
         s->kind[h->kind]++;

@@ -131,7 +131,8 @@ static void test_tricks_in_archives(void **state) {
     }
 }
 
-/* A tar header written by hand that claims 64 MiB and a byte, with no data after it. */
+/* A tar header written by hand that claims 64 MiB and a byte, with no data after it; and the same
+ * in gzip, where it is not known how much follows. */
 static void test_huge_member(void **state) {
     folders *f = *state;
     char path[SCRATCH_PATH], header[1536] = "train/a/x.png";
@@ -148,6 +149,12 @@ static void test_huge_member(void **state) {
     scratch_write(scratch_path(&f->dir, path, "huge.tar"), header, sizeof header);
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
     spec.data.cache_mb = 1024;
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 0: the archive ends in a member",
+                      NULL);
+    size_t size;
+    uint8_t *gzip = datafiles_gzip(header, sizeof header, &size);
+    scratch_write(path, gzip, size);
+    free(gzip);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "train/a/x.png",
                       "claims 67108865 bytes, at most 67108864", NULL);
 }
