@@ -1,10 +1,12 @@
 /*
  * A reader of pickles with tensors; see pickle.h. It is the stack machine of the format with the
- * instructions that torch.save uses (protocol 2, and those of protocol 4 that others write). Each
- * instruction makes one value at most, so memory is bounded by the size of the pickle.
+ * instructions that torch.save uses (protocol 2), those of protocols 4 and 5 that others write, and
+ * those of Python 2. Each instruction makes one value at most, so memory is bounded by the size of
+ * the pickle.
  */
 #include "tensors/pickle.h"
 #include "base/alloc.h"
+#include "tensors/safetensors.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,19 +17,20 @@ typedef enum kind {
     MARK,
     NONE,
     NUMBER, /* whole, or true or false */
-    REAL,   /* not used, and so without its value; bytes too */
+    REAL,   /* not used, and so without its value */
     TEXT,
+    BYTES,
     TUPLE,
     LIST,
     DICT,
-    OBJECT,  /* of an unknown class: a dictionary of its state */
+    OBJECT,  /* of an unknown class: what it was made of, and a dictionary of its state */
     CALL,    /* a function or class: number is its index in `calls`, CALLS if it is unknown */
     TYPE,    /* of a storage: number is its index in `types` */
     STORAGE, /* number: the index of its type; its key is `text` */
     TENSOR   /* items: storage, offset, shape, strides */
 } kind;
 
-enum { DEAD = -1 };
+enum { DEAD = -1, MOST = 1 << 24 /* values */ };
 
 typedef struct value {
     kind kind;
@@ -35,6 +38,7 @@ typedef struct value {
     const char *text; /* inside the pickle */
     size_t length, count;
     ptrdiff_t first, last; /* cells of its items; of a DICT keys and values in turn */
+    ptrdiff_t made_of[2];  /* of an OBJECT: tuples of arguments and of its state */
     bool visited;
 } value;
 
@@ -48,18 +52,17 @@ struct smoe_pickle {
     size_t size, at, began; /* began: the instruction of now */
     value *value;
     cell *cell;
-    ptrdiff_t *stack, *memo; /* in a memo 1 + the value; 0: none */
-    size_t values, cells, depth, notes;
-    smoe_err *err; /* of the call */
+    ptrdiff_t *stack, *memo;                   /* in a memo 1 + the value; 0: none */
+    size_t values, cells, depth, notes, noted; /* noted: room for so many in the memo */
+    smoe_err *err;                             /* of the call */
 };
 
 static const struct {
     const char *name, *word;
-    size_t bytes;
-} types[] = {{"FloatStorage", "F32", 4},  {"HalfStorage", "F16", 2}, {"BFloat16Storage", "BF16", 2},
-             {"DoubleStorage", "F64", 8}, {"LongStorage", "I64", 8}, {"IntStorage", "I32", 4},
-             {"ShortStorage", "I16", 2},  {"CharStorage", "I8", 1},  {"ByteStorage", "U8", 1},
-             {"BoolStorage", "BOOL", 1}};
+} types[] = {{"FloatStorage", "F32"},  {"HalfStorage", "F16"}, {"BFloat16Storage", "BF16"},
+             {"DoubleStorage", "F64"}, {"LongStorage", "I64"}, {"IntStorage", "I32"},
+             {"ShortStorage", "I16"},  {"CharStorage", "I8"},  {"ByteStorage", "U8"},
+             {"BoolStorage", "BOOL"}};
 enum { TYPES = sizeof types / sizeof *types };
 
 enum { ORDERED_DICT, REBUILD_TENSOR, REBUILD_PARAMETER, REBUILD_WITH_STATE, CALLS };
@@ -71,29 +74,9 @@ static const char *const calls[CALLS] = {
 };
 
 /* What no file of weights has: modules, and functions of builtins, that run programs. */
-static const char *const hostile[] = {"posix ",
-                                      "nt ",
-                                      "os ",
-                                      "subprocess ",
-                                      "sys ",
-                                      "socket ",
-                                      "shutil ",
-                                      "pty ",
-                                      "webbrowser ",
-                                      "runpy ",
-                                      "importlib ",
-                                      "builtins eval",
-                                      "builtins exec",
-                                      "builtins compile",
-                                      "builtins __import__",
-                                      "builtins getattr",
-                                      "builtins open",
-                                      "__builtin__ eval",
-                                      "__builtin__ exec",
-                                      "__builtin__ compile",
-                                      "__builtin__ __import__",
-                                      "__builtin__ getattr",
-                                      "__builtin__ open"};
+static const char hostile[] =
+    "posix nt os subprocess sys socket shutil pty webbrowser runpy importlib";
+static const char hostile_builtins[] = "eval exec compile __import__ getattr open";
 
 static int fail(machine *m, const char *fmt, ...) SMOE_PRINTF(2, 3);
 static int fail(machine *m, const char *fmt, ...) {
@@ -107,11 +90,23 @@ static int fail(machine *m, const char *fmt, ...) {
 
 /* ---- values and the stack -------------------------------------------------------------------- */
 
-static int push(machine *m, value v) {
-    v.first = v.last = DEAD;
-    m->value[m->values] = v;
-    m->stack[m->depth++] = (ptrdiff_t)m->values++;
+/* Puts a value that was made before onto the stack. */
+static int push_again(machine *m, ptrdiff_t v) {
+    m->stack = smoe_alloc_next(m->stack, m->depth, sizeof *m->stack);
+    m->stack[m->depth++] = v;
     return 0;
+}
+
+static int push_filled(machine *m, value v) {
+    if (m->values == MOST) return fail(m, "more than %d values", MOST);
+    m->value = smoe_alloc_next(m->value, m->values, sizeof *m->value);
+    m->value[m->values] = v;
+    return push_again(m, (ptrdiff_t)m->values++);
+}
+
+static int push(machine *m, value v) {
+    v.first = v.last = v.made_of[0] = v.made_of[1] = DEAD;
+    return push_filled(m, v);
 }
 
 static value *top(machine *m, size_t below) {
@@ -119,8 +114,9 @@ static value *top(machine *m, size_t below) {
 }
 
 static void pickle_append(machine *m, value *to, ptrdiff_t item) {
-    ptrdiff_t c = (ptrdiff_t)m->cells++;
-    m->cell[c] = (cell){item, DEAD};
+    ptrdiff_t c = (ptrdiff_t)m->cells;
+    m->cell = smoe_alloc_next(m->cell, m->cells, sizeof *m->cell);
+    m->cell[m->cells++] = (cell){item, DEAD};
     if (to->last == DEAD)
         to->first = c;
     else
@@ -145,12 +141,10 @@ static size_t mark_of(const machine *m) {
 
 /* Replaces the values above position `from` of the stack, and the mark, by a tuple of them. */
 static int pickle_pack(machine *m, size_t from, bool marked) {
-    value *tuple = &m->value[m->values];
-    *tuple = (value){.kind = TUPLE, .first = DEAD, .last = DEAD};
-    for (size_t i = from + marked; i < m->depth; i++) pickle_append(m, tuple, m->stack[i]);
+    value tuple = {.kind = TUPLE, .first = DEAD, .last = DEAD};
+    for (size_t i = from + marked; i < m->depth; i++) pickle_append(m, &tuple, m->stack[i]);
     m->depth = from;
-    m->stack[m->depth++] = (ptrdiff_t)m->values++;
-    return 0;
+    return push_filled(m, tuple);
 }
 
 /* Moves the values above the mark into the list or dictionary below it; items that an object gets
@@ -215,12 +209,15 @@ static int push_long(machine *m) {
 /* "module name": a function or class, or the type of a storage. */
 static int push_named(machine *m, const char *name) {
     char shown[SMOE_PICKLE_TEXT];
-    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
-        if (!strncmp(name, hostile[i], strlen(hostile[i])))
-            return fail(m,
-                        "%s runs programs and is no part of a file of weights; nothing of it "
-                        "was executed",
-                        smoe_text_shown(name, shown, sizeof shown));
+    char module[SMOE_PICKLE_TEXT];
+    snprintf(module, sizeof module, "%.*s", (int)strcspn(name, " "), name);
+    bool builtin = !strcmp(module, "builtins") || !strcmp(module, "__builtin__");
+    if (smoe_text_has_word(hostile, ' ', module) ||
+        (builtin && smoe_text_has_word(hostile_builtins, ' ', name + strlen(module) + 1)))
+        return fail(m,
+                    "%s runs programs and is no part of a file of weights; nothing of it was "
+                    "executed",
+                    smoe_text_shown(name, shown, sizeof shown));
     for (size_t i = 0; i < TYPES && !strncmp(name, "torch ", 6); i++)
         if (!strcmp(name + 6, types[i].name))
             return push(m, (value){.kind = TYPE, .number = (int64_t)i});
@@ -291,7 +288,10 @@ static int call(machine *m) {
     int64_t which = function->kind == CALL ? function->number : CALLS;
     const value *a = item(m, arguments, 0), *b = item(m, arguments, 1);
     const value *shape = item(m, arguments, 2), *stride = item(m, arguments, 3);
-    value made = {.kind = which == ORDERED_DICT ? DICT : OBJECT, .first = DEAD, .last = DEAD};
+    value made = {.kind = which == ORDERED_DICT ? DICT : OBJECT,
+                  .first = DEAD,
+                  .last = DEAD,
+                  .made_of = {m->stack[m->depth - 1], DEAD}};
     if (which == REBUILD_TENSOR) {
         if (!a || (a->kind != STORAGE && a->kind != OBJECT) || !b || b->kind != NUMBER ||
             b->number < 0 || !sizes(m, shape) || !sizes(m, stride) || shape->count != stride->count)
@@ -305,16 +305,24 @@ static int call(machine *m) {
         made = *a;
     }
     m->depth -= 2;
-    m->value[m->values] = made;
-    m->stack[m->depth++] = (ptrdiff_t)m->values++;
-    return 0;
+    return push_filled(m, made);
+}
+
+/* Makes sure that the memo has room for this place. */
+static void memo_grow(machine *m, size_t place) {
+    size_t room = 2 * place + 64;
+    if (place < m->noted) return;
+    m->memo = smoe_alloc_more(m->memo, room, sizeof *m->memo);
+    memset(m->memo + m->noted, 0, (room - m->noted) * sizeof *m->memo);
+    m->noted = room;
 }
 
 static int remember(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (!m->depth || place >= m->size)
+    if (!m->depth || place >= m->size || place > MOST)
         return fail(m, "a memo number beyond the size of the pickle");
+    memo_grow(m, place);
     m->memo[place] = m->stack[m->depth - 1] + 1;
     return 0;
 }
@@ -322,13 +330,13 @@ static int remember(machine *m, size_t bytes) {
 static int recall(machine *m, size_t bytes) {
     uint64_t place;
     if (take_number(m, bytes, &place)) return -1;
-    if (place >= m->size || !m->memo[place]) return fail(m, "the memo has nothing there");
-    m->stack[m->depth++] = m->memo[place] - 1;
-    return 0;
+    if (place >= m->noted || !m->memo[place]) return fail(m, "the memo has nothing there");
+    return push_again(m, m->memo[place] - 1);
 }
 
 static int recall_next(machine *m) {
     if (!m->depth) return fail(m, "nothing to put into the memo");
+    memo_grow(m, m->notes);
     m->memo[m->notes++] = m->stack[m->depth - 1] + 1;
     return 0;
 }
@@ -345,6 +353,7 @@ static int pickle_build(machine *m) {
         object->last = state->last;
         object->count = state->count;
     }
+    if (object->kind == OBJECT && state->kind == TUPLE) object->made_of[1] = m->stack[m->depth - 1];
     m->depth--;
     return 0;
 }
@@ -361,7 +370,8 @@ static int step(machine *m) {
     const unsigned char *code = pickle_take(m, 1);
     uint64_t ignored;
     if (!code) return -1;
-    bool marked = *code == 't' || *code == 'u' || *code == 'e' || *code == '1' || *code == 0x90;
+    bool marked = *code == 't' || *code == 'u' || *code == 'e' || *code == '1' || *code == 0x90 ||
+                  *code == 0x91;
     size_t mark = marked ? mark_of(m) : 0;
     if (marked && mark == m->depth) return fail(m, "items without their mark");
     switch (*code) {
@@ -371,6 +381,7 @@ static int step(machine *m) {
     case '}': return push(m, (value){.kind = DICT});
     case ']': return push(m, (value){.kind = LIST});
     case ')': return push(m, (value){.kind = TUPLE});
+    case 0x91: return pickle_pack(m, mark, true);       /* a frozen set */
     case 0x8f: return push(m, (value){.kind = OBJECT}); /* a set */
     case 'N': return push(m, (value){.kind = NONE});
     case 0x88: return push(m, (value){.kind = NUMBER, .number = 1});
@@ -380,11 +391,15 @@ static int step(machine *m) {
     case 'M': return push_number(m, 2, false);
     case 0x8a: return push_long(m);
     case 'G': return pickle_take(m, 8) ? push(m, (value){.kind = REAL}) : -1;
-    case 'X': return push_text(m, 4, TEXT);
+    case 'X':
+    case 'T': return push_text(m, 4, TEXT);
     case 'U':
     case 0x8c: return push_text(m, 1, TEXT);
-    case 'B': return push_text(m, 4, REAL);
-    case 'C': return push_text(m, 1, REAL);
+    case 0x8d: return push_text(m, 8, TEXT);
+    case 'B': return push_text(m, 4, BYTES);
+    case 'C': return push_text(m, 1, BYTES);
+    case 0x8e:
+    case 0x96: return push_text(m, 8, BYTES);
     case 'q': return remember(m, 1);
     case 'r': return remember(m, 4);
     case 0x94: return recall_next(m);
@@ -460,7 +475,7 @@ static int visit_tensor(walk *w, const value *v) {
     memcpy(t.where, w->where, sizeof t.where);
     memcpy(t.name, w->name, sizeof t.name);
     t.type = types[storage->number].word;
-    t.bytes = types[storage->number].bytes;
+    t.bytes = smoe_type_bytes(t.type);
     t.offset = (size_t)item(m, v, 1)->number;
     t.ndim = (int)shape->count;
     for (size_t i = 0; i < shape->count; i++) {
@@ -518,8 +533,58 @@ size_t smoe_pickle_element(const smoe_pickle *m, const char *storage) {
     for (size_t i = 0; i < m->values; i++)
         if (m->value[i].kind == STORAGE && m->value[i].length == strlen(storage) &&
             !memcmp(m->value[i].text, storage, m->value[i].length))
-            return types[m->value[i].number].bytes;
+            return smoe_type_bytes(types[m->value[i].number].word);
     return 0;
+}
+
+/* ---- lists and arrays ------------------------------------------------------------------------ */
+
+/* A text or bytes: v, or those of which Python 3 made bytes for Python 2 (_codecs.encode). */
+static const value *letters_of(const machine *m, const value *v) {
+    if (v && v->kind == OBJECT && v->made_of[0] != DEAD) v = item(m, &m->value[v->made_of[0]], 0);
+    return v && (v->kind == TEXT || v->kind == BYTES) ? v : NULL;
+}
+
+static bool spells(const machine *m, const value *v, const char *text) {
+    const value *own = letters_of(m, v);
+    return own && own->length == strlen(text) && !memcmp(own->text, text, own->length);
+}
+
+/* The value of a key; NULL: there is none. */
+static const value *value_of_key(const machine *m, const char *key) {
+    const value *dict = &m->value[m->stack[m->depth - 1]];
+    for (ptrdiff_t c = dict->kind == DICT ? dict->first : DEAD; c != DEAD;
+         c = m->cell[m->cell[c].next].next)
+        if (spells(m, &m->value[m->cell[c].value], key))
+            return &m->value[m->cell[m->cell[c].next].value];
+    return NULL;
+}
+
+size_t smoe_pickle_numbers(const smoe_pickle *m, const char *key, int64_t *number, size_t room) {
+    const value *list = value_of_key(m, key);
+    size_t count = 0;
+    for (ptrdiff_t c = list && list->kind == LIST ? list->first : DEAD; c != DEAD;
+         c = m->cell[c].next, count++) {
+        const value *v = &m->value[m->cell[c].value];
+        if (count < room) number[count] = v->kind == NUMBER ? v->number : -1;
+    }
+    return count;
+}
+
+const char *smoe_pickle_array(const smoe_pickle *m, const char *key, size_t *size, bool *letters) {
+    const value *array = value_of_key(m, key);
+    if (!array || array->kind != OBJECT || array->made_of[0] == DEAD) return NULL;
+    bool set = array->made_of[1] != DEAD; /* (version, shape, type, by columns, elements), */
+    const value *from = &m->value[array->made_of[set]]; /* or (elements, type, shape, order) */
+    const value *type = item(m, from, set ? 2 : 1), *order = item(m, from, 3);
+    const value *elements = item(m, from, set ? 4 : 0), *own = letters_of(m, elements);
+    bool by_rows = order && (set ? order->kind == NUMBER && !order->number : spells(m, order, "C"));
+    if (!type || type->kind != OBJECT || !by_rows || !own || type->made_of[0] == DEAD ||
+        !spells(m, item(m, &m->value[type->made_of[0]], 0), "u1"))
+        return NULL;
+    *size = own->length;
+    *letters = own != elements;
+    return own->text;
 }
 
 void smoe_pickle_free(smoe_pickle *m) {
@@ -535,13 +600,7 @@ int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t
                      smoe_err *err) {
     machine *m = *pickle = smoe_alloc(1, sizeof *m);
     *m = (machine){.data = data, .size = size, .err = err};
-    m->value = calloc(size + 1, sizeof *m->value);
-    m->cell = calloc(size + 1, sizeof *m->cell);
-    m->stack = calloc(size + 1, sizeof *m->stack);
-    m->memo = calloc(size + 1, sizeof *m->memo);
     int status = 0;
-    if (!m->value || !m->cell || !m->stack || !m->memo)
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a pickle of %zu bytes", size);
     while (!status) status = step(m);
     if (status > 0) status = m->depth ? 0 : fail(m, "it ends without a value");
     *used = m->at;

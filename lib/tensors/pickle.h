@@ -30,6 +30,7 @@ typedef struct smoe_pickle smoe_pickle;
 int smoe_pickle_read(smoe_pickle **pickle, const void *data, size_t size, size_t *used,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_pickle_free(smoe_pickle *pickle);
+SMOE_FREES(smoe_pickle)
 
 /* Visits all tensors of its dictionaries, lists and objects. SMOE_DATA if there are none. */
 typedef int smoe_pickle_visit(void *user, const smoe_pickle_tensor *tensor, smoe_err *err);
@@ -40,5 +41,16 @@ int smoe_pickle_each(const smoe_pickle *pickle, smoe_pickle_visit *visit, void *
 const char *smoe_pickle_text(const smoe_pickle *pickle, size_t i, char text[SMOE_PICKLE_TEXT]);
 /* Bytes of an element of the storage with that key; 0 if there is none. */
 size_t smoe_pickle_element(const smoe_pickle *pickle, const char *storage);
+
+/* Of a dictionary: the list of whole numbers with a key; at most `room` go to number, -1 for what is
+ * none. Returns how many items it has; 0 also where it is not there. */
+size_t smoe_pickle_numbers(const smoe_pickle *pickle, const char *key, int64_t *number,
+                           size_t room);
+
+/* Of a dictionary: the elements of NumPy's array of unsigned bytes with a key, in the order C; NULL
+ * if that is not there, or another kind of array. *letters: each is a character below 256 in UTF-8,
+ * as Python 3 writes bytes for Python 2. */
+const char *smoe_pickle_array(const smoe_pickle *pickle, const char *key, size_t *size,
+                              bool *letters);
 
 #endif
