@@ -172,11 +172,12 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     for (size_t i = 0; i < params->count; i++) {
         tensors[i].dtype = SMOE_DTYPE_F32;
         tensors[i].data = &params->param[i];
+        tensors[i].source = initial_values;
+        tensors[i].user = spec;
     }
     if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
-    return smoe_safetensors_stream(path, tensors, params->count, pairs, count, initial_values, spec,
-                                   err);
+    return smoe_safetensors_write(path, tensors, params->count, pairs, count, err);
 }
 
 /* The source of a tensor whose `data` is the original tensor. */
@@ -213,8 +214,10 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sources[i];
         tensors[i].data = &sources[i];
+        tensors[i].source = converted;
+        tensors[i].user = from;
     }
     if (model_file_choose(tensors, count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
-    return smoe_safetensors_stream(path, tensors, count, pairs, pair_count, converted, from, err);
+    return smoe_safetensors_write(path, tensors, count, pairs, pair_count, err);
 }

@@ -27,7 +27,9 @@ const char *smoe_dtype_name(smoe_dtype dtype);
 
 enum { SMOE_TENSOR_DIMS = 8 };
 
-/* Puts elements [first, first + count) of `tensor`, which is not in memory, in its dtype to out. */
+/* Puts elements [first, first + count) of `tensor`, which is not in memory, in its dtype to out.
+ * Pieces come in order and start at multiples of SMOE_TENSOR_PIECE. */
+enum { SMOE_TENSOR_PIECE = 1 << 20 };
 typedef struct smoe_tensor smoe_tensor;
 typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size_t first,
                                size_t count, void *out, smoe_err *err);
@@ -38,10 +40,9 @@ struct smoe_tensor {
     int ndim;
     size_t dim[SMOE_TENSOR_DIMS];
     size_t size;      /* elements */
-    const void *data; /* little-endian; possibly unaligned when read */
-    /* When written: not NULL, the data comes from here; pieces as of smoe_safetensors_stream. */
-    smoe_tensor_source *source;
-    const void *user; /* of the source */
+    const void *data; /* little-endian; possibly unaligned when read; with a source the source's */
+    smoe_tensor_source *source; /* when written: not NULL, the elements come from here */
+    const void *user;           /* of the source */
     const char
         *type; /* the format's word for dtype, "F32", when read; not looked at when written */
 };
@@ -70,16 +71,6 @@ typedef struct smoe_file_choice {
 /* smoe_safetensors_peek with that choice of weights. */
 int smoe_safetensors_peek_of(smoe_safetensors **file, const char *path, const char *weights,
                              smoe_err *err) SMOE_MUST_CHECK;
-/* The same of one file, without a look for an index. */
-int smoe_safetensors_peek_file(smoe_safetensors **file, const char *path, const char *weights,
-                               smoe_err *err) SMOE_MUST_CHECK;
-/* One of several files, with the names that it has. */
-int smoe_safetensors_peek_part(smoe_safetensors **file, const char *path,
-                               smoe_err *err) SMOE_MUST_CHECK;
-/* Gives the tensors of an open file this program's names, if they have another's; on failure *file
- * is NULL, and freed. */
-int smoe_safetensors_rename(smoe_safetensors **file, const char *weights,
-                            smoe_err *err) SMOE_MUST_CHECK;
 /* The grid of the file's position embeddings, as it was set; 0, 0 before. */
 void smoe_safetensors_set_grid(smoe_safetensors *file, size_t rows, size_t columns);
 void smoe_safetensors_grid(const smoe_safetensors *file, size_t *rows, size_t *columns);
@@ -135,17 +126,9 @@ int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc,
 /* Writes path whole or not at all (temporary name, fsync, rename): header padded with spaces so
  * that data starts on 64 bytes, tensors by size of an element, largest first, then by name; data
  * goes from the caller's memory to the file without a copy. The same arguments give the same bytes.
- * Errors (disk full too) are SMOE_RUNTIME naming path. */
+ * Errors (disk full too) are SMOE_RUNTIME naming path; where it or a source fails nothing is left
+ * behind. */
 int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
                            const smoe_pair *metadata, size_t pairs, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same for tensors that are not in memory: `source` puts elements [first, first + count) of
- * `tensor`, one of `tensors`, in its dtype to out; its `data` is for the source to use. Pieces come
- * in order and start at multiples of SMOE_TENSOR_PIECE. When source fails nothing is left behind.
- */
-enum { SMOE_TENSOR_PIECE = 1 << 20 };
-int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
-                            const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
-                            const void *user, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -1,13 +1,19 @@
-/* Tensors in several files; see shards.h. */
+/* Opening files of weights, of this program or another one, in one file or several, and writing
+ * several; see shards.h and safetensors.h. The format itself is in safetensors.c, those of other
+ * programs in foreign.c. */
 #include "tensors/shards.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "tensors/foreign.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char ENDING[] = ".safetensors";
@@ -112,7 +118,67 @@ out:
     return status;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- one file ---------------------------------------------------------------------------------- */
+
+/* Gives the tensors of an open file this program's names, if they have another's; on failure *file
+ * is NULL, and freed. */
+static int rename_tensors(smoe_safetensors **result, const char *weights, smoe_err *err) {
+    smoe_safetensors *file = *result;
+    int renamed = smoe_foreign_rename(result, file, weights, err);
+    if (!renamed) *result = file;
+    if (!renamed) return 0;
+    /* A changed byte in a name must not make a file of another program of it. */
+    int status = smoe_safetensors_verify(file, err);
+    smoe_safetensors_free(file);
+    if (!status && renamed > 0) return 0;
+    smoe_safetensors_free(*result);
+    *result = NULL;
+    return -1;
+}
+
+/* Maps a file; one that is empty is not mapped. */
+static int map_file(void **map, size_t *size, const char *path, smoe_err *err) {
+    struct stat there;
+    int status = -1, fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    if (fstat(fd, &there)) {
+        smoe_fail_errno(err, SMOE_DATA, "%s: cannot open", path);
+    } else {
+        *size = (size_t)there.st_size;
+        if (*size) *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+        status = *size && *map == MAP_FAILED
+                     ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot map %zu bytes", path, *size)
+                     : 0;
+    }
+    close(fd);
+    return status;
+}
+
+/* Opens a file as it is; *foreign if it is none of safetensors, but was made into one; `part`: of
+ * several, whose names are not those of a model. */
+static int open_file(smoe_safetensors **result, bool *foreign, const char *path,
+                     const char *weights, bool part, smoe_err *err) {
+    void *map;
+    size_t size;
+    int status = -1;
+    *result = NULL;
+    if (map_file(&map, &size, path, err)) return -1;
+    if (!size) return smoe_safetensors_parse(result, "", 0, path, err);
+    *foreign = smoe_foreign_begins(map, size);
+    if (smoe_file_is_pointer(map, size))
+        smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, path);
+    else if (*foreign)
+        status = smoe_foreign_open(result, map, size, path, weights, part, err);
+    else
+        status = smoe_safetensors_parse(result, map, size, path, err);
+    if (!status && !*foreign)
+        smoe_safetensors_own(*result, map, size);
+    else
+        munmap(map, size);
+    return status;
+}
+
+/* ---- several files --------------------------------------------------------------------------- */
 
 typedef struct reading {
     const char *path; /* of the index */
@@ -156,7 +222,8 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
     char *path = smoe_text_format("%.*s%s", (int)(last_part(r->path) - r->path), r->path, name);
     r->shard = smoe_alloc_next(r->shard, r->shards, sizeof *r->shard);
     r->name = smoe_alloc_next(r->name, r->shards, sizeof *r->name);
-    int status = smoe_safetensors_peek_part(&r->shard[r->shards], path, err);
+    bool foreign;
+    int status = open_file(&r->shard[r->shards], &foreign, path, NULL, true, err);
     free(path);
     if (status) return NULL;
     r->name[r->shards] = name;
@@ -242,10 +309,10 @@ static char *index_of(const char *path) {
 int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const char *weights,
                              smoe_err *err) {
     SMOE_FREED char *index = index_of(path);
+    bool foreign = false;
     int status = index ? smoe_shards_open(result, index, err)
-                       : smoe_safetensors_peek_file(result, path, weights, err);
-    if (!status && index) status = smoe_safetensors_rename(result, weights, err);
-    return status;
+                       : open_file(result, &foreign, path, weights, false, err);
+    return status || foreign ? status : rename_tensors(result, weights, err);
 }
 
 int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
