@@ -115,7 +115,4 @@ const char *smoe_cmd_time(char *buf, size_t size, double seconds);
 /* A loss: four decimals, or four digits of a large one. Returns buf. */
 const char *smoe_cmd_loss(char *buf, size_t size, double loss);
 
-/* What of the two papers is here, on standard output. */
-void smoe_papers_help(void);
-
 #endif

@@ -1,20 +1,24 @@
 /* smoe compare: what differs between runs, each against the first: settings, environment, the first
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
-#include "compare_more.h"
 #include "heading.h"
+#include "load.h"
 #include "origin.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "data/loader.h"
+#include "math/stats.h"
 #include "spec/metrics.h"
 #include "store/curves.h"
 #include "store/model_file.h"
 #include "store/run.h"
 #include "store/run_compare.h"
+#include "train/evaluate.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
@@ -22,6 +26,10 @@ typedef struct side {
     char *model, *metrics; /* paths; NULL: none */
     smoe_safetensors *file;
     json_t *spec, *env;
+    smoe_curves curves;
+    json_t *settings; /* the spec without what may differ within a group of seeds */
+    size_t group;     /* the first side with these settings */
+    double seed;
 } side;
 
 static void side_free(side *x) {
@@ -30,6 +38,8 @@ static void side_free(side *x) {
     free(x->metrics);
     json_decref(x->spec);
     json_decref(x->env);
+    json_decref(x->settings);
+    smoe_curves_free(&x->curves);
 }
 
 /* The spec in the file of the model. */
@@ -42,10 +52,9 @@ static int compare_read_spec(side *x, const char *text, smoe_err *err) {
 }
 
 /* The environment and records of a run; missing files are left out. */
-static void read_run(side *x) {
-    SMOE_FREED char *env = smoe_text_format("%s/env.json", x->arg);
+static int read_run(side *x, smoe_err *err) {
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);
-    x->env = smoe_json_read(env);
+    x->env = smoe_json_beside(x->metrics, "env.json");
     /* of the start of a run, and never the same */
     json_object_del(x->env, "argv");
     json_object_del(x->env, "cwd");
@@ -54,6 +63,7 @@ static void read_run(side *x) {
     size_t resumes = json_array_size(json_object_get(x->env, "previous"));
     if (json_object_del(x->env, "previous") == 0)
         json_object_set_new(x->env, "resumes", json_integer((json_int_t)resumes));
+    return smoe_curves_read(&x->curves, x->arg, err);
 }
 
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
@@ -62,8 +72,109 @@ static int side_open(side *x, const char *arg, const smoe_options *options, smoe
     if (smoe_cmd_model(&x->model, &text, &x->file, arg, options->which, options, err) ||
         compare_read_spec(x, text, err))
         return -1;
-    if (smoe_file_holds(arg, "metrics.jsonl")) read_run(x);
+    x->settings = json_deep_copy(x->spec);
+    x->seed = json_number_value(json_object_get(x->spec, "seed"));
+    json_object_del(x->settings, "seed");
+    json_object_del(x->settings, "name");
+    return smoe_file_holds(arg, "metrics.jsonl") ? read_run(x, err) : 0;
+}
+
+/* ---- logits ---------------------------------------------------------------------------------- */
+
+/* Two models on the same images. */
+typedef struct logits_apart {
+    size_t images, agree; /* with the same top class */
+    size_t right[2][2];   /* [a is right][b is right] */
+    double most, rms;     /* differences of a logit */
+    char where[256];      /* the image of the largest */
+} logits_apart;
+
+typedef struct evaluated {
+    smoe_loaded loaded;
+    size_t images, classes;
+    float *logits;  /* [images, classes] */
+    int64_t *label; /* [images] */
+} evaluated;
+
+static void evaluated_free(evaluated *s) {
+    smoe_loaded_free(&s->loaded);
+    free(s->logits);
+    free(s->label);
+}
+
+static int collect_logits(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                          smoe_err *err) {
+    evaluated *s = user;
+    for (size_t b = 0; logits && b < batch->images; b++) {
+        size_t image = (size_t)batch->index[b];
+        for (size_t k = 0; k < classes; k++)
+            s->logits[image * classes + k] = (float)logits[b * classes + k];
+        s->label[image] = batch->label[b];
+    }
+    return logits ? 0 : smoe_fail(err, SMOE_USAGE, "%s has no logits of classes", s->loaded.path);
+}
+
+static int compute(evaluated *s, const char *arg, const smoe_options *options, smoe_err *err) {
+    smoe_loaded *l = &s->loaded;
+    smoe_eval result;
+    if (smoe_load_spec(l, arg, options, err) || smoe_load_model(l, err)) return -1;
+    s->images = smoe_dataset_images(l->set);
+    s->classes = smoe_dataset_classes(l->set);
+    s->logits = calloc(s->images * s->classes, sizeof *s->logits);
+    if (!s->logits)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the logits of %zu images",
+                         s->images);
+    s->label = smoe_alloc(s->images, sizeof *s->label);
+    return smoe_evaluate(l->model, &l->spec, l->set, l->batch,
+                         &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
+}
+
+static size_t top_of(const evaluated *s, size_t image) {
+    const float *x = s->logits + image * s->classes;
+    size_t top = 0;
+    for (size_t k = 1; k < s->classes; k++)
+        if (x[k] > x[top]) top = k;
+    return top;
+}
+
+static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *b, smoe_err *err) {
+    bool same = a->images == b->images && a->classes == b->classes;
+    for (size_t i = 0; same && i < a->images; i++) same = a->label[i] == b->label[i];
+    for (size_t k = 0; same && k < a->classes; k++)
+        same = !strcmp(smoe_dataset_class_name(a->loaded.set, k),
+                       smoe_dataset_class_name(b->loaded.set, k));
+    if (!same)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s and %s are not evaluated on the same images and classes",
+                         a->loaded.path, b->loaded.path);
+    double squares = 0;
+    size_t worst = 0;
+    o->images = a->images;
+    for (size_t i = 0; i < a->images; i++) {
+        size_t x = top_of(a, i), y = top_of(b, i), label = (size_t)a->label[i];
+        o->agree += x == y;
+        o->right[x == label][y == label]++;
+        for (size_t k = i * a->classes; k < (i + 1) * a->classes; k++) {
+            double d = fabs((double)a->logits[k] - (double)b->logits[k]);
+            squares += d * d;
+            if (d > o->most) worst = i;
+            o->most = fmax(o->most, d);
+        }
+    }
+    o->rms = sqrt(squares / (double)(a->images * a->classes));
+    smoe_dataset_image_name(a->loaded.set, worst, o->where, sizeof o->where);
     return 0;
+}
+
+/* Evaluates both, each with its own spec, on eval.split. SMOE_DATA where images or classes of the
+ * two are not the same. */
+static int compare_outputs(logits_apart *o, const char *a, const char *b,
+                           const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(evaluated_free) evaluated x = {0};
+    SMOE_FREED_BY(evaluated_free) evaluated y = {0};
+    *o = (logits_apart){0};
+    if (compute(&x, a, options, err) || compute(&y, b, options, err)) return -1;
+    return compare_logits(o, &x, &y, err);
 }
 
 /* ---- two of them ----------------------------------------------------------------------------- */
@@ -151,7 +262,7 @@ static void add_weights(smoe_result *result, const smoe_weights_difference *w,
     add_class_names(result, "; ", b);
 }
 
-static void add_outputs(smoe_result *result, const smoe_logits_apart *o) {
+static void add_outputs(smoe_result *result, const logits_apart *o) {
     smoe_fact_number(result, "outputs:images", (double)o->images);
     smoe_fact_number(result, "outputs:agree", (double)o->agree);
     smoe_fact_number(result, "outputs:both_right", (double)o->right[1][1]);
@@ -175,14 +286,14 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
                    const smoe_options *options, smoe_err *err) {
     smoe_run_difference first;
     smoe_weights_difference weights;
-    smoe_logits_apart outputs;
+    logits_apart outputs;
     bool records = a->metrics && b->metrics;
     smoe_runs_compare_json(&c->settings, "settings", "Settings", a->spec, b->spec);
     smoe_runs_compare_json(&c->environment, "environment", "Environment", a->env, b->env);
     if (records && smoe_runs_compare_records(&first, &c->metrics, a->metrics, b->metrics, err))
         return -1;
     smoe_runs_compare_weights(&weights, a->file, b->file);
-    if (options->outputs && smoe_compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
+    if (options->outputs && compare_outputs(&outputs, a->arg, b->arg, options, err)) return -1;
     smoe_fact_text(result, "a", a->arg, .heading = "a");
     smoe_fact_text(result, "b", b->arg, .heading = "b");
     add_table(result, "settings", &c->settings, b->arg, number, true);
@@ -202,20 +313,78 @@ static int compare(smoe_result *result, comparison *c, const side *a, const side
     return 0;
 }
 
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+/* The last value of a metric in the run of a group with that seed; NAN: there is none. */
+static double last_value(const side *x, size_t count, size_t group, double seed, const char *name) {
+    double value = NAN;
+    for (size_t i = 0; i < count; i++) {
+        bool wanted = x[i].group == group && x[i].seed == seed;
+        const smoe_curve *c = wanted ? smoe_curves_find(&x[i].curves, name) : NULL;
+        if (c && c->points) value = c->value[c->points - 1];
+    }
+    return value;
+}
+
+static void add_metric(smoe_frame *frame, const side *x, size_t count, size_t group,
+                       const char *name) {
+    SMOE_FREED double *difference = smoe_alloc(count, sizeof *difference);
+    double a = 0, b = 0;
+    size_t seeds = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (x[i].group != 0) continue;
+        double own = last_value(x, count, 0, x[i].seed, name);
+        double other = last_value(x, count, group, x[i].seed, name);
+        if (!isfinite(own) || !isfinite(other)) continue;
+        difference[seeds++] = other - own;
+        a += own;
+        b += other;
+    }
+    smoe_paired p = smoe_stats_paired(difference, seeds);
+    if (seeds < 2) return;
+    smoe_frame_put(frame, {"a", .text = x[0].arg}, {"b", .text = x[group].arg},
+                   {"metric", .text = name}, {"seeds", .number = (double)seeds},
+                   {"mean_a", .number = a / (double)seeds}, {"mean_b", .number = b / (double)seeds},
+                   {"difference", .number = p.mean}, {"half_interval", .number = p.half},
+                   {"distinguishable", .text = p.distinguishable ? "yes" : "no"});
+}
+
+/* A row for each metric of two groups with two seeds or more in common: last values, and their
+ * difference paired by seed. A group are runs with the same settings but for seed and name; each is
+ * compared with that of the first argument. */
+static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
+    static const smoe_column columns[] = {{"a", true},
+                                          {"b", true},
+                                          {"metric", true},
+                                          {"seeds", false},
+                                          {"mean_a", false},
+                                          {"mean_b", false},
+                                          {"difference", false},
+                                          {"half_interval", false},
+                                          {"distinguishable", true},
+                                          {0}};
+    smoe_frame_init(frame, "seeds", "Seeds", "last values of groups of runs, paired by seed",
+                    columns);
+    for (size_t i = 0; i < count; i++)
+        while (!json_equal(x[i].settings, x[x[i].group].settings)) x[i].group++;
+    for (size_t g = 1; g < count; g++)
+        for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++)
+            if (!smoe_record_of_clock(x[0].curves.curve[k].name))
+                add_metric(frame, x, count, g, x[0].curves.curve[k].name);
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
 /* The records of a run over the steps, for the figure over_steps of the page. */
-static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
-    SMOE_FREED_BY(smoe_curves_free) smoe_curves curves = {0};
-    if (smoe_curves_read(&curves, run, err)) return -1;
-    for (size_t i = 0; i < curves.count; i++) {
-        const smoe_curve *c = &curves.curve[i];
+static void add_curves(smoe_frame *frame, const side *x) {
+    for (size_t i = 0; i < x->curves.count; i++) {
+        const smoe_curve *c = &x->curves.curve[i];
         smoe_metric_place at;
         if (smoe_record_of_clock(c->name) || !smoe_metric_read(&at, c->name)) continue;
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
         if (!layer && !smoe_metrics[at.metric].column) continue;
         for (size_t k = 0; k < c->points; k++) {
-            smoe_cell_text(frame, "run", run);
+            smoe_cell_text(frame, "run", x->arg);
             smoe_cell_number(frame, "step", c->step[k]);
             smoe_cell_number(frame, "block", layer ? (double)at.number : NAN);
             smoe_cell_text(frame, "metric", layer ? smoe_metric_name(at.metric) : c->name);
@@ -223,7 +392,6 @@ static int add_curves(smoe_frame *frame, const char *run, smoe_err *err) {
             smoe_frame_end(frame);
         }
     }
-    return 0;
 }
 
 static char *page_path(const smoe_options *options) {
@@ -247,7 +415,7 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
     smoe_origin_open(&origin, options);
     for (size_t i = 0; i <= pairs; i++) {
         smoe_origin_add(&origin, sides[i].arg, json_dumps(sides[i].spec, JSON_INDENT(1)), true);
-        if (sides[i].metrics && add_curves(curves, sides[i].arg, err)) return -1;
+        add_curves(curves, &sides[i]);
     }
     const smoe_report report = {.command = "smoe compare",
                                 .title = title,
@@ -259,14 +427,6 @@ static int write_page(smoe_result *result, const side *sides, const smoe_options
         smoe_result_csv(result, options->out, err))
         return -1;
     return smoe_report_result(&report, result, path, err);
-}
-
-/* Groups that differ in the seed alone, where some of the arguments form them. */
-static int group(smoe_frame *frame, const side *sides, size_t count, smoe_err *err) {
-    SMOE_FREED smoe_compared *run = smoe_alloc(count, sizeof *run);
-    for (size_t i = 0; i < count; i++)
-        run[i] = (smoe_compared){sides[i].arg, sides[i].spec, sides[i].metrics != NULL};
-    return smoe_compare_seeds(frame, run, count, err);
 }
 
 int cmd_compare(const smoe_options *options, smoe_err *err) {
@@ -281,7 +441,7 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     for (size_t i = 1; i < options->args && !status; i++)
         status = compare(smoe_result_part(&result, "comparisons"), &c[i], &sides[0], &sides[i],
                          options->args > 2 ? i : 0, options, err);
-    if (!status) status = group(&seeds, sides, options->args, err);
+    if (!status) compare_seeds(&seeds, sides, options->args);
     if (!status) smoe_result_frame(&result, "seeds", &seeds, true);
     if (!status && options->out) status = write_page(&result, sides, options, err);
     if (!status) status = smoe_cmd_emit(&result, options, err);

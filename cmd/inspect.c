@@ -1,21 +1,24 @@
 /*
  * smoe inspect: what the routers of trained models do with the images of a split. One pass over the
- * split for each run; the analyses are those of inspect/inspect.def, one table each. This file
- * finds runs and images and writes files; inspect_show.c prints.
+ * split for each run; the analyses are those of inspect/inspect.def, one table each.
  */
 #include "cmd.h"
 #include "heading.h"
-#include "inspect_draw.h"
-#include "inspect_show.h"
 #include "load.h"
+#include "origin.h"
 #include "progress.h"
 #include "together.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/file.h"
+#include "draw/figures.h"
+#include "draw/overlay.h"
+#include "draw/report.h"
+#include "inspect/inspect.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,14 +137,6 @@ static int check_slots(const inspected *x, const smoe_model *model, smoe_err *er
     return 0;
 }
 
-/* env.json beside the records of a run; NULL: there is none. */
-static json_t *env_of(const inspected *x) {
-    const char *slash = x->metrics ? strrchr(x->metrics, '/') : NULL;
-    SMOE_FREED char *path =
-        slash ? smoe_text_format("%.*s/env.json", (int)(slash - x->metrics), x->metrics) : NULL;
-    return path ? smoe_json_read(path) : NULL;
-}
-
 static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
                         const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
@@ -151,7 +146,7 @@ static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
     smoe_progress_open(&progress, options, stderr, NULL);
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
-    json_auto_t *env = env_of(x);
+    json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
     smoe_origin_model(origin, x->label, &l->spec, env);
     if (check_slots(x, l->model, err) || choose_images(x, l->set, options, err)) return -1;
     smoe_inspect_subject subject = {.run = x->label,
@@ -203,21 +198,185 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
     return 0;
 }
 
+/* Existing sheets are replaced, those of other images are removed. */
+static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
+                         const smoe_plot_size *size, bool *drawn, const smoe_options *options,
+                         smoe_err *err) {
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame tiles = {0};
+    SMOE_FREED char *path = smoe_text_format("%s/overlays/tiles.csv", options->out);
+    smoe_overlays_frame(&tiles);
+    if ((options->force && smoe_overlays_remove(options->out, err)) ||
+        smoe_overlays_write(samples, count, units, options->out, size, &tiles, drawn, err))
+        return -1;
+    return smoe_frame_csv(&tiles, path, err);
+}
+
 /* Figures, overlays and report, from the images kept of all runs. */
 static int inspect_draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
                         const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
-    size_t count = 0, kept;
+    size_t count = 0, kept, scripts, drawn;
     for (size_t i = 0; i < runs; i++) count += x[i].images;
-    smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
+    SMOE_FREED smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
     count = 0;
     for (size_t i = 0; i < runs; i++, count += kept) {
         const smoe_sample *own = smoe_inspect_samples(x[i].inspection, &kept);
         memcpy(samples + count, own, kept * sizeof *own);
     }
-    int status = smoe_inspect_draw(frames, tables, samples, count,
-                                   &(smoe_overlay_units){x->slot, x->slots}, origin, options, err);
-    free(samples);
-    return status;
+    const smoe_overlay_units units = {x->slot, x->slots};
+    const smoe_report report = {.frames = frames,
+                                .frame_count = tables,
+                                .samples = samples,
+                                .sample_count = count,
+                                .origin = origin->fact,
+                                .origin_count = origin->count};
+    smoe_plot_size size;
+    bool sheets;
+    if (smoe_cmd_width(options, &size.width, err) ||
+        draw_overlays(samples, count, &units, &size, &sheets, options, err) ||
+        smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err))
+        return -1;
+    if (drawn < scripts || !sheets)
+        smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");
+    SMOE_FREED char *path = smoe_text_format("%s/report.html", options->out);
+    return smoe_report_write(&report, path, err);
+}
+
+/* ---- what is printed ------------------------------------------------------------------------- */
+
+/* Everything comes from the tables: runs has the runs, routing the layers. */
+typedef struct printed {
+    const smoe_frame *frame; /* [count] */
+    size_t count;
+    const smoe_frame *runs, *routing;
+} printed;
+
+static const char *text_in(const smoe_frame *frame, size_t row, const char *column) {
+    return smoe_frame_text_at(frame, row, smoe_frame_find(frame, column));
+}
+
+static double number_in(const smoe_frame *frame, size_t row, const char *column) {
+    return smoe_frame_number_at(frame, row, smoe_frame_find(frame, column));
+}
+
+/* A column of a printed table, which has one line per layer: a number found by the run, the block
+ * and perhaps one more column. */
+typedef struct shown {
+    const char *heading, *frame, *column;
+    const char *about; /* text that the column `about` must have; NULL: none */
+    size_t rank;       /* number that the column `rank` must have; 0: none */
+} shown;
+
+static const shown more[] = {
+    {"heavy tokens", "token_weight", "heavy", NULL, 0},
+    {"most/least expert", "combine_expert", "times_least", NULL, 1},
+    {"slots within", "slot_alignment", "within_mean", NULL, 0},
+    {"slots across", "slot_alignment", "across_mean", NULL, 0},
+    {"class bits", "expert_information", "bits", "class", 0},
+    {"class chance", "expert_information", "by_chance", "class", 0},
+    {"position bits", "expert_information", "bits", "position", 0},
+    {"position chance", "expert_information", "by_chance", "position", 0},
+};
+
+static bool is_of(const printed *t, size_t layer, const smoe_frame *frame, size_t row) {
+    return !strcmp(text_in(frame, row, "run"), text_in(t->routing, layer, "run")) &&
+           number_in(frame, row, "block") == number_in(t->routing, layer, "block");
+}
+
+/* The number for a layer (a row of `routing`); NAN where there is none. */
+static double look_up(const printed *t, const shown *column, size_t layer) {
+    const smoe_frame *frame = smoe_frames_find(t->frame, t->count, column->frame);
+    for (size_t i = 0; i < frame->rows; i++)
+        if (is_of(t, layer, frame, i) &&
+            (!column->about || !strcmp(text_in(frame, i, "about"), column->about)) &&
+            (!column->rank || number_in(frame, i, "rank") == (double)column->rank))
+            return number_in(frame, i, column->column);
+    return NAN;
+}
+
+/* The number of experts of a layer that have no weight in any token; NAN: none. */
+static double unused(const printed *t, size_t layer) {
+    const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
+    size_t count = 0;
+    for (size_t i = 0; i < frame->rows; i++)
+        count += is_of(t, layer, frame, i) && number_in(frame, i, "weight") == 0;
+    return count ? (double)count : NAN;
+}
+
+/* The layer of a row, with its run if there are several. */
+static void add_layer(smoe_frame *table, const printed *t, size_t layer) {
+    char name[32];
+    snprintf(name, sizeof name, "blocks.%.0f", number_in(t->routing, layer, "block"));
+    smoe_cell_text(table, "run", t->runs->rows > 1 ? text_in(t->routing, layer, "run") : NULL);
+    smoe_cell_text(table, "layer", name);
+}
+
+/* The columns of `routing` behind run and block. */
+static void add_means(smoe_result *result, const printed *t) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
+    for (size_t l = 0; l < t->routing->rows; l++) {
+        add_layer(table, t, l);
+        for (size_t c = 2; c < t->routing->columns; c++) {
+            char heading[64];
+            snprintf(heading, sizeof heading, "%s", t->routing->column[c].name);
+            for (char *at = heading; (at = strchr(at, '_'));) *at = ' ';
+            smoe_cell_number(table, heading, smoe_frame_number_at(t->routing, l, c),
+                             .format = "%.4g");
+        }
+        smoe_frame_end(table);
+    }
+}
+
+static void add_more(smoe_result *result, const printed *t) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
+    for (size_t l = 0; l < t->routing->rows; l++) {
+        add_layer(table, t, l);
+        for (size_t c = 0; c < sizeof more / sizeof *more; c++)
+            smoe_cell_number(table, more[c].heading, look_up(t, &more[c], l), .format = "%.4g");
+        smoe_cell_number(table, "unused experts", unused(t, l));
+        smoe_frame_end(table);
+    }
+}
+
+/* The members of a run: a row of `runs`, and its rows of `routing`. */
+static void add_run(smoe_result *result, const printed *t, size_t row) {
+    const smoe_frame *routing = t->routing;
+    const char *run = text_in(t->runs, row, "run");
+    smoe_fact_text(result, "run", run);
+    smoe_fact_text(result, "checkpoint", text_in(t->runs, row, "checkpoint"));
+    smoe_fact_text(result, "split", text_in(t->runs, row, "split"));
+    smoe_fact_number(result, "images", number_in(t->runs, row, "images"));
+    smoe_fact_text(result, "router", text_in(t->runs, row, "router"));
+    smoe_frame *layers = smoe_result_records(result, "layers");
+    for (size_t l = 0; l < routing->rows; l++) {
+        if (strcmp(text_in(routing, l, "run"), run)) continue;
+        smoe_cell_number(layers, "block", number_in(routing, l, "block"));
+        for (size_t c = 2; c < routing->columns; c++)
+            smoe_cell_number(layers, routing->column[c].name, smoe_frame_number_at(routing, l, c));
+        smoe_frame_end(layers);
+    }
+}
+
+static int inspect_show(const smoe_frame *frames, size_t count, const smoe_options *options,
+                        smoe_err *err) {
+    const printed t = {.frame = frames,
+                       .count = count,
+                       .runs = smoe_frames_find(frames, count, "runs"),
+                       .routing = smoe_frames_find(frames, count, "routing")};
+    smoe_result result = {0};
+    bool several = t.runs->rows > 1;
+    json_t *all = json_object();
+    for (size_t i = 0; i < t.runs->rows; i++)
+        add_run(several ? smoe_result_part(&result, "runs") : &result, &t, i);
+    for (size_t i = 0; i < t.runs->rows; i++)
+        smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
+                         text_in(t.runs, i, "checkpoint"), number_in(t.runs, i, "images"),
+                         text_in(t.runs, i, "split"), text_in(t.runs, i, "router"));
+    for (size_t i = 0; i < count; i++)
+        if (frames[i].rows) json_object_set_new(all, frames[i].name, smoe_frame_json(&frames[i]));
+    smoe_result_value(&result, "tables", all);
+    add_means(&result, &t);
+    add_more(&result, &t);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -252,7 +411,7 @@ static int inspect_finish(const smoe_frame *frames, size_t tables, const inspect
     if (options->out && (write_tables(frames, tables, options->out, err) ||
                          inspect_draw(frames, tables, x, runs, origin, options, err)))
         return -1;
-    if (smoe_inspect_show(frames, tables, options, err)) return -1;
+    if (inspect_show(frames, tables, options, err)) return -1;
     if (options->out) say_written(frames, tables, options);
     return 0;
 }

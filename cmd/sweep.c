@@ -1,28 +1,86 @@
-/* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line, and
- * evaluations of them, or of one existing run, at other settings (sweep/grid.h); trials.h runs the
- * trials. */
+/*
+ * smoe sweep and smoe ablate: a grid of runs from one spec, its section `sweep` and lists on the
+ * command line, or evaluations of one existing run at other settings (sweep/grid.h); and a spec with
+ * its router replaced, over seeds (sweep/ablate.h). trials.h reports on them.
+ */
 #include "trials.h"
 #include "cmd.h"
+#include "heading.h"
+#include "live.h"
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/stop.h"
+#include "spec/metrics.h"
+#include "sweep/ablate.h"
+#include "sweep/choose.h"
 #include "sweep/grid.h"
+#include "sweep/sweep_plan.h"
+#include "sweep/sweep_pack.h"
+#include "sweep/runner.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign, size_t count,
-                       const smoe_options *options, smoe_err *err) {
-    smoe_file_choice choice;
-    if (smoe_cmd_choice(&choice, options, err)) return -1;
-    const smoe_grid_options how = {.skip_invalid = options->skip_invalid,
-                                   .referred = options->reference,
-                                   .planned = options->dry_run,
-                                   .init = options->init,
-                                   .start = {.upcycle = options->upcycle,
-                                             .moments = options->moments,
-                                             .partial = options->partial,
-                                             .choice = choice}};
+/* ---- the cells of a spec --------------------------------------------------------------------- */
+
+/* One kind of sweep: the differences between the commands. */
+typedef struct sweep_kind {
+    const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
+    /* The trials of a spec, or of the directory of a run. `seeds` is "seed=LIST" or NULL; `assign`
+     * are the other overrides [count], with room for one more. */
+    int (*expand)(smoe_sweep *sweep, const char *arg, const char *seeds, char **assign,
+                  size_t count, const smoe_options *options, smoe_err *err);
+    /* The default reference, if some group has this setting; NULL: the first. */
+    const char *reference;
+    bool ablation; /* an existing folder must hold one, not another kind of sweep */
+} sweep_kind;
+
+/* A directory of a run, and not of a sweep. */
+static bool is_run(const char *arg) {
+    return smoe_file_is_folder(arg) && smoe_file_holds(arg, "spec.yaml") &&
+           !smoe_file_holds(arg, "cells.jsonl");
+}
+
+/* The overrides without that of the seed, and "seed=LIST" of it or of --seeds, fresh; NULL where
+ * there is neither. */
+static int part_seeds(char **seeds, char **assign, size_t *count, const smoe_options *options,
+                      smoe_err *err) {
+    const char *own = NULL;
+    for (size_t i = 0; i < options->overrides; i++) {
+        char *text = options->assign[i];
+        if (strncmp(text, "seed=", 5)) {
+            assign[(*count)++] = text;
+            continue;
+        }
+        if (own) return smoe_fail(err, SMOE_USAGE, "override %s: %s sets the same key", text, own);
+        own = text;
+    }
+    if (own && options->seeds)
+        return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s set the same key", options->seeds,
+                         own);
+    *seeds = options->seeds ? smoe_text_format("seed=%s", options->seeds) : smoe_alloc_text(own);
+    return 0;
+}
+
+static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, char **assign,
+                        size_t count, const smoe_options *options, smoe_err *err) {
+    smoe_grid_options how = {.skip_invalid = options->skip_invalid,
+                             .referred = options->reference,
+                             .planned = options->dry_run,
+                             .init = options->init,
+                             .start = {.upcycle = options->upcycle,
+                                       .moments = options->moments,
+                                       .partial = options->partial}};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     size_t skipped = 0;
-    if (smoe_cmd_text(&text, file, options, err) ||
+    if (seeds) {
+        memmove(assign + 1, assign, count++ * sizeof *assign);
+        assign[0] = (char *)seeds;
+    }
+    if (is_run(arg)) return smoe_grid_of_run(sweep, arg, assign, count, err);
+    if (smoe_cmd_choice(&how.start.choice, options, err) ||
+        smoe_cmd_text(&text, arg, options, err) ||
         smoe_grid_of_spec(sweep, &text, assign, count, &how, &skipped, err))
         return -1;
     if (skipped && !options->quiet)
@@ -31,21 +89,293 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *assign,
     return 0;
 }
 
-/* The overrides, of which those of --seeds are one. */
-static int sweep_expand(smoe_sweep *sweep, const char *arg, const smoe_options *options,
-                        smoe_err *err) {
+static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seeds, char **assign,
+                           size_t count, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
+    size_t skipped;
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(assign[i], "model.moe.router=", 17))
+            return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers",
+                             assign[i]);
+    if (smoe_cmd_text(&text, file, options, err)) return -1;
+    text.of_cells = true;
+    if (smoe_spec_parse_text(&spec, &text, assign, count, err) ||
+        smoe_ablate_axes(&axes, &spec, options->routers, seeds ? strchr(seeds, '=') + 1 : "0,1,2",
+                         err))
+        return -1;
+    return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
+}
+
+static int expand(smoe_sweep *sweep, const sweep_kind *kind, const char *arg,
+                  const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *seeds = NULL;
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
     size_t count = 0;
-    if (smoe_trials_seeds(&seeds, options, err)) return -1;
-    if (seeds) assign[count++] = seeds;
-    for (size_t i = 0; i < options->overrides; i++)
-        if (strncmp(options->assign[i], "seed=", 5)) assign[count++] = options->assign[i];
-    return smoe_trials_is_run(arg) ? smoe_grid_of_run(sweep, arg, assign, count, err)
-                                   : expand_spec(sweep, arg, assign, count, options, err);
+    if (part_seeds(&seeds, assign, &count, options, err)) return -1;
+    return kind->expand(sweep, arg, seeds, assign, count, options, err);
+}
+
+/* ---- running the cells ------------------------------------------------------------------------ */
+
+/* The data and model of the first trial, the number of trials, the folder. */
+static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    const smoe_trial *first = sweep->trial;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    size_t open = 0;
+    if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
+    for (size_t i = 0; i < sweep->trials; i++)
+        open += sweep->trial[i].state != SMOE_TRIAL_DONE && !sweep->trial[i].left_out;
+    if (!open) return 0;
+    int status =
+        smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
+    smoe_result lines = {0};
+    if (!status) smoe_heading_spec(&lines, &spec);
+    if (!status)
+        smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
+                         open, sweep->trials > 1 ? "; data and model are those of the first" : "");
+    smoe_heading_print(&lines, options);
+    return status;
+}
+
+/* Runs the open trials, and with --retry-failed those that failed. */
+static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    smoe_live live;
+    if (say_heading(sweep, options, err)) return -1;
+    smoe_live_open(&live, sweep, options);
+    const volatile sig_atomic_t *stop = smoe_stop_catch();
+    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    const smoe_runner_options how = {.jobs = (size_t)options->jobs,
+                                     .retry_failed = options->retry_failed,
+                                     .fail_fast = options->fail_fast,
+                                     .stop = stop,
+                                     .save = smoe_save_request(),
+                                     .argc = options->argc,
+                                     .argv = options->argv,
+                                     .observer = &live.observer};
+    return smoe_runner_run(sweep, &how, err);
+}
+
+/* Draws the figures, and prints a remark if gnuplot is missing. */
+static int trials_draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
+    bool drawn;
+    if (smoe_results_draw(results, &drawn, err)) return -1;
+    if (!drawn)
+        smoe_cmd_undrawn(options, results->sweep->dir, "*.gp are the scripts of the figures");
+    return 0;
+}
+
+/* Runs the trials, and writes and prints the results, also of failed and stopped sweeps. */
+static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    smoe_err ran = {0};
+    int run = run_trials(sweep, options, &ran);
+    int status = smoe_results_make(&results, sweep, err);
+    if (!status) status = smoe_results_write(&results, err);
+    if (!status) status = trials_draw(&results, options, err);
+    if (!status) status = smoe_trials_summary(&results, options, err);
+    if (run) *err = ran;
+    return run || status ? -1 : 0;
+}
+
+/* ---- what the command is to do --------------------------------------------------------------- */
+
+typedef enum trials_mode {
+    RUN,      /* the trials, and write a table of their results */
+    ESTIMATE, /* --dry-run */
+    STATUS,
+    POWER,
+    PACK,
+    SLURM
+} trials_mode;
+
+static trials_mode mode_of(const smoe_options *options) {
+    return options->dry_run  ? ESTIMATE
+           : options->pack   ? PACK
+           : options->power  ? POWER
+           : options->status ? STATUS
+           : options->slurm  ? SLURM
+                             : RUN;
+}
+
+/* Options for a folder that has a sweep, or for a spec. */
+static int check_place(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+                       smoe_err *err) {
+    if (options->extend && folder)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
+                         arg);
+    if (options->status && !folder)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is not a folder; --status needs the folder of a sweep", arg);
+    if (folder && !options->resume && (mode == RUN || mode == SLURM))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a folder; --resume continues a sweep, --status shows its state",
+                         arg);
+    if (folder && options->overrides)
+        return smoe_fail(err, SMOE_USAGE,
+                         "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
+                         "values, --extend and -o %s adds cells",
+                         options->assign[0], arg);
+    if (folder && options->args && options->out)
+        return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
+                         options->out);
+    return 0;
+}
+
+static int trials_check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+                        smoe_err *err) {
+    if (!arg)
+        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+    const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
+    if (smoe_options_check(options, state, err)) return -1;
+    return check_place(options, mode, arg, folder, err);
+}
+
+/* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
+static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err) {
+    size_t length = strcspn(front, ":");
+    free(figure->x);
+    free(figure->y);
+    figure->x = smoe_alloc_part(front, length);
+    figure->y = smoe_alloc_text(front + length + (front[length] == ':'));
+    figure->front = true;
+    const char *const axis[] = {figure->x, figure->y};
+    for (size_t i = 0; i < 2; i++) {
+        smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
+        if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
+            return smoe_fail(err, SMOE_USAGE,
+                             "--front %s: '%s' is not a measured column of which lower or higher "
+                             "is better; as in %s:%s",
+                             front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
+                             smoe_metrics[SMOE_METRIC_PRECISION].column);
+    }
+    return 0;
+}
+
+/* The cells, figure and reference of the command line take precedence over the spec and the
+ * manifest; `standard`, which may be NULL, is the reference where nobody names one. */
+static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
+                      smoe_err *err) {
+    const char *const wish[] = {options->x, options->y, options->line};
+    char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
+    smoe_err ignored;
+    for (size_t i = 0; i < 3; i++) {
+        if (!wish[i]) continue;
+        free(*text[i]);
+        *text[i] = smoe_alloc_text(wish[i]);
+    }
+    if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
+    if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
+    if (smoe_results_check(sweep, err)) return -1;
+    if (options->cells && smoe_choose_trials(sweep, options->cells, "--cells", err)) return -1;
+    if (options->equivalence &&
+        smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
+        return -1;
+    if (options->all_seeds) {
+        free(sweep->plan.seen);
+        sweep->plan.seen = NULL;
+    }
+    if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
+    if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
+    return 0;
+}
+
+/* The sweep that is in a folder. */
+static int open_folder(smoe_sweep *sweep, const sweep_kind *kind, const char *dir,
+                       const smoe_options *options, smoe_err *err) {
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
+    if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep_gone(dir, err) ||
+        (!access(claims, F_OK) && smoe_file_sweep_gone(claims, err)))
+        return -1;
+    if (kind->ablation && (sweep->columns != 2 || sweep->seed != 1))
+        return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", dir);
+    return set_wishes(sweep, kind->reference, options, err);
+}
+
+/* The folder of the trials, which is made if it is not there. */
+static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
+                       smoe_err *err) {
+    if (options->force && smoe_sweep_remove(dir, err)) return -1;
+    return options->extend ? smoe_sweep_extend(sweep, dir, err)
+                           : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
+}
+
+/* The sweep of a spec, or of a run that is evaluated. */
+static int open_spec(smoe_sweep *sweep, const sweep_kind *kind, trials_mode mode, const char *arg,
+                     const smoe_options *options, smoe_err *err) {
+    if (expand(sweep, kind, arg, options, err)) return -1;
+    if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
+    SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
+                                        : smoe_text_format("runs/%s-%s", sweep->name,
+                                                           sweep->run ? "evaluate" : kind->suffix);
+    /* A folder that is there takes over only a reference that somebody named. */
+    bool there = smoe_file_holds(dir, "cells.jsonl");
+    if (set_wishes(sweep, there ? NULL : kind->reference, options, err)) return -1;
+    if (mode == ESTIMATE) return 0;
+    if (mode == POWER || mode == PACK) {
+        smoe_sweep_free(sweep);
+        return open_folder(sweep, kind, dir, options, err);
+    }
+    if (make_folder(sweep, dir, options, err)) return -1;
+    /* The manifest of an existing sweep may have another figure or reference. */
+    return set_wishes(sweep, kind->reference, options, err);
+}
+
+/* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
+ * or drawn from the results so far. */
+static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    bool figure =
+        options->x || options->y || options->line || options->front || options->figure_width;
+    bool contrasts = options->reference || options->equivalence || options->all_seeds;
+    if (smoe_trials_status(&result, sweep, err) ||
+        ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
+        return -1;
+    if (contrasts) smoe_results_add(&result, &results, false);
+    if (smoe_cmd_emit(&result, options, err)) return -1;
+    return figure ? trials_draw(&results, options, err) : 0;
+}
+
+static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    if (smoe_results_make(&results, sweep, err)) return -1;
+    return smoe_trials_power(&results, options, err);
+}
+
+/* SPEC.yaml, or a folder with --resume or --status. SMOE_STOPPED after a first SIGINT or SIGTERM,
+ * once every running trial has a checkpoint; SMOE_PARTIAL names the failed trials. */
+static int sweep_command(const sweep_kind *kind, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
+    const trials_mode mode = mode_of(options);
+    bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
+    const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
+    bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
+    if (trials_check(options, mode, arg, folder, err) ||
+        (folder ? open_folder(&sweep, kind, arg, options, err)
+                : open_spec(&sweep, kind, mode, arg, options, err)))
+        return -1;
+    switch (mode) {
+    case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
+    case STATUS: return print_status(&sweep, options, err);
+    case POWER: return print_power(&sweep, options, err);
+    case PACK: return smoe_sweep_pack(&sweep, options->pack, err);
+    case SLURM: return smoe_trials_slurm(&sweep, options, err);
+    default: return run_and_report(&sweep, options, err);
+    }
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const smoe_trials_kind grid = {.suffix = "sweep", .expand = sweep_expand};
-    return smoe_trials_command(&grid, options, err);
+    static const sweep_kind grid = {.suffix = "sweep", .expand = expand_sweep};
+    return sweep_command(&grid, options, err);
+}
+
+int cmd_ablate(const smoe_options *options, smoe_err *err) {
+    static const sweep_kind ablation = {.suffix = "ablate",
+                                        .expand = expand_ablation,
+                                        .reference = "router=soft",
+                                        .ablation = true};
+    return sweep_command(&ablation, options, err);
 }

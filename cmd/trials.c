@@ -1,285 +1,497 @@
-/* The command of sweep and ablate; see trials.h. */
+/* What is told about the trials of a sweep; see trials.h. */
 #include "trials.h"
-#include "cmd.h"
 #include "heading.h"
-#include "live.h"
-#include "slurm.h"
+#include "cmd.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/stop.h"
+#include "base/threads.h"
+#include "compare/outcomes.h"
+#include "compare/power.h"
+#include "compare/settings.h"
 #include "spec/metrics.h"
-#include "sweep/choose.h"
-#include "sweep/sweep_plan.h"
-#include "sweep/sweep_pack.h"
-#include "sweep/runner.h"
+#include "sweep/evaluations.h"
+#include "store/run.h"
+#include "sweep/trial.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The data and model of the first trial, the number of trials, the folder. */
-static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    const smoe_trial *first = sweep->trial;
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    size_t open = 0;
-    if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
+/* ---- the summary ----------------------------------------------------------------------------- */
+
+int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    static const char *const files[] = {"results.csv",
+                                        "summary.csv",
+                                        "primary.csv",
+                                        "differences.csv",
+                                        "trends.csv",
+                                        "evaluations.csv",
+                                        "evaluations_summary.csv",
+                                        "evaluations_differences.csv",
+                                        "evaluations_trends.csv",
+                                        "summary.md",
+                                        "sweep.svg",
+                                        "sweep.pdf",
+                                        "evaluations.svg",
+                                        "evaluations.pdf"};
+    smoe_result result = {0};
+    smoe_results_add(&result, r, true);
+    smoe_heading_list(&result, NULL, r->sweep->dir, files, sizeof files / sizeof *files, NULL);
+    return smoe_cmd_emit(&result, options, err);
+}
+
+/* ---- the status ------------------------------------------------------------------------------ */
+
+/* "done", "failed", "running" (another process has it), "stopped" (it has begun), "waiting". */
+static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holder) {
+    if (sweep->trial[i].state == SMOE_TRIAL_DONE) return "done";
+    if (holder) return "running";
+    if (sweep->trial[i].state == SMOE_TRIAL_FAILED) return "failed";
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+    bool begun = dir && !access(dir, F_OK);
+    return begun ? "stopped" : "waiting";
+}
+
+/* Why a trial failed; NULL if it has not. */
+static const char *error_of(const smoe_trial *trial) {
+    return json_string_value(json_object_get(trial->outcome, "error"));
+}
+
+/* The last step that the metrics of a trial's run have, 0 where there is none. Of a long file only
+ * the end is read. */
+static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
+    enum { END = 1 << 18 };
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
+    SMOE_FREED char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    SMOE_FREED_BY(smoe_records_free) smoe_records r = {.path = path, .tail = END};
+    while (smoe_records_next(&r, NULL) > 0) continue; /* records may be damaged from some step on */
+    return (json_int_t)r.step;
+}
+
+/* How far the training of a trial is. */
+static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
+    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
+    /* A packed sweep has no records. */
+    json_int_t step = sweep->trial[i].state == SMOE_TRIAL_DONE ? steps : last_step(sweep, i);
+    char text[64];
+    snprintf(text, sizeof text, "%lld of %lld", (long long)step, (long long)steps);
+    smoe_cell_text(frame, NULL, text, .heading = "steps");
+    smoe_cell_number(frame, "step", (double)step, .where = SMOE_IN_JSON);
+    smoe_cell_number(frame, "steps", (double)steps, .where = SMOE_IN_JSON);
+}
+
+/* How many evaluations of a trial are there. */
+static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    json_auto_t *list = NULL;
+    char text[64];
+    if (smoe_evaluations_read(&list, sweep, i, err)) return -1;
+    size_t n = json_array_size(list);
+    snprintf(text, sizeof text, "%zu of %zu", n, sweep->evaluate.points);
+    smoe_cell_text(frame, NULL, text, .heading = "evaluations");
+    smoe_cell_number(frame, "evaluations", (double)n, .where = SMOE_IN_JSON);
+    return 0;
+}
+
+static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
+enum { STATES = sizeof states / sizeof *states };
+
+/* A row of the status; its state is counted, and why the trial failed is a line after the table. */
+static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep *sweep, size_t i,
+                      smoe_err *err) {
+    const smoe_trial *trial = &sweep->trial[i];
+    const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
+                                      smoe_metrics[SMOE_METRIC_PRECISION].column);
+    const json_t *code = json_object_get(trial->outcome, "code");
+    char *holder = smoe_trial_holder(sweep, i);
+    const char *state = state_of(sweep, i, holder);
+    bool running = !strcmp(state, "running"), failed = !strcmp(state, "failed");
+    char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
+    for (size_t k = 0; k < STATES; k++) count[k] += !strcmp(states[k], state);
+    smoe_cell_text(frame, "cell", trial->name);
+    smoe_cell_text(frame, "state", state, .where = SMOE_IN_JSON);
+    smoe_cell_text(frame, NULL, by ? by : state, .heading = "state");
+    smoe_cell_text(frame, "holder", running ? holder : NULL, .where = SMOE_IN_JSON,
+                   .optional = true);
+    free(by);
+    free(holder);
+    add_steps(frame, sweep, i);
+    smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "top-1 accuracy",
+                     .format = "%.4f");
+    if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
+    smoe_cell_number(frame, "code", failed && code ? json_number_value(code) : NAN,
+                     .where = SMOE_IN_JSON, .optional = true);
+    smoe_cell_text(frame, "error", failed ? error_of(trial) : NULL, .where = SMOE_IN_JSON,
+                   .optional = true);
+    smoe_frame_end(frame);
+    return 0;
+}
+
+int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *err) {
+    smoe_frame *frame = smoe_result_table(result, "", NULL);
+    size_t count[STATES] = {0}, used = 0;
+    char text[160] = "";
     for (size_t i = 0; i < sweep->trials; i++)
-        open += sweep->trial[i].state != SMOE_TRIAL_DONE && !sweep->trial[i].left_out;
-    if (!open) return 0;
-    int status =
-        smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
-    smoe_result lines = {0};
-    if (!status) smoe_heading_spec(&lines, &spec);
-    if (!status)
-        smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
-                         open, sweep->trials > 1 ? "; data and model are those of the first" : "");
-    smoe_heading_print(&lines, options);
+        if (add_status(frame, count, sweep, i, err)) return -1;
+    for (size_t k = 0; k < STATES; k++)
+        if (count[k])
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu %s", used ? ", " : "",
+                                     count[k], states[k]);
+    smoe_result_line(result, NULL, "%zu cell%s: %s", sweep->trials, SMOE_S(sweep->trials), text);
+    for (size_t i = 0; i < sweep->trials; i++) {
+        const char *why = error_of(&sweep->trial[i]);
+        if (why && sweep->trial[i].state == SMOE_TRIAL_FAILED)
+            smoe_result_line(result, NULL, "%s: %.*s", sweep->trial[i].name,
+                             (int)strcspn(why, "\n"), why);
+    }
+    return 0;
+}
+
+/* ---- the estimate ---------------------------------------------------------------------------- */
+
+/* The cost of a trial, and where `e` is not NULL an estimate of its time. */
+static int estimate_trial(smoe_cost *cost, smoe_estimate *e, smoe_estimator *by,
+                          const smoe_trial *trial, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    size_t classes, given = options->classes ? (size_t)options->classes : 0;
+    if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err) ||
+        smoe_cmd_classes(&spec, given, true, &classes, err) ||
+        smoe_cost_estimate(cost, &spec, classes, NULL, err))
+        return -1;
+    return e ? smoe_estimate_make(e, by, &spec, classes, cost, err) : 0;
+}
+
+/* Trials that differ in the seed alone cost the same: measured once. */
+static size_t like(const smoe_sweep *sweep, size_t i) {
+    for (size_t k = 0; k < i; k++) {
+        bool same = true;
+        for (size_t c = 0; c < sweep->columns; c++)
+            same &= c == sweep->seed || !strcmp(sweep->trial[k].value[c], sweep->trial[i].value[c]);
+        if (same) return k;
+    }
+    return i;
+}
+
+/* Of all trials: their sum, and the largest in parameters and memory. */
+static smoe_estimate report_sum_of(const smoe_estimate *all, size_t trials) {
+    smoe_estimate sum = {.measured = true, .fits = true};
+    for (size_t i = 0; i < trials; i++) {
+        sum.params = fmax(sum.params, all[i].params);
+        sum.bytes = fmax(sum.bytes, all[i].bytes);
+        sum.flops += all[i].flops;
+        sum.seconds += all[i].seconds;
+        sum.measured &= all[i].measured;
+        sum.fits &= all[i].fits;
+    }
+    return sum;
+}
+
+/* What is too large for this machine, alone or beside others. */
+static void add_memory(smoe_result *result, const smoe_estimate *all, size_t trials, size_t jobs,
+                       double memory) {
+    char a[32], b[32];
+    size_t large = 0;
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < trials; i++) {
+        large += !all[i].fits;
+        least = fmin(least, all[i].bytes);
+        if (all[i].fits) most = fmax(most, all[i].bytes);
+    }
+    smoe_text_si(a, sizeof a, memory, "B");
+    if (large)
+        smoe_result_line(result, NULL,
+                         "%zu of %zu cells do not fit: this machine has %s of memory, the smallest "
+                         "cell needs %s",
+                         large, trials, a, smoe_text_si(b, sizeof b, least, "B"));
+    if (jobs > 1 && (double)jobs * most > memory)
+        smoe_result_line(result, NULL,
+                         "%zu cells at once may not fit: this machine has %s of memory, they need "
+                         "up to %s",
+                         jobs, a, smoe_text_si(b, sizeof b, (double)jobs * most, "B"));
+}
+
+/* What a trial is evaluated at, once it is trained. */
+static void add_points(smoe_result *result, const smoe_sweep *sweep) {
+    const smoe_axis *axis = &sweep->evaluate;
+    if (!axis->points) return;
+    smoe_result_line(result, NULL, "%s%zu evaluations%s:", sweep->run ? "" : "then ", axis->points,
+                     sweep->run ? "" : " of each cell");
+    for (size_t p = 0; p < axis->points; p++) {
+        smoe_result_line(result, NULL, " ");
+        for (size_t c = 0; c < axis->columns; c++)
+            smoe_result_more(result, " %s=%s", axis->column[c], axis->point[p].value[c]);
+    }
+}
+
+/* The estimates of all trials; those that differ in the seed alone are one. */
+static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep *sweep,
+                        const smoe_options *options, smoe_err *err) {
+    for (size_t i = 0; i < sweep->trials; i++) {
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+        size_t twin = like(sweep, i);
+        if (twin < i)
+            all[i] = all[twin];
+        else if (estimate_trial(&cost, &all[i], by, &sweep->trial[i], options, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Whether cells with experts differ in slots. */
+static bool slots_differ(const smoe_estimate *all, size_t trials) {
+    double some = 0;
+    for (size_t i = 0; i < trials; i++) {
+        if (some && all[i].slots && all[i].slots != some) return true;
+        if (all[i].slots) some = all[i].slots;
+    }
+    return false;
+}
+
+static bool swept(const smoe_sweep *sweep, const char *key) {
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], key)) return true;
+    return false;
+}
+
+static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
+                         const smoe_estimate *e, bool slots) {
+    const smoe_trial *trial = &sweep->trial[i];
+    char text[48], path[160];
+    smoe_cell_text(frame, "cell", trial->name);
+    for (size_t c = 0; c < sweep->columns; c++) {
+        snprintf(path, sizeof path, "set:%s", sweep->column[c]);
+        smoe_cell_text(frame, sweep->column[c], trial->value[c], .path = path, .typed = true,
+                       .where = SMOE_IN_JSON);
+    }
+    smoe_cell_number(frame, "slots", slots ? e->slots : (double)NAN);
+    smoe_cell_number(frame, "params", e->params, .heading = "parameters", .format = "");
+    smoe_cell_number(frame, "flops_train", e->flops, .heading = "training", .format = "FLOP");
+    smoe_cell_number(frame, "bytes", e->bytes, .heading = "memory", .format = "B");
+    smoe_cell_number(frame, "seconds", e->seconds, .where = SMOE_IN_JSON);
+    smoe_cell_truth(frame, "measured", e->measured, .where = SMOE_IN_JSON);
+    smoe_cell_truth(frame, "fits", e->fits, .where = SMOE_IN_JSON);
+    smoe_cell_text(frame, NULL, smoe_cmd_estimate_text(text, sizeof text, e), .heading = "time");
+    smoe_frame_end(frame);
+}
+
+/* The sum of all; of parameters and memory the largest. */
+static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials) {
+    smoe_estimate sum = report_sum_of(all, trials);
+    char params[32], flops[32], bytes[32], time[48];
+    smoe_result_line(result, NULL,
+                     "all: at most %s parameters and %s of memory; %s of training, %s",
+                     smoe_text_si(params, sizeof params, sum.params, ""),
+                     smoe_text_si(bytes, sizeof bytes, sum.bytes, "B"),
+                     smoe_text_si(flops, sizeof flops, sum.flops, "FLOP"),
+                     smoe_cmd_estimate_text(time, sizeof time, &sum));
+}
+
+int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    size_t trials = sweep->run ? 0 : sweep->trials; /* a run that is there is not trained */
+    SMOE_FREED smoe_estimate *all = smoe_alloc(trials, sizeof *all);
+    smoe_estimator by = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    smoe_frame *frame = smoe_result_table(&result, "", NULL);
+    int status = trials ? estimate_all(all, &by, sweep, options, err) : 0;
+    bool slots = !status && slots_differ(all, trials);
+    for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i], slots);
+    if (!status && trials) {
+        add_sum(&result, all, trials);
+        if (slots && swept(sweep, "model.moe.experts") && !swept(sweep, "model.moe.total_slots"))
+            smoe_result_line(&result, NULL,
+                             "more experts have more slots here, and so more FLOPs; with "
+                             "model.moe.total_slots=N all cells have the same number");
+        add_memory(&result, all, trials, (size_t)options->jobs, by.memory);
+    }
+    if (!status) add_points(&result, sweep);
+    if (!status) status = smoe_cmd_emit(&result, options, err);
     return status;
 }
 
-/* Runs the open trials, and with --retry-failed those that failed. */
-static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_live live;
-    if (say_heading(sweep, options, err)) return -1;
-    smoe_live_open(&live, sweep, options);
-    const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    const smoe_runner_options how = {.jobs = (size_t)options->jobs,
-                                     .retry_failed = options->retry_failed,
-                                     .fail_fast = options->fail_fast,
-                                     .stop = stop,
-                                     .save = smoe_save_request(),
-                                     .argc = options->argc,
-                                     .argv = options->argv,
-                                     .observer = &live.observer};
-    return smoe_runner_run(sweep, &how, err);
+/* ---- the number of seeds --------------------------------------------------------------------- */
+
+enum { MOST_DIFFERENCES = 16 };
+
+typedef struct power {
+    double difference[MOST_DIFFERENCES];
+    size_t differences, contrasts;
+    smoe_result result;
+    smoe_frame *table;
+} power;
+
+static int read_differences(power *w, const char *text, smoe_err *err) {
+    char *copy = smoe_alloc_text(*text ? text : "0.005,0.01,0.02,0.05"), *rest = copy, *item;
+    int status = 0;
+    while (!status && (item = strsep(&rest, ",")))
+        if (w->differences == MOST_DIFFERENCES ||
+            !smoe_settings_number(item, &w->difference[w->differences++]))
+            status =
+                smoe_fail(err, SMOE_USAGE,
+                          "--power: '%s': expected up to %d positive numbers separated by commas",
+                          text, MOST_DIFFERENCES);
+    free(copy);
+    return status;
 }
 
-int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) {
-    const char *own = NULL;
-    *seeds = NULL;
-    for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->assign[i];
-        if (strncmp(text, "seed=", 5)) continue;
-        if (own) return smoe_fail(err, SMOE_USAGE, "override %s: %s sets the same key", text, own);
-        own = text;
+/* The number of seeds, or why no number of seeds is enough. */
+static void add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
+                      double chance, const char *key, const char *heading) {
+    size_t n = smoe_power_seeds(p, difference, chance);
+    smoe_paired alone = *p; /* as if there were infinitely many images */
+    char text[32];
+    alone.images_var = 0;
+    if (n)
+        snprintf(text, sizeof text, "%zu", n);
+    else if (smoe_power_seeds(&alone, difference, chance))
+        snprintf(text, sizeof text, "more images");
+    else
+        snprintf(text, sizeof text, "over %d", SMOE_POWER_MOST);
+    smoe_cell_text(w->table, NULL, text, .heading = heading);
+    smoe_cell_number(needs, key, n ? (double)n : NAN);
+}
+
+/* A line, and an object, per difference. */
+static void add_contrast(power *w, const char *name, const char *measure, const smoe_paired *p) {
+    if (p->n < 2) return;
+    double seed = sqrt(p->seeds_var * (double)p->n), images = sqrt(p->images_var);
+    smoe_result *part = smoe_result_part(&w->result, "");
+    smoe_fact_text(part, "contrast", name);
+    smoe_fact_text(part, "measure", measure);
+    smoe_fact_number(part, "n", (double)p->n);
+    smoe_fact_number(part, "images", (double)p->images);
+    smoe_fact_number(part, "seed_sd", seed);
+    smoe_fact_number(part, "images_sd", images);
+    smoe_frame *needs = smoe_result_records(part, "needs");
+    for (size_t i = 0; i < w->differences; i++) {
+        smoe_cell_text(w->table, "contrast", i ? "" : name);
+        smoe_cell_text(w->table, "measure", i ? "" : measure);
+        smoe_cell_number(w->table, "sd of seeds", seed, .format = "%.3g");
+        smoe_cell_number(w->table, "sd of images", p->images ? images : NAN, .format = "%.3g");
+        smoe_cell_number(w->table, "seeds now", (double)p->n);
+        smoe_cell_number(w->table, "difference", w->difference[i]);
+        smoe_cell_number(needs, "difference", w->difference[i]);
+        add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
+        add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
+        smoe_frame_end(w->table);
+        smoe_frame_end(needs);
     }
-    if (own && options->seeds)
-        return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s set the same key", options->seeds,
-                         own);
-    if (own) *seeds = smoe_alloc_text(own);
-    if (options->seeds) *seeds = smoe_text_format("seed=%s", options->seeds);
+    w->contrasts++;
+}
+
+/* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
+static char *report_name_of(const smoe_results *r, const smoe_difference *d,
+                            const char *reference) {
+    char *name = NULL;
+    for (size_t c = 0; c < r->sweep->columns; c++) {
+        const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
+        if (c == r->sweep->seed) continue;
+        smoe_text_add(&name, "%s%s=%s", name ? "," : "", r->sweep->column[c],
+                      value ? value : "all");
+    }
+    smoe_text_add(&name, " - %s", reference);
+    return name;
+}
+
+static void add_differences(power *w, const smoe_results *r) {
+    SMOE_FREED char *reference = smoe_comparison_reference(&r->contrasts.compared);
+    for (size_t i = 0; i < r->contrasts.compared.differences; i++) {
+        const smoe_difference *d = &r->contrasts.compared.difference[i];
+        const char *metric = r->measured->metric[d->metric];
+        if (smoe_outcomes_column(metric) < 0) continue;
+        SMOE_FREED char *name = report_name_of(r, d, reference);
+        add_contrast(w, name, metric, &d->paired);
+    }
+}
+
+/* The primary contrasts; where there are none, the differences in precision and loss. */
+static void add_contrasts(power *w, const smoe_results *r) {
+    for (size_t i = 0; i < r->contrasts.primaries; i++) {
+        const smoe_primary_result *result = &r->contrasts.primary[i];
+        SMOE_FREED char *name = smoe_primary_name(result->asked);
+        add_contrast(w, name, result->asked->measure, &result->paired);
+    }
+    if (r->contrasts.primaries) return;
+    add_differences(w, r);
+    if (r->evaluations) add_differences(w, r->evaluations);
+}
+
+int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    power w = {0};
+    int status = read_differences(&w, options->power, err);
+    w.table = smoe_result_table(&w.result, NULL, NULL);
+    if (!status) add_contrasts(&w, r);
+    if (!status && !w.contrasts)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s: no contrast has two seeds yet, so the variance is unknown",
+                           r->sweep->dir);
+    if (!status) status = smoe_cmd_emit(&w.result, options, err);
+    smoe_result_free(&w.result);
+    return status;
+}
+
+/* ---- a job array of Slurm -------------------------------------------------------------------- */
+
+typedef struct script {
+    const smoe_sweep *sweep;
+    char program[PATH_MAX], folder[PATH_MAX];
+    size_t open;      /* cells that are not done */
+    double megabytes; /* of the largest cell */
+} script;
+
+static int slurm_measure(script *s, const smoe_options *options, smoe_err *err) {
+    /* the program, its libraries and what the loader keeps, for which there is no formula */
+    static const double rest = 1 << 30, margin = 1.2;
+    double most = 0;
+    for (size_t i = 0; i < s->sweep->trials; i++) {
+        SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+        if (s->sweep->trial[i].state == SMOE_TRIAL_DONE) continue;
+        if (estimate_trial(&cost, NULL, NULL, &s->sweep->trial[i], options, err)) return -1;
+        most = fmax(most, smoe_cost_bytes(&cost));
+        s->open++;
+    }
+    s->megabytes = ceil((margin * most + rest) / (1 << 20));
     return 0;
 }
 
-bool smoe_trials_is_run(const char *arg) {
-    return smoe_file_is_folder(arg) && smoe_file_holds(arg, "spec.yaml") &&
-           !smoe_file_holds(arg, "cells.jsonl");
-}
-
-/* Draws the figures, and prints a remark if gnuplot is missing. */
-static int trials_draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
-    bool drawn;
-    if (smoe_results_draw(results, &drawn, err)) return -1;
-    if (!drawn)
-        smoe_cmd_undrawn(options, results->sweep->dir, "*.gp are the scripts of the figures");
+static int print_script(FILE *out, const void *context, smoe_err *err) {
+    const script *s = context;
+    (void)err;
+    fprintf(out,
+            "#!/bin/sh\n"
+            "# Each task of this array takes cells of the sweep until none is left. sbatch's own\n"
+            "# options, such as --time, --partition and --array=1-N with fewer tasks, go before\n"
+            "# the name of this file.\n"
+            "#SBATCH --job-name=%s\n"
+            "#SBATCH --array=1-%zu\n"
+            "#SBATCH --ntasks=1\n"
+            "#SBATCH --cpus-per-task=%d\n"
+            "#SBATCH --mem=%.0fM\n"
+            "#SBATCH --signal=USR1@120\n"
+            "exec srun --ntasks=1 ",
+            s->sweep->name, s->open, smoe_threads(), s->megabytes);
+    smoe_cmd_put_quoted(out, s->program);
+    fputs(" sweep --resume --no-progress -q ", out);
+    smoe_cmd_put_quoted(out, s->folder);
+    fputc('\n', out);
     return 0;
 }
 
-/* Runs the trials, and writes and prints the results, also of failed and stopped sweeps. */
-static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    smoe_err ran = {0};
-    int run = run_trials(sweep, options, &ran);
-    int status = smoe_results_make(&results, sweep, err);
-    if (!status) status = smoe_results_write(&results, err);
-    if (!status) status = trials_draw(&results, options, err);
-    if (!status) status = smoe_trials_summary(&results, options, err);
-    if (run) *err = ran;
-    return run || status ? -1 : 0;
-}
-
-/* ---- what the command is to do --------------------------------------------------------------- */
-
-typedef enum trials_mode {
-    RUN,      /* the trials, and write a table of their results */
-    ESTIMATE, /* --dry-run */
-    STATUS,
-    POWER,
-    PACK,
-    SLURM
-} trials_mode;
-
-static trials_mode mode_of(const smoe_options *options) {
-    return options->dry_run  ? ESTIMATE
-           : options->pack   ? PACK
-           : options->power  ? POWER
-           : options->status ? STATUS
-           : options->slurm  ? SLURM
-                             : RUN;
-}
-
-/* Options for a folder that has a sweep, or for a spec. */
-static int check_place(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
-                       smoe_err *err) {
-    if (options->extend && folder)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
-                         arg);
-    if (options->status && !folder)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s is not a folder; --status needs the folder of a sweep", arg);
-    if (folder && !options->resume && (mode == RUN || mode == SLURM))
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --resume continues a sweep, --status shows its state",
-                         arg);
-    if (folder && options->overrides)
-        return smoe_fail(err, SMOE_USAGE,
-                         "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
-                         "values, --extend and -o %s adds cells",
-                         options->assign[0], arg);
-    if (folder && options->args && options->out)
-        return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
-                         options->out);
+int smoe_trials_slurm(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    script s = {.sweep = sweep};
+    if (readlink("/proc/self/exe", s.program, sizeof s.program - 1) < 0 ||
+        !realpath(sweep->dir, s.folder))
+        return smoe_fail_errno(err, SMOE_RUNTIME,
+                               "%s: cannot find the path of the program or of %s", options->slurm,
+                               sweep->dir);
+    if (slurm_measure(&s, options, err)) return -1;
+    if (!s.open)
+        return smoe_fail(err, SMOE_USAGE, "%s: every cell is done, there is no work for a job",
+                         sweep->dir);
+    if (smoe_file_print(options->slurm, print_script, &s, err)) return -1;
+    if (!options->quiet)
+        smoe_cmd_print(stdout, "%s: %zu cells of %.0f MB at most; sbatch %s\n", options->slurm,
+                       s.open, s.megabytes, options->slurm);
     return 0;
-}
-
-static int trials_check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
-                        smoe_err *err) {
-    if (!arg)
-        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
-    const char *state = folder ? "folder" : smoe_trials_is_run(arg) ? "run" : NULL;
-    if (smoe_options_check(options, state, err)) return -1;
-    return check_place(options, mode, arg, folder, err);
-}
-
-/* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
-static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err) {
-    size_t length = strcspn(front, ":");
-    free(figure->x);
-    free(figure->y);
-    figure->x = smoe_alloc_part(front, length);
-    figure->y = smoe_alloc_text(front + length + (front[length] == ':'));
-    figure->front = true;
-    const char *const axis[] = {figure->x, figure->y};
-    for (size_t i = 0; i < 2; i++) {
-        smoe_metric metric = smoe_metric_of_column(axis[i], NULL);
-        if (metric == SMOE_METRICS || !smoe_metrics[metric].better)
-            return smoe_fail(err, SMOE_USAGE,
-                             "--front %s: '%s' is not a measured column of which lower or higher "
-                             "is better; as in %s:%s",
-                             front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
-                             smoe_metrics[SMOE_METRIC_PRECISION].column);
-    }
-    return 0;
-}
-
-/* The cells, figure and reference of the command line take precedence over the spec and the
- * manifest; `standard`, which may be NULL, is the reference where nobody names one. */
-static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_options *options,
-                      smoe_err *err) {
-    const char *const wish[] = {options->x, options->y, options->line};
-    char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
-    smoe_err ignored;
-    for (size_t i = 0; i < 3; i++) {
-        if (!wish[i]) continue;
-        free(*text[i]);
-        *text[i] = smoe_alloc_text(wish[i]);
-    }
-    if (options->front && set_front(&sweep->figure, options->front, err)) return -1;
-    if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
-    if (smoe_results_check(sweep, err)) return -1;
-    if (options->cells && smoe_choose_trials(sweep, options->cells, "--cells", err)) return -1;
-    if (options->equivalence &&
-        smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
-        return -1;
-    if (options->all_seeds) {
-        free(sweep->plan.seen);
-        sweep->plan.seen = NULL;
-    }
-    if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
-    if (standard && !sweep->reference) (void)!smoe_sweep_refer(sweep, standard, "", &ignored);
-    return 0;
-}
-
-/* The sweep that is in a folder. */
-static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *dir,
-                       const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
-    if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep_gone(dir, err) ||
-        (!access(claims, F_OK) && smoe_file_sweep_gone(claims, err)) ||
-        (kind->check && kind->check(sweep, err)))
-        return -1;
-    return set_wishes(sweep, kind->reference, options, err);
-}
-
-/* The folder of the trials, which is made if it is not there. */
-static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
-                       smoe_err *err) {
-    if (options->force && smoe_sweep_remove(dir, err)) return -1;
-    return options->extend ? smoe_sweep_extend(sweep, dir, err)
-                           : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
-}
-
-/* The sweep of a spec, or of a run that is evaluated. */
-static int open_spec(smoe_sweep *sweep, const smoe_trials_kind *kind, trials_mode mode,
-                     const char *arg, const smoe_options *options, smoe_err *err) {
-    if (kind->expand(sweep, arg, options, err)) return -1;
-    if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
-    SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
-                                        : smoe_text_format("runs/%s-%s", sweep->name,
-                                                           sweep->run ? "evaluate" : kind->suffix);
-    /* A folder that is there takes over only a reference that somebody named. */
-    bool there = smoe_file_holds(dir, "cells.jsonl");
-    if (set_wishes(sweep, there ? NULL : kind->reference, options, err)) return -1;
-    if (mode == ESTIMATE) return 0;
-    if (mode == POWER || mode == PACK) {
-        smoe_sweep_free(sweep);
-        return open_folder(sweep, kind, dir, options, err);
-    }
-    if (make_folder(sweep, dir, options, err)) return -1;
-    /* The manifest of an existing sweep may have another figure or reference. */
-    return set_wishes(sweep, kind->reference, options, err);
-}
-
-/* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
- * or drawn from the results so far. */
-static int print_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
-    bool figure =
-        options->x || options->y || options->line || options->front || options->figure_width;
-    bool contrasts = options->reference || options->equivalence || options->all_seeds;
-    if (smoe_trials_status(&result, sweep, err) ||
-        ((figure || contrasts) && smoe_results_make(&results, sweep, err)))
-        return -1;
-    if (contrasts) smoe_results_add(&result, &results, false);
-    if (smoe_cmd_emit(&result, options, err)) return -1;
-    return figure ? trials_draw(&results, options, err) : 0;
-}
-
-static int print_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
-    if (smoe_results_make(&results, sweep, err)) return -1;
-    return smoe_trials_power(&results, options, err);
-}
-
-int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
-    const trials_mode mode = mode_of(options);
-    bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
-    const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
-    bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
-    if (trials_check(options, mode, arg, folder, err) ||
-        (folder ? open_folder(&sweep, kind, arg, options, err)
-                : open_spec(&sweep, kind, mode, arg, options, err)))
-        return -1;
-    switch (mode) {
-    case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
-    case STATUS: return print_status(&sweep, options, err);
-    case POWER: return print_power(&sweep, options, err);
-    case PACK: return smoe_sweep_pack(&sweep, options->pack, err);
-    case SLURM: return smoe_slurm_write(&sweep, options, err);
-    default: return run_and_report(&sweep, options, err);
-    }
 }
