@@ -2,20 +2,13 @@
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
 #include "heading.h"
-#include "load.h"
 #include "progress.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/threads.h"
 #include "bench/bench.h"
 #include "math/kernels.h"
-#include "spec/metrics.h"
 #include "store/env.h"
-#include "store/run.h"
-#include "tensors/safetensors.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -1,20 +1,12 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
-#include "base/alloc.h"
 #include "bench/budget.h"
-#include "data/dataset.h"
 #include "draw/gnuplot.h"
-#include "spec/metrics.h"
 #include "spec/sources.h"
 #include "store/model_file.h"
-#include "store/run.h"
-#include "base/file.h"
-#include "base/json.h"
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,12 +3,12 @@
 #define SMOE_CMD_H
 
 #include "opt.h"
+#include "base/alloc.h" /* with the next two, what most commands use */
+#include "base/file.h"
+#include "base/json.h"
 #include "base/result.h"
-#include "spec/spec.h"
 #include "bench/estimate.h"
-#include "tensors/safetensors.h"
-
-#include <jansson.h>
+#include "store/run.h"
 
 /* One function per entry of commands.def; main.c calls them. Returns 0, or -1 with err, whose code
  * is the exit status. */

@@ -2,23 +2,14 @@
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
 #include "heading.h"
-#include "load.h"
 #include "origin.h"
-#include "base/alloc.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "data/loader.h"
 #include "math/stats.h"
-#include "spec/metrics.h"
 #include "store/curves.h"
 #include "store/model_file.h"
-#include "store/run.h"
 #include "store/run_compare.h"
 #include "train/evaluate.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {

@@ -3,15 +3,9 @@
  * ONNX (vit/graph.h). */
 #include "cmd.h"
 #include "load.h"
-#include "base/alloc.h"
 #include "store/model_file.h"
-#include "store/run.h"
 #include "train/prune.h"
 #include "vit/graph.h"
-#include "vit/model.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* --type and --only; `preset` where there is no --type. */
 static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {

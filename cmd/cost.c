@@ -1,12 +1,8 @@
 /* smoe cost: the cost of a spec, layer by layer, before anything is built; bench/cost.h describes
  * what is counted. */
 #include "cmd.h"
-#include "bench/cost.h"
-#include "spec/metrics.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "blocks.3.mlp": the number of the block, and where the rest begins; SIZE_MAX for other layers. */
 static size_t block_of(const smoe_cost_layer *l, const char **rest) {

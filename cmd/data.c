@@ -3,14 +3,8 @@
 #include "cmd.h"
 #include "data.h"
 #include "heading.h"
-#include "base/file.h"
-#include "base/frame.h"
 #include "draw/contact.h"
 #include "spec/sources.h"
-#include "store/run.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { SPLITS = SMOE_DATA_SPLITS, SHOWN = 20, LISTED = 5 };
 

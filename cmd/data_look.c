@@ -1,14 +1,8 @@
 /* smoe data: reading the data sets; see data.h. */
 #include "data.h"
 #include "cmd.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "data/archive.h"
 #include "spec/sources.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SPLITS = SMOE_DATA_SPLITS, SIDE = 64 };
 const char *const smoe_data_split_name[] = {"train", "test", "val"};

@@ -1,12 +1,10 @@
 /* smoe data --suggest: a spec that fits the data, with the reason for each choice; see data.h. */
 #include "cmd.h"
 #include "data.h"
-#include "base/alloc.h"
 #include "spec/sources.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <string.h>
 
 typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;

@@ -2,9 +2,7 @@
  * nothing; the speed of a model is measured by smoe bench. */
 #include "cmd.h"
 #include "base/module.h"
-#include "bench/estimate.h"
 #include "bench/peaks.h"
-#include "comm/comm.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "store/env.h"
@@ -12,8 +10,6 @@
 
 #include <sched.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -2,24 +2,16 @@
  * logits as a file. */
 #include "cmd.h"
 #include "heading.h"
-#include "load.h"
 #include "progress.h"
 #include "together.h"
-#include "base/alloc.h"
-#include "comm/comm.h"
 #include "draw/figures.h"
-#include "spec/metrics.h"
 #include "train/fewshot.h"
 #include "tensors/npy.h"
 #include "train/routing.h"
 #include "train/scores.h"
 #include "train/superclasses.h"
-#include "train/trainer.h"
-#include "data/loader.h"
-#include "train/evaluate.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /*
  * The predictions of the model for each image, in data-set order; logits and labels may be left

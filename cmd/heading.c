@@ -1,11 +1,8 @@
 /* The first lines of a long command; see heading.h. */
 #include "heading.h"
 #include "cmd.h"
-#include "base/file.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
-
-#include <string.h>
 
 void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set) {
     if (!set) return;

@@ -1,11 +1,7 @@
 /* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
-#include "opt.h"
-#include "spec/metrics.h"
 #include "spec/profiles.h"
 #include "spec/routers.h"
-
-#include <string.h>
 
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *entry, char *buf, size_t size) {

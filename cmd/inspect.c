@@ -4,23 +4,16 @@
  */
 #include "cmd.h"
 #include "heading.h"
-#include "load.h"
 #include "origin.h"
 #include "progress.h"
 #include "together.h"
-#include "base/alloc.h"
-#include "base/json.h"
-#include "base/file.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
-#include "draw/report.h"
 #include "inspect/inspect.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -3,12 +3,9 @@
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
-#include "spec/metrics.h"
 #include "sweep/choose.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

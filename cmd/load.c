@@ -3,14 +3,9 @@
 #include "cmd.h"
 #include "store/model_file.h"
 #include "store/implied.h"
-#include "store/run.h"
 #include "sweep/evaluations.h"
 #include "tensors/params_io.h"
 #include "tensors/init_map.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A mistake in the spec of the file itself is damage and not a mistake of the user, even if there
  * are overrides. */

@@ -1,9 +1,6 @@
 /* The program: finds the command, runs it, and turns its failure into messages and an exit status.
  * Nothing else exits. */
 #include "cmd.h"
-#include "opt.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/threads.h"
 #include "math/blas.h"
 #include "math/kernels.h"
@@ -13,9 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -8,8 +8,6 @@
 
 #include "base/base.h"
 
-#include <stdio.h>
-
 /* The number of entries of options.def. */
 enum {
 #define OPTION(kind, field, ...) SMOE_OPTION_##field,

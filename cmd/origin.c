@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "store/env.h"
 
-#include <stdlib.h>
-
 void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
     origin->fact = smoe_alloc_next(origin->fact, origin->count, sizeof *origin->fact);
     origin->fact[origin->count++] = (smoe_report_fact){smoe_alloc_text(term), text, folded};

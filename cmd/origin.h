@@ -7,8 +7,6 @@
 #include "draw/report.h"
 #include "spec/spec.h"
 
-#include <jansson.h>
-
 typedef struct smoe_origin {
     smoe_report_fact *fact; /* [count]; terms and texts are owned */
     size_t count;

@@ -1,10 +1,7 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
-#include "base/alloc.h"
-#include "store/run.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { TOP = 5 };
 

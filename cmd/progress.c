@@ -4,8 +4,6 @@
 #include "heading.h"
 #include "base/clock.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>

@@ -2,8 +2,6 @@
  * opt.h. */
 #include "opt.h"
 
-#include <string.h>
-
 const smoe_option_rule smoe_option_rules[] = {
 #define RULE(commands, options, relation, others, why) \
     {commands, options, SMOE_RULE_##relation, others, why},

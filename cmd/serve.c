@@ -4,13 +4,9 @@
  * that a page from elsewhere cannot read it through a name of its own.
  */
 #include "cmd.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "draw/report.h"
 #include "store/curves.h"
-#include "spec/metrics.h"
-#include "store/run.h"
-#include "base/json.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,8 +15,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum {

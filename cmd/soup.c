@@ -1,18 +1,9 @@
 /* smoe soup: the mean of the weights of trained models, and what each of them adds. */
 #include "cmd.h"
 #include "heading.h"
-#include "load.h"
 #include "progress.h"
-#include "base/alloc.h"
-#include "base/file.h"
-#include "spec/metrics.h"
 #include "store/model_file.h"
-#include "store/run.h"
-#include "tensors/shards.h"
 #include "train/soup.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct soup_job {
     smoe_loaded first; /* the spec is the first member's */

@@ -7,19 +7,13 @@
 #include "cmd.h"
 #include "heading.h"
 #include "live.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/stop.h"
-#include "spec/metrics.h"
 #include "sweep/ablate.h"
 #include "sweep/choose.h"
 #include "sweep/grid.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/sweep_pack.h"
-#include "sweep/runner.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- the cells of a spec --------------------------------------------------------------------- */

@@ -1,16 +1,11 @@
 /* Running a command with several processes; see together.h. */
 #include "together.h"
 #include "cmd.h"
-#include "base/alloc.h"
 #include "base/threads.h"
-#include "comm/comm.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* Processes on one machine that may use the same cores have equal shares of them; where the

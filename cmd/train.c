@@ -7,14 +7,9 @@
 #include "heading.h"
 #include "progress.h"
 #include "together.h"
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "spec/metrics.h"
 #include "base/stop.h"
 #include "spec/routers.h"
-#include "bench/cost.h"
-#include "data/dataset.h"
 #include "draw/chart.h"
 #include "inspect/inspect_events.h"
 #include "spec/sources.h"
@@ -23,15 +18,9 @@
 #include "store/implied.h"
 #include "store/model_file.h"
 #include "store/env.h"
-#include "store/run.h"
-#include "train/trainer.h"
-#include "base/json.h"
-#include "tensors/params_io.h"
 #include "tensors/init_map.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* ---- which spec, which directory ------------------------------------------------------------- */

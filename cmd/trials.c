@@ -2,21 +2,15 @@
 #include "trials.h"
 #include "heading.h"
 #include "cmd.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/threads.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
 #include "compare/settings.h"
-#include "spec/metrics.h"
 #include "sweep/evaluations.h"
-#include "store/run.h"
 #include "sweep/trial.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- the summary ----------------------------------------------------------------------------- */

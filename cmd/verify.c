@@ -2,20 +2,16 @@
  * checked by store/verify.h; sweeps by that and by the readers of sweep/; an archive of data is
  * read from its beginning to its end. */
 #include "cmd.h"
-#include "base/file.h"
 #include "data/archive.h"
 #include "tensors/npy.h"
 #include "tensors/shards.h"
-#include "store/run.h"
 #include "store/verify.h"
 #include "sweep/evaluations.h"
 #include "sweep/kept.h"
 #include "sweep/results.h"
 #include "sweep/trial.h"
 
-#include <stdlib.h>
 #include <unistd.h>
-#include <string.h>
 
 typedef struct shown {
     const smoe_options *options;

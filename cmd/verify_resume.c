@@ -5,17 +5,11 @@
  */
 #include "cmd.h"
 #include "heading.h"
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
-#include "store/checkpoint.h"
-#include "store/run.h"
 #include "store/run_compare.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,18 +1,12 @@
 /* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
-#include "base/alloc.h"
-#include "base/json.h"
 #include "base/clock.h"
 #include "store/curves.h"
-#include "spec/metrics.h"
-#include "store/run.h"
 
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>

@@ -19,8 +19,6 @@
 #include "train/task.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *smoe_version(void) {
     return SMOE_VERSION;

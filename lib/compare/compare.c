@@ -6,9 +6,6 @@
 #include "spec/metrics.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the check ------------------------------------------------------------------------------- */
 

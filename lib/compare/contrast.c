@@ -4,8 +4,6 @@
 #include "compare/outcomes.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct contrast {
     const smoe_measures *m;

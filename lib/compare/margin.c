@@ -4,7 +4,6 @@
 #include "spec/metrics.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 double smoe_margin_of(const char *text, const char *metric) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};

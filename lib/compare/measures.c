@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static bool same_group(const smoe_measures *m, size_t a, size_t b) {
     for (size_t c = 0; c < m->columns; c++)

@@ -5,7 +5,6 @@
 #include "tensors/npy.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 int smoe_outcomes_column(const char *metric) {

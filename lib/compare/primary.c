@@ -6,8 +6,6 @@
 #include "spec/metrics.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- which combinations ---------------------------------------------------------------------- */
 

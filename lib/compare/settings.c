@@ -4,8 +4,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void smoe_settings_free(smoe_settings *s) {
     for (size_t i = 0; i < s->count; i++) {

@@ -4,8 +4,6 @@
 #include "spec/spec.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_ROWS = 12 }; /* groups up to which contrasts of every metric are on the screen */
 

@@ -5,9 +5,6 @@
 #include "compare/settings.h"
 #include "spec/metrics.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Whether two groups differ in no column but this one and the seed. */
 static bool on_a_line(const smoe_measures *m, size_t a, size_t b, size_t column) {
     for (size_t c = 0; c < m->columns; c++)
