@@ -1,15 +1,13 @@
 /*
  * Model files of other programs as safetensors; see foreign.h. foreign_files.c reads their tensors
- * as pieces, foreign_place.c says which of them are the model's, and the table of foreign_names.c
- * maps them to tensors, or to parts of tensors, with the order of their axes. Layer scale, for
+ * as pieces; foreign_names.c says which of them are the model's, and its table maps them to tensors,
+ * or to parts of tensors, with the order of their axes. Layer scale, for
  * which this program has no tensors, is folded into those that it has. Pieces that are not in the
  * table keep their names and shapes.
  */
 #include "tensors/foreign.h"
 #include "base/alloc.h"
-#include "tensors/foreign_files.h"
 #include "tensors/foreign_names.h"
-#include "tensors/foreign_place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,15 +161,12 @@ static char *foreign_gather(char *out, const piece *p, const int order[DIMS], in
 
 /* "blocks.3.attn.proj.weight" for "blocks.3.ls1.gamma": the tensor that takes its factors. */
 static target *scaled_by(const targets *all, const char *gamma, const char *word) {
-    static const char *const folded[][2] = {{".ls1.gamma", "attn.proj"}, {".ls2.gamma", "mlp.fc2"}};
-    for (size_t i = 0; i < 2 && !strncmp(gamma, "blocks.", 7); i++) {
-        char name[NAME];
-        const char *at = strstr(gamma, folded[i][0]);
-        if (!at || at[strlen(folded[i][0])]) continue;
-        snprintf(name, sizeof name, "%.*s.%s.%s", (int)(at - gamma), gamma, folded[i][1], word);
-        return target_find(all, name);
-    }
-    return NULL;
+    char name[NAME];
+    if (!smoe_foreign_renamed(name, gamma, "blocks.#.ls1.gamma", "blocks.#.attn.proj.") &&
+        !smoe_foreign_renamed(name, gamma, "blocks.#.ls2.gamma", "blocks.#.mlp.fc2."))
+        return NULL;
+    strncat(name, word, NAME - 1 - strlen(name));
+    return target_find(all, name);
 }
 
 /* gamma * (x W^T + b): the factors of layer scale become part of the layer before it. */
@@ -201,26 +196,20 @@ static int fold_scale(targets *all, FILE *note, smoe_err *err) {
     return 0;
 }
 
-/* Whether this is the weight of a linear layer of the model; *stem: the letters before ".weight".
- * One with a single axis is a norm's, which is another function without its bias. */
-static bool is_linear(const target *t, size_t *stem) {
-    static const char *const layers[] = {"patch_embed.proj", "head",         "head.proj",
-                                         "attn_pool.q",      "attn_pool.kv", "attn_pool.proj"};
-    static const char *const inner[] = {"attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"};
-    static const char ending[] = ".weight";
-    size_t letters = strlen(t->name), digits = 0;
-    *stem = letters - strlen(ending);
-    if (t->ndim < 2 || letters <= strlen(ending) || strcmp(t->name + *stem, ending) != 0)
-        return false;
-    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
-        if (*stem == strlen(layers[k]) && !strncmp(t->name, layers[k], *stem)) return true;
-    if (strncmp(t->name, "blocks.", 7) != 0) return false;
-    digits = strspn(t->name + 7, "0123456789");
-    for (size_t k = 0; k < sizeof inner / sizeof *inner; k++)
-        if (*stem == 8 + digits + strlen(inner[k]) &&
-            !strncmp(t->name + 8 + digits, inner[k], strlen(inner[k])))
-            return true;
-    return false;
+/* Whether this is the weight of a linear layer of the model, and the name of its bias. One with a
+ * single axis is a norm's, which is another function without its bias. */
+static bool is_linear(const target *t, char bias[NAME]) {
+    static const char *const layer[] = {"patch_embed.proj.*",  "head.*",
+                                        "head.proj.*",         "attn_pool.q.*",
+                                        "attn_pool.kv.*",      "attn_pool.proj.*",
+                                        "blocks.#.attn.qkv.*", "blocks.#.attn.proj.*",
+                                        "blocks.#.mlp.fc1.*",  "blocks.#.mlp.fc2.*"};
+    bool linear = false;
+    for (size_t k = 0; k < sizeof layer / sizeof *layer && !linear; k++)
+        linear = smoe_foreign_renamed(bias, t->name, layer[k], layer[k]);
+    if (!linear || t->ndim < 2 || !smoe_text_ends(bias, ".weight")) return false;
+    strcpy(bias + strlen(bias) - strlen("weight"), "bias");
+    return true;
 }
 
 static const char zero[sizeof(double)]; /* an element */
@@ -247,14 +236,12 @@ static size_t add_key_biases(targets *all) {
 
 /* Whether some block has this tensor of "blocks.N.": another one that lacks it is damaged. */
 static bool other_has(const targets *all, size_t count, const char *name) {
+    char same[NAME], unused[NAME];
     size_t before = strlen("blocks."), digits = strspn(name + before, "0123456789");
     if (strncmp(name, "blocks.", before) != 0) return false;
-    for (size_t i = 0; i < count; i++) {
-        const char *there = all->target[i].name;
-        if (strncmp(there, "blocks.", before) != 0) continue;
-        if (!strcmp(there + before + strspn(there + before, "0123456789"), name + before + digits))
-            return true;
-    }
+    snprintf(same, sizeof same, "blocks.#%s", name + before + digits);
+    for (size_t i = 0; i < count; i++)
+        if (smoe_foreign_renamed(unused, all->target[i].name, same, "")) return true;
     return false;
 }
 
@@ -263,11 +250,8 @@ static void add_biases(targets *all, size_t added, FILE *note) {
     size_t count = all->count;
     for (size_t i = 0; i < count; i++) {
         const target *t = &all->target[i];
-        size_t stem;
         char name[NAME];
-        if (!is_linear(t, &stem)) continue;
-        snprintf(name, sizeof name, "%.*s.bias", (int)(stem % NAME), t->name);
-        if (target_find(all, name) || other_has(all, count, name)) continue;
+        if (!is_linear(t, name) || target_find(all, name) || other_has(all, count, name)) continue;
         piece *p = &all->zero[added++];
         *p = (piece){.type = t->part[0]->type, .bytes = t->part[0]->bytes, .ndim = 1, .data = zero};
         p->dim[0] = t->dim[0]; /* the same element, with a stride of 0 */

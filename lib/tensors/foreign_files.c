@@ -110,10 +110,8 @@ static int unzip(foreign *f, const void *bytes, size_t size, smoe_err *err) {
 
 static const struct {
     const char *descr, *word;
-    size_t bytes;
-} types[] = {{"<V2", "BF16", 2}, {"<f4", "F32", 4}, {"<f2", "F16", 2}, {"|V2", "BF16", 2},
-             {"<f8", "F64", 8},  {"<i8", "I64", 8}, {"<i4", "I32", 4}, {"|u1", "U8", 1},
-             {"|i1", "I8", 1},   {"|b1", "BOOL", 1}};
+} types[] = {{"<V2", "BF16"}, {"<f4", "F32"}, {"<f2", "F16"}, {"|V2", "BF16"}, {"<f8", "F64"},
+             {"<i8", "I64"},  {"<i4", "I32"}, {"|u1", "U8"},  {"|i1", "I8"},   {"|b1", "BOOL"}};
 
 /* Strides of the order C, or Fortran's, and the number of elements; false where it overflows. */
 static bool set_strides(piece *p, bool fortran, size_t *count) {
@@ -132,10 +130,8 @@ static int npy_read(foreign *f, const member *m, smoe_err *err) {
     const char *wrong = smoe_npy_header_read(&h, m->bytes, m->size);
     piece p = {.ndim = h.ndim, .data = m->bytes + h.from};
     for (size_t i = 0; !wrong && i < sizeof types / sizeof *types; i++)
-        if (!strcmp(h.dtype, types[i].descr)) {
-            p.type = types[i].word;
-            p.bytes = types[i].bytes;
-        }
+        if (!strcmp(h.dtype, types[i].descr)) p.type = types[i].word;
+    if (p.type) p.bytes = smoe_type_bytes(p.type);
     if (!wrong && !p.type) wrong = "the type of its elements";
     if (wrong) return smoe_fail(err, SMOE_DATA, "not an array that can be read: %s", wrong);
     size_t left = m->size - h.from;
@@ -175,32 +171,27 @@ static const member *storage_of(const pth *x, const char *key) {
     return NULL;
 }
 
-static int add_tensor(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
+static int add_tensor(void *user, const piece *t, smoe_err *err) {
     const pth *x = user;
     const member *m = storage_of(x, t->storage);
     char shown[NAME];
-    piece p = {.type = t->type, .bytes = t->bytes, .ndim = t->ndim};
     if (!m)
         return smoe_fail(err, SMOE_DATA, "tensor %s: its elements, data/%.40s, are not in the file",
                          smoe_text_shown(t->name, shown, sizeof shown), t->storage);
-    size_t last = t->offset, count = 1;
+    size_t last = t->offset, count = 1, there = m->size / t->bytes;
     bool beyond = false;
     for (int i = 0; i < t->ndim; i++) {
         size_t reach;
-        p.dim[i] = t->dim[i];
-        p.stride[i] = t->stride[i];
         beyond |= __builtin_mul_overflow(count, t->dim[i], &count);
         if (!t->dim[i]) continue;
         beyond |= __builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &reach);
         beyond |= __builtin_add_overflow(last, reach, &last);
     }
-    size_t there = m->size / t->bytes;
     if (beyond || count > there || (count && last >= there))
         return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
                          smoe_text_shown(t->name, shown, sizeof shown), there);
+    piece p = *t;
     p.data = m->bytes + (count ? t->offset * t->bytes : 0);
-    memcpy(p.name, t->name, sizeof p.name);
-    memcpy(p.where, t->where, sizeof p.where);
     return smoe_foreign_add(x->f, &p, err);
 }
 

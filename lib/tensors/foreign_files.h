@@ -8,17 +8,10 @@
 #include "tensors/pickle.h"
 #include "tensors/safetensors.h"
 
-enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_TENSOR_DIMS };
+enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_PICKLE_DIMS };
 
-typedef struct smoe_foreign_piece {
-    char where[SMOE_FOREIGN_NAME]; /* in a .pth: the keys of the dictionaries around it */
-    char name[SMOE_FOREIGN_NAME];
-    const char *type; /* as safetensors calls it */
-    size_t bytes;     /* of an element */
-    int ndim;
-    size_t dim[SMOE_FOREIGN_DIMS], stride[SMOE_FOREIGN_DIMS]; /* in elements */
-    const char *data;
-} smoe_foreign_piece;
+/* With its data; of other files than .pth `where`, storage and offset are empty. */
+typedef smoe_pickle_tensor smoe_foreign_piece;
 
 /* A file in a zip file, unpacked. */
 typedef struct smoe_foreign_member {

@@ -1,11 +1,16 @@
 /*
- * Internal to foreign.c: the names and layouts of tensors in other programs, in one table. Adding a
- * program: its rules, wherever in the table they shadow no other.
+ * Internal to foreign.c: the names and layouts of tensors in other programs, in one table; adding a
+ * program: its rules, wherever in the table they shadow no other. And which of the tensors in a file
+ * are those of the model: training loops keep more than one model in a file, in dictionaries of any
+ * name, and wrappers put prefixes before the names of its tensors. A model is where its patch
+ * embedding is.
  */
 #ifndef SMOE_FOREIGN_NAMES_H
 #define SMOE_FOREIGN_NAMES_H
 
 #include "tensors/foreign_files.h"
+
+#include <stdio.h>
 
 /* From one name to another; '#' is the number of a block, '?' any digit, '*' a last word ("weight",
  * "bias"). The axes of the new tensor are separated by commas, each the axes of the old one that
@@ -21,9 +26,9 @@ typedef struct smoe_foreign_rule {
 
 enum { SMOE_FOREIGN_PARTS = 3 /* at most */ };
 
-/* Whether a name is that of the patch embedding's weights, from which the place of a model in a
- * file is known. */
-bool smoe_foreign_is_anchor(const char *name);
+/* Whether a name fits the pattern `from`; out then becomes the name by the pattern `to`. */
+bool smoe_foreign_renamed(char out[SMOE_FOREIGN_NAME], const char *name, const char *from,
+                          const char *to);
 
 /* The first rule for a name, and the name that it gives; NULL if there is none. */
 const smoe_foreign_rule *smoe_foreign_rule_of(const char *name, char to[SMOE_FOREIGN_NAME]);
@@ -40,5 +45,26 @@ const char *smoe_foreign_lack(const char *name);
 const smoe_foreign_rule *smoe_foreign_hf_of(const char *name, char from[SMOE_FOREIGN_NAME]);
 const smoe_foreign_rule *smoe_foreign_hf_next(const smoe_foreign_rule *rule, const char *name,
                                               char from[SMOE_FOREIGN_NAME]);
+
+/* In which dictionary a model is, and after which prefix: "module.", "vit.", "opt/target/". */
+typedef struct smoe_foreign_place {
+    char where[SMOE_FOREIGN_NAME], prefix[SMOE_FOREIGN_NAME];
+} smoe_foreign_place;
+
+/* Chooses: raw weights before averages, a teacher before a student, the first of equals; if
+ * `weights` is "raw" or "ema", those, or SMOE_USAGE. Without any patch embedding: the dictionary
+ * with most tensors, without a prefix. What was chosen, and what else is there, goes to `note`. */
+int smoe_foreign_place_of(smoe_foreign_place *at, const smoe_foreign_file *file,
+                          const char *weights, FILE *note, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether a piece is of another model: in another dictionary, or after its prefix. */
+bool smoe_foreign_place_other(const smoe_foreign_place *at, const smoe_foreign_file *file,
+                              const smoe_foreign_piece *piece);
+
+/* The first rule for a name without the prefix, or without the first parts of it (a classifier
+ * stands beside "vit."); *name becomes what the rule is for, or, if there is none (NULL), the name
+ * without the prefix. */
+const smoe_foreign_rule *smoe_foreign_place_rule(const smoe_foreign_place *at, const char **name,
+                                                 char to[SMOE_FOREIGN_NAME]);
 
 #endif

@@ -10,8 +10,8 @@
 
 enum { SMOE_PICKLE_DIMS = 8, SMOE_PICKLE_TEXT = 160 };
 
-/* A tensor: a view of a storage. The pickle is not trusted: the numbers of the view have not been
- * checked. */
+/* A tensor: a view of a storage with strides. The pickle is not trusted: the numbers of the view have
+ * not been checked. */
 typedef struct smoe_pickle_tensor {
     char where[SMOE_PICKLE_TEXT];   /* the keys of the dictionaries around its own: "model" */
     char name[SMOE_PICKLE_TEXT];    /* its key; in a whole module, that of its state dict */
@@ -21,6 +21,7 @@ typedef struct smoe_pickle_tensor {
     size_t offset;                  /* elements from the start of the storage */
     int ndim;
     size_t dim[SMOE_PICKLE_DIMS], stride[SMOE_PICKLE_DIMS]; /* in elements */
+    const char *data; /* where they begin; NULL until the storage is found */
 } smoe_pickle_tensor;
 
 typedef struct smoe_pickle smoe_pickle;
