@@ -37,13 +37,13 @@ static void replace(points *p, points by) {
 /* ---- names of characters --------------------------------------------------------------------- */
 
 static const struct {
-    const char *name;
-    ucs4_t code;
-    bool open; /* also without a semicolon */
+    ucs4_t first;
+    bool open;         /* also without a semicolon */
+    const char *names; /* of this code and those after it */
 } entities[] = {
-#define ENTITY(name, code, open) {#name, code, open},
+#define RUN(first, open, names) {first, open, names},
 #include "text/entities.def"
-#undef ENTITY
+#undef RUN
 };
 
 /* Windows-1252 of the bytes from 0x80 on; those that it lacks stay. */
@@ -76,14 +76,17 @@ static size_t clean_numbered(const ucs4_t *text, bool closed, ucs4_t *c) {
 static size_t clean_named(const ucs4_t *text, bool closed, ucs4_t *c) {
     size_t longest = 0;
     for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
-        const char *name = entities[i].name;
-        size_t n = 0;
-        while (name[n] && text[1 + n] == (unsigned char)name[n]) n++;
-        bool ends = text[1 + n] == ';';
-        if (name[n] || !(ends || (entities[i].open && !closed)) || 1 + n + ends <= longest)
-            continue;
-        longest = 1 + n + ends;
-        *c = entities[i].code;
+        const char *name = entities[i].names;
+        for (ucs4_t code = entities[i].first; *name; code++) {
+            size_t length = strcspn(name, " "), n = 0;
+            while (n < length && text[1 + n] == (unsigned char)name[n]) n++;
+            bool ends = n == length && text[1 + n] == ';';
+            if (n == length && (ends || (entities[i].open && !closed)) && 1 + n + ends > longest) {
+                longest = 1 + n + ends;
+                *c = code;
+            }
+            name += length + (name[length] == ' ');
+        }
     }
     return longest;
 }

@@ -37,7 +37,11 @@ typedef struct smoe_token_list {
     uint32_t *id;
     size_t count, room;
 } smoe_token_list;
-bool smoe_token_add(smoe_token_list *list, uint32_t id);
+static inline bool smoe_token_add(smoe_token_list *list, uint32_t id) {
+    if (list->count == list->room) return false;
+    list->id[list->count++] = id;
+    return true;
+}
 
 typedef struct smoe_tokenizer_type {
     /* Adds the ids of the text, which is clean, until there is no room. */

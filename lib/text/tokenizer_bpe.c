@@ -7,8 +7,8 @@
  */
 #include "text/tokenizer.h"
 #include "base/alloc.h"
-#include "base/digest.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unictype.h>
@@ -41,19 +41,17 @@ typedef struct bpe {
 /* A line: the texts of its two tokens, one behind the other, which together are that of the
  * merge. */
 typedef struct line {
-    size_t at;             /* in reading.text */
-    uint16_t left, length; /* bytes of the first token, and of both */
+    const char *text;
+    size_t left, length; /* bytes of the first token, and of both */
 } line;
 
 /* What is needed while the file is read. */
 typedef struct reading {
     const char *path;
-    char *text;
-    size_t used, room; /* bytes of the text */
+    smoe_alloc_pool texts;
     line *line;
-    size_t lines;                /* there is room for the next power of two */
-    uint32_t *table;             /* of merges by their text: numbers of lines, or NONE */
-    size_t mask;                 /* entries of the table - 1; a power of two - 1 */
+    size_t lines;
+    void *by_text;               /* the lines as a search tree */
     uint32_t of_letter[LETTERS]; /* ids of the bytes for which letters stand */
 } reading;
 
@@ -81,80 +79,59 @@ static void number_bytes(bpe *t, reading *r) {
 }
 
 static void bpe_add_line(reading *r, const char *text, size_t left, size_t right) {
-    size_t length = left + right;
-    if (!r->text || r->room - r->used < length) {
-        r->room = 2 * r->room + LINE;
-        r->text = smoe_alloc_more(r->text, r->room, 1);
-    }
+    char *both = smoe_alloc_in(&r->texts, left + right, 1);
+    memcpy(both, text, left);
+    memcpy(both + left, text + left + 1, right);
     r->line = smoe_alloc_next(r->line, r->lines, sizeof *r->line);
-    memcpy(r->text + r->used, text, left);
-    memcpy(r->text + r->used + left, text + left + 1, right);
-    r->line[r->lines++] = (line){r->used, (uint16_t)left, (uint16_t)length};
-    r->used += length;
+    r->line[r->lines++] = (line){both, left, left + right};
 }
 
 /* The lines of the merges. */
-static int read_lines(reading *r, smoe_err *err) {
+static int read_lines(reading *r, gzFile file, smoe_err *err) {
     char text[LINE];
-    gzFile file = gzopen(r->path, "rb");
-    int status = -1, code = Z_OK;
+    int code = Z_OK;
     for (size_t number = 1; r->lines < MERGES && gzgets(file, text, sizeof text); number++) {
         size_t length = strlen(text);
-        if (length == sizeof text - 1 && text[length - 1] != '\n') {
-            smoe_fail(err, SMOE_DATA, "%s: line %zu: longer than %d bytes: not a file of merges",
-                      r->path, number, LINE - 2);
-            goto out;
-        }
+        if (length == sizeof text - 1 && text[length - 1] != '\n')
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: line %zu: longer than %d bytes: not a file of merges", r->path,
+                             number, LINE - 2);
         text[strcspn(text, "\r\n")] = '\0';
         if (number == 1) continue;
         const char *gap = strchr(text, ' ');
         if (!*text && gzeof(file)) break;
-        if (!gap || gap == text || !gap[1] || strchr(gap + 1, ' ')) {
-            smoe_fail(err, SMOE_DATA,
-                      "%s: line %zu: two tokens with one blank between them were expected", r->path,
-                      number);
-            goto out;
-        }
+        if (!gap || gap == text || !gap[1] || strchr(gap + 1, ' '))
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: line %zu: two tokens with one blank between them were expected",
+                             r->path, number);
         bpe_add_line(r, text, (size_t)(gap - text), strlen(gap + 1));
     }
     const char *problem = gzerror(file, &code);
-    if (code != Z_OK && code != Z_STREAM_END) {
-        smoe_fail(err, SMOE_DATA, "%s: damaged: %s", r->path, problem);
-    } else if (!r->lines) {
-        smoe_fail(err, SMOE_DATA, "%s: no merges in it", r->path);
-    } else {
-        status = 0;
-    }
-out:
-    gzclose(file);
-    return status;
+    if (code != Z_OK && code != Z_STREAM_END)
+        return smoe_fail(err, SMOE_DATA, "%s: damaged: %s", r->path, problem);
+    return r->lines ? 0 : smoe_fail(err, SMOE_DATA, "%s: no merges in it", r->path);
 }
 
-/* The entry of the table for a text: that of a merge with this text, or a free one. */
-static uint32_t *bpe_entry_of(const reading *r, const char *text, size_t length) {
-    size_t at = (size_t)smoe_digest_number(text, length) & r->mask;
-    for (;; at = (at + 1) & r->mask) {
-        const line *there = r->table[at] == NONE ? NULL : &r->line[r->table[at]];
-        if (!there || (there->length == length && !memcmp(r->text + there->at, text, length)))
-            return &r->table[at];
-    }
+static int by_text(const void *a, const void *b) {
+    const line *x = a, *y = b;
+    if (x->length != y->length) return x->length < y->length ? -1 : 1;
+    return memcmp(x->text, y->text, x->length);
 }
 
 /* If several merges have the same text, the last one counts, as in a Python dictionary. */
 static void index_merges(reading *r) {
-    size_t entries = 1;
-    while (entries < 2 * r->lines) entries *= 2;
-    r->table = smoe_alloc(entries, sizeof *r->table);
-    r->mask = entries - 1;
-    for (size_t i = 0; i < entries; i++) r->table[i] = NONE;
-    for (size_t i = 0; i < r->lines; i++)
-        *bpe_entry_of(r, r->text + r->line[i].at, r->line[i].length) = (uint32_t)i;
+    for (size_t i = 0; i < r->lines; i++) {
+        line **there = tsearch(&r->line[i], &r->by_text, by_text);
+        if (!there) smoe_alloc_end();
+        *there = &r->line[i];
+    }
 }
 
 /* The id of a token: of the merge with this text, else of a byte; NONE if there is neither. */
 static uint32_t id_of(const reading *r, const char *text, size_t length) {
-    uint32_t merged = *bpe_entry_of(r, text, length);
-    if (merged != NONE) return FIRST + merged;
+    const line key = {text, 0, length};
+    line *const *merged = tfind(&key, &r->by_text, by_text);
+    if (merged) return (uint32_t)(FIRST + (*merged - r->line));
     ucs4_t letter;
     size_t bytes = (size_t)u8_mbtouc(&letter, (const uint8_t *)text, length);
     bool end = length == bytes + 4 && !memcmp(text + bytes, "</w>", 4);
@@ -165,11 +142,10 @@ static uint32_t id_of(const reading *r, const char *text, size_t length) {
 static int bpe_resolve(bpe *t, const reading *r, smoe_err *err) {
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &r->line[i];
-        const char *text = r->text + l->at;
-        t->merges[i] = (merge){.left = id_of(r, text, l->left),
-                               .right = id_of(r, text + l->left, (size_t)l->length - l->left),
+        t->merges[i] = (merge){.left = id_of(r, l->text, l->left),
+                               .right = id_of(r, l->text + l->left, l->length - l->left),
                                .rank = (uint32_t)i,
-                               .id = id_of(r, text, l->length)};
+                               .id = id_of(r, l->text, l->length)};
         if (t->merges[i].left == NONE || t->merges[i].right == NONE)
             return smoe_fail(err, SMOE_DATA,
                              "%s: line %zu: a token that is no byte and no merge of the file",
@@ -266,29 +242,35 @@ static void bpe_free(smoe_tokenizer *t) {
     free(((bpe *)t)->merges);
 }
 
+static void no_memory(void *entry) {
+    (void)entry; /* the tree has no memory of its own */
+}
+
+static void reading_free(reading *r) {
+    tdestroy(r->by_text, no_memory);
+    smoe_alloc_pool_free(&r->texts);
+    free(r->line);
+}
+
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
     static const smoe_tokenizer_type type = {.encode = bpe_encode, .free = bpe_free};
-    reading r = {.path = path};
+    SMOE_FREED_BY(reading_free) reading r = {.path = path};
+    gzFile file = gzopen(path, "rb");
+    int status = read_lines(&r, file, err);
+    gzclose(file);
+    if (status) return -1;
     bpe *t = smoe_alloc(1, sizeof *t);
-    int status = -1;
-    if (read_lines(&r, err)) goto out;
+    t->base = (smoe_tokenizer){.type = &type,
+                               .clean = SMOE_CLEAN_LOWER,
+                               .vocabulary = FIRST + r.lines + 2,
+                               .start = (uint32_t)(FIRST + r.lines),
+                               .end = (uint32_t)(FIRST + r.lines + 1)};
     t->count = r.lines;
     t->merges = smoe_alloc(t->count, sizeof *t->merges);
     number_bytes(t, &r);
     index_merges(&r);
-    if (bpe_resolve(t, &r, err)) goto out;
-    t->base = (smoe_tokenizer){.type = &type,
-                               .clean = SMOE_CLEAN_LOWER,
-                               .vocabulary = FIRST + t->count + 2,
-                               .start = (uint32_t)(FIRST + t->count),
-                               .end = (uint32_t)(FIRST + t->count + 1)};
-    *tokenizer = &t->base;
-    status = 0;
-out:
-    free(r.text);
-    free(r.line);
-    free(r.table);
-    if (status) free(t->merges);
-    if (status) free(t);
-    return status;
+    if (!bpe_resolve(t, &r, err)) return *tokenizer = &t->base, 0;
+    free(t->merges);
+    free(t);
+    return -1;
 }

@@ -71,6 +71,7 @@ int smoe_tokenizer_open_sentencepiece(smoe_tokenizer **tokenizer, const char *pa
         *tokenizer = &t->base;
         return 0;
     }
-    smoe_tokenizer_free(&t->base);
+    sentencepiece_free(&t->base);
+    free(t);
     return smoe_fail(err, SMOE_DATA, "%s: the model has no end token (eos_id is -1)", path);
 }
