@@ -46,25 +46,19 @@ static int warp(smoe_image *image, smoe_image *work, affine t, smoe_err *err) {
     return 0;
 }
 
-static int op_rotate(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+typedef enum geometry { NONE, ROTATE, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y } geometry;
+
+static affine affine_of(geometry g, double m, const smoe_image *image) {
     double turn = m * 30 / 180 * 3.14159265358979323846;
-    return warp(image, work, (affine){cos(turn), -sin(turn), 0, sin(turn), cos(turn), 0}, err);
-}
-
-static int op_shear_x(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    return warp(image, work, (affine){1, .3 * m, 0, 0, 1, 0}, err);
-}
-
-static int op_shear_y(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    return warp(image, work, (affine){1, 0, 0, .3 * m, 1, 0}, err);
-}
-
-static int op_translate_x(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    return warp(image, work, (affine){1, 0, round(.45 * m * (double)image->width), 0, 1, 0}, err);
-}
-
-static int op_translate_y(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    return warp(image, work, (affine){1, 0, 0, 0, 1, round(.45 * m * (double)image->height)}, err);
+    switch (g) {
+    case ROTATE: return (affine){cos(turn), -sin(turn), 0, sin(turn), cos(turn), 0};
+    case SHEAR_X: return (affine){1, .3 * m, 0, 0, 1, 0};
+    case SHEAR_Y: return (affine){1, 0, 0, .3 * m, 1, 0};
+    case TRANSLATE_X: return (affine){1, 0, round(.45 * m * (double)image->width), 0, 1, 0};
+    case TRANSLATE_Y: return (affine){1, 0, 0, 0, 1, round(.45 * m * (double)image->height)};
+    case NONE: break;
+    }
+    return (affine){1, 0, 0, 0, 1, 0};
 }
 
 /* ---- tables of 256: every sample of a channel goes through the same curve -------------------- */
@@ -74,85 +68,62 @@ static uint8_t byte_of(double v) {
     return above < 1 ? 0 : above >= 255 ? 255 : (uint8_t)above;
 }
 
-static void map_channel(smoe_image *image, size_t channel, const uint8_t *curve) {
-    size_t pixels = image->width * image->height, c = image->channels;
-    for (size_t i = 0; i < pixels; i++)
-        image->pixel[i * c + channel] = curve[image->pixel[i * c + channel]];
-}
-
-static void map_all(smoe_image *image, const uint8_t *curve) {
-    for (size_t k = 0; k < image->channels; k++) map_channel(image, k, curve);
-}
-
 static void count_channel(const smoe_image *image, size_t channel, size_t *count) {
     size_t pixels = image->width * image->height, c = image->channels;
     memset(count, 0, 256 * sizeof *count);
     for (size_t i = 0; i < pixels; i++) count[image->pixel[i * c + channel]]++;
 }
 
-static int op_autocontrast(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)m, (void)work, (void)err;
-    for (size_t k = 0; k < image->channels; k++) {
-        size_t count[256];
-        uint8_t curve[256];
-        int low = 0, high = 255;
-        count_channel(image, k, count);
-        while (low < 255 && !count[low]) low++;
-        while (high > 0 && !count[high]) high--;
-        if (low >= high) continue; /* one value only */
-        for (int v = 0; v < 256; v++) curve[v] = byte_of(255.0 * (v - low) / (high - low));
-        map_channel(image, k, curve);
-    }
-    return 0;
+/* The curve of a channel at magnitude m; false: the channel stays. */
+typedef bool curve_of(uint8_t curve[256], double m, const smoe_image *image, size_t channel);
+
+static bool curve_autocontrast(uint8_t *curve, double m, const smoe_image *image, size_t channel) {
+    size_t count[256];
+    int low = 0, high = 255;
+    (void)m;
+    count_channel(image, channel, count);
+    while (low < 255 && !count[low]) low++;
+    while (high > 0 && !count[high]) high--;
+    for (int v = 0; v < 256 && low < high; v++)
+        curve[v] = byte_of(255.0 * (v - low) / (high - low));
+    return low < high; /* not one value only */
 }
 
 /* The cumulative histogram becomes a line: the lowest value present goes to 0, the highest to 255.
  */
-static int op_equalize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)m, (void)work, (void)err;
-    size_t pixels = image->width * image->height;
-    for (size_t k = 0; k < image->channels; k++) {
-        size_t count[256], below = 0;
-        uint8_t curve[256];
-        int low = 0;
-        count_channel(image, k, count);
-        while (low < 255 && !count[low]) low++;
-        size_t rest = pixels - count[low];
-        if (!rest) continue;
-        for (int v = 0; v < 256; v++) {
-            below += count[v];
-            size_t above_low = below > count[low] ? below - count[low] : 0;
-            curve[v] = byte_of(255.0 * (double)above_low / (double)rest);
-        }
-        map_channel(image, k, curve);
+static bool curve_equalize(uint8_t *curve, double m, const smoe_image *image, size_t channel) {
+    size_t count[256], below = 0;
+    int low = 0;
+    (void)m;
+    count_channel(image, channel, count);
+    while (low < 255 && !count[low]) low++;
+    size_t rest = image->width * image->height - count[low];
+    for (int v = 0; v < 256 && rest; v++) {
+        below += count[v];
+        size_t above_low = below > count[low] ? below - count[low] : 0;
+        curve[v] = byte_of(255.0 * (double)above_low / (double)rest);
     }
-    return 0;
+    return rest > 0;
 }
 
-static int op_solarize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)work, (void)err;
-    uint8_t curve[256];
+static bool curve_solarize(uint8_t *curve, double m, const smoe_image *image, size_t channel) {
     double threshold = 256 * (1 - m);
+    (void)image, (void)channel;
     for (int v = 0; v < 256; v++) curve[v] = (uint8_t)(v >= threshold ? 255 - v : v);
-    map_all(image, curve);
-    return 0;
+    return true;
 }
 
-static int op_posterize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)work, (void)err;
-    uint8_t curve[256];
+static bool curve_posterize(uint8_t *curve, double m, const smoe_image *image, size_t channel) {
     int lost = (int)lround(4 * m), mask = lost >= 8 ? 0 : 0xff << lost;
+    (void)image, (void)channel;
     for (int v = 0; v < 256; v++) curve[v] = (uint8_t)(v & mask);
-    map_all(image, curve);
-    return 0;
+    return true;
 }
 
-static int op_brightness(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)work, (void)err;
-    uint8_t curve[256];
+static bool curve_brightness(uint8_t *curve, double m, const smoe_image *image, size_t channel) {
+    (void)image, (void)channel;
     for (int v = 0; v < 256; v++) curve[v] = byte_of(v * (1 + .9 * m));
-    map_all(image, curve);
-    return 0;
+    return true;
 }
 
 static uint8_t grey_of(const smoe_image *image, size_t i) {
@@ -167,16 +138,11 @@ static int op_contrast(double m, smoe_image *image, smoe_image *work, smoe_err *
     for (size_t i = 0; i < pixels; i++) sum += grey_of(image, i);
     double mean = (double)sum / (double)pixels;
     for (int v = 0; v < 256; v++) curve[v] = byte_of(mean + (v - mean) * (1 + .9 * m));
-    map_all(image, curve);
+    for (size_t i = 0; i < pixels * image->channels; i++) image->pixel[i] = curve[image->pixel[i]];
     return 0;
 }
 
 /* ---- mixing with another version of the image ------------------------------------------------ */
-
-static int op_identity(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
-    (void)m, (void)image, (void)work, (void)err;
-    return 0;
-}
 
 /* Towards grey (negative m) or away from it. */
 static int op_colour(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
@@ -213,16 +179,25 @@ static int op_sharpness(double m, smoe_image *image, smoe_image *work, smoe_err 
 
 static const struct operation {
     const char *name;
-    bool sign; /* the magnitude has a random sign */
+    bool sign;         /* the magnitude has a random sign */
+    geometry geometry; /* what the operation is: this, or */
+    curve_of *curve;   /* this, or */
     int (*apply)(double m, smoe_image *image, smoe_image *work, smoe_err *err); /* m: 1 is full */
 } operations[] = {
-    {"identity", false, op_identity},      {"autocontrast", false, op_autocontrast},
-    {"equalize", false, op_equalize},      {"rotate", true, op_rotate},
-    {"solarize", false, op_solarize},      {"color", true, op_colour},
-    {"posterize", false, op_posterize},    {"contrast", true, op_contrast},
-    {"brightness", true, op_brightness},   {"sharpness", true, op_sharpness},
-    {"shear-x", true, op_shear_x},         {"shear-y", true, op_shear_y},
-    {"translate-x", true, op_translate_x}, {"translate-y", true, op_translate_y},
+    {"identity", false, NONE, NULL, NULL},
+    {"autocontrast", false, NONE, curve_autocontrast, NULL},
+    {"equalize", false, NONE, curve_equalize, NULL},
+    {"rotate", true, ROTATE, NULL, NULL},
+    {"solarize", false, NONE, curve_solarize, NULL},
+    {"color", true, NONE, NULL, op_colour},
+    {"posterize", false, NONE, curve_posterize, NULL},
+    {"contrast", true, NONE, NULL, op_contrast},
+    {"brightness", true, NONE, curve_brightness, NULL},
+    {"sharpness", true, NONE, NULL, op_sharpness},
+    {"shear-x", true, SHEAR_X, NULL, NULL},
+    {"shear-y", true, SHEAR_Y, NULL, NULL},
+    {"translate-x", true, TRANSLATE_X, NULL, NULL},
+    {"translate-y", true, TRANSLATE_Y, NULL, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -232,8 +207,18 @@ const char *smoe_randaugment_name(size_t op) {
 
 int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *work, smoe_rng *rng,
                            smoe_err *err) {
-    bool negative = operations[op].sign && smoe_rng_below(rng, 2);
-    return operations[op].apply((negative ? -m : m) / 10, image, work, err);
+    const struct operation *o = &operations[op];
+    size_t all = image->width * image->height * image->channels;
+    uint8_t curve[256];
+    if (o->sign && smoe_rng_below(rng, 2)) m = -m;
+    m /= 10;
+    if (o->apply) return o->apply(m, image, work, err);
+    if (o->geometry) return warp(image, work, affine_of(o->geometry, m, image), err);
+    for (size_t k = 0; o->curve && k < image->channels; k++)
+        if (o->curve(curve, m, image, k))
+            for (size_t i = k; i < all; i += image->channels)
+                image->pixel[i] = curve[image->pixel[i]];
+    return 0;
 }
 
 /* ---- crop, flip, all together ---------------------------------------------------------------- */

@@ -86,48 +86,31 @@ static int add_shard(store *s, const char *path, smoe_err *err) {
     return 0;
 }
 
-static int webdataset_expand(store *s, const char *pattern, smoe_err *err);
-
-/* The pattern with {a,b} from `open` to `shut` replaced by each of these texts. */
-static int expand_list(store *s, const char *pattern, const char *open, const char *shut,
-                       smoe_err *err) {
-    for (const char *item = open + 1; item <= shut;) {
-        size_t length = strcspn(item, ",}");
-        char *path = smoe_text_format("%.*s%.*s%s", (int)(open - pattern), pattern, (int)length,
-                                      item, shut + 1);
-        int status = webdataset_expand(s, path, err);
-        free(path);
-        if (status) return -1;
-        item += length + 1;
-    }
-    return 0;
-}
-
 /* The pattern with its first {A..B} or {a,b} replaced by each number or text, and so on. */
 static int webdataset_expand(store *s, const char *pattern, smoe_err *err) {
     const char *open = strchr(pattern, '{'), *shut = open ? strchr(open, '}') : NULL;
     if (!open) return add_shard(s, pattern, err);
-    if (shut && memchr(open, ',', (size_t)(shut - open)))
-        return expand_list(s, pattern, open, shut, err);
-    size_t width = strspn(open + 1, "0123456789");
-    const char *dots = open + 1 + width;
-    size_t width_to = strncmp(dots, "..", 2) ? 0 : strspn(dots + 2, "0123456789");
-    if (!shut || !width || width > DIGITS || !width_to || width_to > DIGITS ||
-        dots + 2 + width_to != shut)
+    bool list = shut && memchr(open, ',', (size_t)(shut - open));
+    char low[DIGITS + 1], high[DIGITS + 1];
+    int length = 0, status = 0;
+    if (!shut || (!list && (sscanf(open, "{%9[0-9]..%9[0-9]}%n", low, high, &length) != 2 ||
+                            open + length != shut + 1)))
         return smoe_fail(
             err, SMOE_USAGE,
             "data.path: %s: expected {split}, numbers like {00..12} or a list like {a,b}", open);
-    unsigned long from = strtoul(open + 1, NULL, 10), to = strtoul(dots + 2, NULL, 10);
+    unsigned long from = list ? 0 : strtoul(low, NULL, 10), to = list ? 0 : strtoul(high, NULL, 10);
     if (from > to || to - from >= SHARDS)
         return smoe_fail(err, SMOE_USAGE, "data.path: %s: not a range of shards", open);
-    for (unsigned long n = from; n <= to; n++) {
-        char *path = smoe_text_format("%.*s%0*lu%s", (int)(open - pattern), pattern, (int)width, n,
-                                      shut + 1);
-        int status = webdataset_expand(s, path, err);
-        free(path);
-        if (status) return -1;
+    for (const char *item = open + 1; item <= shut && from <= to && !status;) {
+        size_t letters = strcspn(item, ",}");
+        SMOE_FREED char *one = list ? smoe_alloc_part(item, letters)
+                                    : smoe_text_format("%0*lu", (int)strlen(low), from++);
+        SMOE_FREED char *path =
+            smoe_text_format("%.*s%s%s", (int)(open - pattern), pattern, one, shut + 1);
+        status = webdataset_expand(s, path, err);
+        if (list) item += letters + 1;
     }
-    return 0;
+    return status;
 }
 
 /* The shards of the split, by {split} in the pattern or by data.holdout. */
