@@ -1,7 +1,11 @@
-/* Reading from data sets that are open; see dataset.h. Batches are made in loader.c. */
+/* Reading from data sets that are open, and the order of their images; see dataset.h. Batches are
+ * made in loader.c. */
+#include "base/alloc.h"
 #include "data/augment.h"
 #include "data/dataset_source.h"
 #include "base/rng.h"
+
+#include <stdlib.h>
 
 size_t smoe_dataset_images(const smoe_dataset *set) {
     return set->images;
@@ -85,4 +89,35 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
     size_t label = label_of(set, i, multi ? target : NULL);
     target[label] = 1;
     return (int64_t)label;
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *order) {
+    size_t n = set->images, buffer = set->data.shuffle_buffer;
+    if (!set->parts || !buffer || buffer >= n) {
+        smoe_rng_permutation(rng, order, n);
+        return;
+    }
+    uint32_t *part = smoe_alloc(set->parts, sizeof *part);
+    smoe_rng_permutation(rng, part, set->parts);
+    size_t filled = 0;
+    for (size_t p = 0; p < set->parts; p++)
+        for (size_t i = set->part_at[part[p]]; i < set->part_at[part[p] + 1]; i++)
+            order[filled++] = (uint32_t)i;
+    free(part);
+    for (size_t i = 0; i < n; i++) { /* the buffer is order[i .. i + buffer) */
+        size_t j = i + smoe_rng_below(rng, buffer < n - i ? buffer : n - i);
+        uint32_t drawn = order[j];
+        order[j] = order[i];
+        order[i] = drawn;
+    }
+}
+
+void smoe_dataset_order(uint32_t *order, size_t n, const smoe_spec *spec) {
+    smoe_rng rng = smoe_rng_at(spec->data.seed, SMOE_RNG_ORDER, 0, 0, 0);
+    if (spec->eval.order == SMOE_ORDER_SHUFFLED)
+        smoe_rng_permutation(&rng, order, n);
+    else
+        for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
 }

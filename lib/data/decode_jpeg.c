@@ -1,9 +1,9 @@
 /*
- * JPEG files by libturbojpeg, see decode_format.h. All that it warns of is a failure, but for two
+ * JPEG files by libturbojpeg, see decode.h. All that it warns of is a failure, but for two
  * faults on which no pixel depends; the EXIF data say how the image lies.
  */
 #include "base/alloc.h"
-#include "data/decode_format.h"
+#include "data/decode.h"
 
 #include <string.h>
 #include <turbojpeg.h>

@@ -1,5 +1,5 @@
 /*
- * PNG files by libpng, see decode_format.h. Samples are taken as they are stored: gamma,
+ * PNG files by libpng, see decode.h. Samples are taken as they are stored: gamma,
  * chromaticities and colour profiles are ignored. Of 16-bit samples the upper 8 bits count;
  * transparency, of a channel or of one colour, is laid over black in the same values: sample *
  * alpha / 255, rounded.
@@ -7,7 +7,7 @@
  * Warnings of libpng that concern pixels or their transparency are failures; those about anything
  * else, such as a bad time or text, are ignored.
  */
-#include "data/decode_format.h"
+#include "data/decode.h"
 
 #include <png.h>
 #include <setjmp.h>

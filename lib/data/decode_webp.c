@@ -1,6 +1,6 @@
-/* WebP files by libwebp, see decode_format.h: lossy and lossless, one image; transparency is laid
+/* WebP files by libwebp, see decode.h: lossy and lossless, one image; transparency is laid
  * over black. Animations are refused. */
-#include "data/decode_format.h"
+#include "data/decode.h"
 
 #include <string.h>
 #include <webp/decode.h>

@@ -7,7 +7,7 @@
 #define SMOE_START_H
 
 #include "sweep/sweep.h"
-#include "tensors/fit.h"
+#include "tensors/init_map.h"
 
 /* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file, the folder of a
  * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that

@@ -6,8 +6,26 @@
 #define SMOE_INIT_MAP_H
 
 #include "base/param.h"
-#include "tensors/fit.h"
 #include "tensors/safetensors.h"
+
+/* How far a file may differ from the parameter table of the model that it is read into. */
+typedef enum smoe_fit {
+    SMOE_FIT_EXACT,   /* every parameter is there with its shape, and no other tensor */
+    SMOE_FIT_RESIZED, /* so, but learned positions of another number of patches are resized */
+    SMOE_FIT_INIT,    /* train --init: the whole model up to its head; learned positions of another
+                         number of patches are resized; a head that is for another number of
+                         classes, or not whole, counts as missing as a whole, and so do slot vectors
+                         for another number of slots per expert; a router may be another one */
+    SMOE_FIT_PARTIAL, /* train --init --partial: what there is: so, and any tensors may be missing
+                         or unknown */
+    SMOE_FIT_UPCYCLE /* train --init --upcycle: as SMOE_FIT_INIT, and each expert of a block that is
+                         dense in the file starts as a copy of its MLP; there must be one */
+} smoe_fit;
+
+/* Whether every parameter must be there, and nothing else, head and all. */
+static inline bool smoe_fit_whole(smoe_fit fit) {
+    return fit == SMOE_FIT_EXACT || fit == SMOE_FIT_RESIZED;
+}
 
 enum { SMOE_TENSOR_NAME = 128 }; /* room for the name of a parameter with its prefix */
 
@@ -61,7 +79,7 @@ void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *
 /* Elements [first, first + count) of a tensor that is taken as it is. */
 void smoe_init_map_part(real *out, const smoe_tensor *tensor, size_t first, size_t count);
 
-/* ---- in words (init_text.c) ------------------------------------------------------------------ */
+/* ---- in words ------------------------------------------------------------------ */
 
 /* Whether the file is not the whole model up to its head, which SMOE_FIT_INIT asks for: a line in
  * err then says which tensors are missing or not used. */

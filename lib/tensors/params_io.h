@@ -4,9 +4,7 @@
 #ifndef SMOE_PARAMS_IO_H
 #define SMOE_PARAMS_IO_H
 
-#include "base/param.h"
-#include "tensors/fit.h"
-#include "tensors/safetensors.h"
+#include "tensors/init_map.h"
 
 /* Weights of the table out of a file, BF16, F16, F32 or F64 converted. SMOE_DATA names, in one
  * pass, every tensor that is missing, unknown, misshapen or of another type; or, where the model is

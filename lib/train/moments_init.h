@@ -9,7 +9,7 @@
 
 #include "base/param.h"
 #include "spec/spec.h"
-#include "tensors/fit.h"
+#include "tensors/init_map.h"
 #include "tensors/safetensors.h"
 
 /* Whether a run of the spec can have moments from the checkpoint of `model`, the file of the
