@@ -163,32 +163,28 @@ bool smoe_member_hidden(const char *name) {
     }
 }
 
-/* Why a name must not be used. Empty components ("a//b") are refused with the rest. */
-typedef enum trick { HONEST, CONTROL, ABSOLUTE, UPWARDS, EMPTY_FOLDER } trick;
+static const char CONTROL[] = "a control character in the name";
 
-static trick name_trick(const char *name) {
-    if (name[0] == '/') return ABSOLUTE;
+/* Why a name must not be used; NULL: it may. Empty components ("a//b") are refused with the rest. */
+static const char *name_trick(const char *name) {
+    if (name[0] == '/') return "an absolute name";
     for (const char *p = name; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127) return CONTROL;
     for (const char *p = name;;) {
         size_t n = strcspn(p, "/");
-        if (n == 2 && !memcmp(p, "..", 2)) return UPWARDS;
-        if (n == 0) return EMPTY_FOLDER;
-        if (!p[n]) return HONEST;
+        if (n == 2 && !memcmp(p, "..", 2)) return "'..' in the name";
+        if (n == 0) return "an empty folder name";
+        if (!p[n]) return NULL;
         p += n + 1;
     }
 }
 
 /* A name with control characters is not printed; the number of the member is used instead. */
-static int refuse_trick(const smoe_member *member, trick t, smoe_err *err) {
-    static const char *const why[] = {[CONTROL] = "a control character in the name",
-                                      [ABSOLUTE] = "an absolute name",
-                                      [UPWARDS] = "'..' in the name",
-                                      [EMPTY_FOLDER] = "an empty folder name"};
-    if (t == CONTROL)
+static int refuse_member(const smoe_member *member, const char *why, smoe_err *err) {
+    if (why == CONTROL)
         return smoe_fail(err, SMOE_DATA, "%s: member %llu: %s", member->path,
-                         (unsigned long long)member->ordinal, why[t]);
-    return smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, member->name, why[t]);
+                         (unsigned long long)member->ordinal, why);
+    return smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, member->name, why);
 }
 
 /* ---- archives -------------------------------------------------------------------------------- */
@@ -380,7 +376,7 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
                          member->path, (unsigned long long)member->ordinal);
     SMOE_FREED char *name = o->lying ? smoe_alloc_text(raw) : smoe_member_plain(raw);
     bool tar = archive_format(o->archive) != ARCHIVE_FORMAT_ZIP;
-    trick t = name_trick(name);
+    const char *trick = name_trick(name);
     member->name = name;
     member->folder = archive_entry_filetype(entry) == AE_IFDIR;
     member->size = archive_entry_size_is_set(entry) ? (uint64_t)archive_entry_size(entry) : 0;
@@ -391,9 +387,9 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
     o->next = member->at + (member->size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     if (o->lying) return visit_lying(o, entry, member, visit, user, err);
     if (!name[0]) return 0; /* the root */
-    if (t) return refuse_trick(member, t, err);
+    if (trick) return refuse_member(member, trick, err);
     if (smoe_member_hidden(name)) return 0;
-    if (why) return smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, name, why);
+    if (why) return refuse_member(member, why, err);
     return visit(user, member, err) < 0 ? -1 : 0;
 }
 

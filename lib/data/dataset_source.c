@@ -88,11 +88,11 @@ void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf,
     snprintf(buf, size, "%s/%s/%llu", set->name, set->split, (unsigned long long)i);
 }
 
-int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
-                         smoe_image *out, smoe_image *work, smoe_err *err) {
-    if (!crop) return paint(set, i, out, work, err);
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                         smoe_image *work, smoe_err *err) {
+    if (!crop) return set->type->paint(set, i, out, work, err);
     SMOE_FREED_BY(smoe_image_free) smoe_image whole = {0};
-    if (paint(set, i, &whole, work, err)) return -1;
+    if (set->type->paint(set, i, &whole, work, err)) return -1;
     return smoe_image_fit(out, set->size, &whole, crop, err);
 }
 

@@ -19,6 +19,10 @@ typedef struct smoe_source_type {
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
 
+    /* All of image i as generated sources make it, of which smoe_dataset_painted is `image`. */
+    int (*paint)(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
+                 smoe_err *err);
+
     /* What the file of image i is; NULL where images are no files of their own. */
     int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
 
@@ -127,12 +131,9 @@ uint32_t smoe_dataset_stream(const smoe_dataset *set);
 /* Name of a generated image: "shapes/test/17". */
 void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 
-/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if
- * any. */
-typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
-                       smoe_err *err);
-int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
-                         smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+/* `image` of sources that paint: what they paint, or the box of it that `crop` draws. */
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                         smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The class of image i of a generated split: uniform in [0, n), and independent of other images. */
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);

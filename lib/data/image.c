@@ -261,30 +261,27 @@ real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {
 
 /* Seen (x, y) is stored (a, b): with rows and columns exchanged, a = y and b = x, and then a or b
  * counted from the other end. */
-static bool exchanged(unsigned orientation) {
-    return orientation >= 5;
-}
-
-static bool mirrored_columns(unsigned orientation) {
-    return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-}
-
-static bool mirrored_rows(unsigned orientation) {
-    return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-}
+enum { EXCHANGED = 1, COLUMNS = 2, ROWS = 4 };
+static const uint8_t lies[] = {[2] = COLUMNS,
+                               [3] = COLUMNS | ROWS,
+                               [4] = ROWS,
+                               [5] = EXCHANGED,
+                               [6] = EXCHANGED | ROWS,
+                               [7] = EXCHANGED | COLUMNS | ROWS,
+                               [8] = EXCHANGED | COLUMNS};
 
 void smoe_image_turned_size(unsigned orientation, size_t *width, size_t *height) {
     size_t stored = *width;
-    if (!exchanged(orientation)) return;
+    if (!(lies[orientation] & EXCHANGED)) return;
     *width = *height;
     *height = stored;
 }
 
 smoe_box smoe_box_stored(smoe_box seen, unsigned orientation, size_t width, size_t height) {
     smoe_box box = seen;
-    if (exchanged(orientation)) box = (smoe_box){seen.y, seen.x, seen.height, seen.width};
-    if (mirrored_columns(orientation)) box.x = (double)width - box.x - box.width;
-    if (mirrored_rows(orientation)) box.y = (double)height - box.y - box.height;
+    if (lies[orientation] & EXCHANGED) box = (smoe_box){seen.y, seen.x, seen.height, seen.width};
+    if (lies[orientation] & COLUMNS) box.x = (double)width - box.x - box.width;
+    if (lies[orientation] & ROWS) box.y = (double)height - box.y - box.height;
     return box;
 }
 
@@ -318,7 +315,7 @@ static void transpose(smoe_image *image) {
 
 void smoe_image_turn(smoe_image *image, unsigned orientation) {
     assert(image->width == image->height);
-    if (mirrored_columns(orientation)) smoe_image_mirror(image);
-    if (mirrored_rows(orientation)) mirror_rows(image);
-    if (exchanged(orientation)) transpose(image);
+    if (lies[orientation] & COLUMNS) smoe_image_mirror(image);
+    if (lies[orientation] & ROWS) mirror_rows(image);
+    if (lies[orientation] & EXCHANGED) transpose(image);
 }

@@ -206,11 +206,6 @@ smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static int facts_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                       smoe_image *work, smoe_err *err) {
-    return smoe_dataset_painted(set, i, facts_paint, crop, out, work, err);
-}
-
 static size_t facts_label(const smoe_dataset *set, uint64_t i, real *multi) {
     (void)multi; /* the main label is the only one: what is not marked does not count */
     const facts *f = set->store;
@@ -245,7 +240,8 @@ static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
 
 const smoe_source_type smoe_source_facts = {
     .open = facts_open,
-    .image = facts_image,
+    .image = smoe_dataset_painted,
+    .paint = facts_paint,
     .label = facts_label,
     .image_name = smoe_dataset_generated_name,
 };

@@ -334,11 +334,6 @@ static int shapes_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, sm
     return 0;
 }
 
-static int shapes_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                        smoe_image *work, smoe_err *err) {
-    return smoe_dataset_painted(set, i, shapes_paint, crop, out, work, err);
-}
-
 static size_t shapes_label(const smoe_dataset *set, uint64_t i, real *multi) {
     if (multi) {
         scene s;
@@ -422,7 +417,8 @@ static int shapes_caption(const smoe_dataset *set, uint64_t i, smoe_caption_choi
 
 const smoe_source_type smoe_source_shapes = {
     .open = shapes_open,
-    .image = shapes_image,
+    .image = smoe_dataset_painted,
+    .paint = shapes_paint,
     .label = shapes_label,
     .caption = shapes_caption,
     .image_name = smoe_dataset_generated_name,
