@@ -1,6 +1,6 @@
 #!/bin/sh
 # Keeps fewer and fewer experts of trained Soft MoEs, at last their mean, and evaluates each on test; see pruning.md.
-#   SMOE_ISA=v3 SMOE_DATA=FOLDER experiments/pruning.sh RUNS     (cifar10.sh makes FOLDER; the models are trained into RUNS)
+#   SMOE_ISA=v3 SMOE_DATA=FOLDER experiments/pruning.sh RUNS     (archives.sh makes FOLDER; the models are trained into RUNS)
 # writes experiments/results/pruning/pruning.csv: per model and number of experts (0: the mean) the share of the combine weights that
 # the kept experts had, of 256 images of training those whose top class stays, and precision and loss on test.
 set -eu
