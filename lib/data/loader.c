@@ -50,6 +50,7 @@ struct smoe_loader {
     size_t per_epoch;    /* batches of a pass */
     size_t first, share; /* places of a batch that are made here: its images first .. first+share */
     size_t stride, phase; /* evaluation: batch t made here is number t*stride + phase of the pass */
+    size_t images;        /* of a pass, n */
     uint32_t *order;      /* [n] of an evaluation */
     pthread_t thread[THREADS];
     size_t threads; /* started */
@@ -88,7 +89,7 @@ static void order_epoch(const smoe_loader *l, worker *w, uint64_t epoch) {
  * epoch. */
 static size_t choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
                             uint64_t *epoch) {
-    size_t B = l->options.batch_size, n = l->set->images, first = l->first, images = l->share;
+    size_t B = l->options.batch_size, n = l->images, first = l->first, images = l->share;
     *epoch = t / l->per_epoch;
     if (!l->options.train) {
         images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
@@ -190,6 +191,7 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
                             .tokens = p->tokens,
                             .lengths = p->lengths,
                             .captions = p->captions,
+                            .first = l->options.train ? 0 : (size_t)t * l->share,
                             .epoch = (double)t / (double)l->per_epoch};
     for (size_t b = 0; b < images; b++) {
         if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
@@ -288,8 +290,11 @@ static void take_places(smoe_loader *l) {
 
 static void order_evaluation(smoe_loader *l, const smoe_spec *spec) {
     if (l->options.train) return;
-    l->order = smoe_alloc(l->set->images, sizeof *l->order);
-    smoe_dataset_order(l->order, l->set->images, spec);
+    l->order = smoe_alloc(l->images, sizeof *l->order);
+    if (l->options.only)
+        memcpy(l->order, l->options.only, l->images * sizeof *l->order);
+    else
+        smoe_dataset_order(l->order, l->images, spec);
 }
 
 int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec *spec,
@@ -306,7 +311,8 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     l->first = options->train ? options->part * l->share : 0;
     l->stride = options->train ? 1 : parts;
     l->phase = options->train ? 0 : options->part;
-    l->per_epoch = options->train ? set->images / B : (set->images + B - 1) / B;
+    l->images = options->only ? options->images : set->images;
+    l->per_epoch = options->train ? l->images / B : (l->images + B - 1) / B;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->emptied, NULL);

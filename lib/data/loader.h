@@ -18,6 +18,7 @@ typedef struct smoe_batch {
     const uint32_t *tokens; /* [B, text.context] of the captions, padded with 0; NULL without */
     const size_t *lengths;  /* [B] tokens of each */
     const size_t *captions; /* [B] how many captions the image has, of which this is one */
+    size_t first;           /* evaluation: the place of its first image in the order of the pass */
     double epoch;           /* passes over the data completed before this batch */
 } smoe_batch;
 
@@ -27,6 +28,9 @@ typedef struct smoe_loader_options {
     size_t batch_size;
     bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end; otherwise one
                    pass in the order of smoe_dataset_order */
+    const uint32_t
+        *only; /* evaluation: these `images` images of the set in this order; NULL: all */
+    size_t images;
     bool multi; /* multi-labels in the target (sigmoid loss) */
     uint64_t seed;
     uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)
@@ -52,5 +56,6 @@ int smoe_loader_next(smoe_loader *loader, smoe_batch *batch, smoe_err *err) SMOE
 /* Seconds the caller has waited in smoe_loader_next so far. */
 double smoe_loader_waited(const smoe_loader *loader);
 void smoe_loader_free(smoe_loader *loader);
+SMOE_FREES(smoe_loader)
 
 #endif

@@ -60,13 +60,11 @@ typedef struct evaluation {
 static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
     const smoe_task *task = smoe_task_of(x->spec->train.loss);
     smoe_batch batch;
-    size_t N = x->N, done = 0, rank = (size_t)x->comm->rank, size = (size_t)x->comm->size;
+    size_t N = x->N, done = 0;
     int more;
     for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
         smoe_task_sums sums = {0};
-        smoe_pass pass = {.seed = x->spec->seed,
-                          .images = batch.images,
-                          .first = (done * size + rank) * x->batch_size};
+        smoe_pass pass = {.seed = x->spec->seed, .images = batch.images, .first = batch.first};
         double start = smoe_now();
         smoe_model_forward(x->model, batch.pixels, &pass);
         x->forward = smoe_alloc_next(x->forward, done, sizeof *x->forward);

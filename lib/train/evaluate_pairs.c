@@ -114,11 +114,11 @@ static int take_further(gathered *g, size_t image, size_t count, smoe_err *err) 
 }
 
 /* Embeds a batch and keeps the results that are needed. */
-static int take_batch(gathered *g, const smoe_batch *batch, size_t first, smoe_err *err) {
+static int take_batch(gathered *g, const smoe_batch *batch, smoe_err *err) {
     size_t B = batch->images, D = g->D, T = g->spec->text.context;
     const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
     const smoe_pairs *pairs = smoe_model_pairs(g->model);
-    smoe_pass pass = {.seed = g->spec->seed, .images = B, .first = first};
+    smoe_pass pass = {.seed = g->spec->seed, .images = B, .first = batch->first};
     smoe_model_embed_pairs(g->model, &in, &pass);
     const real *out[] = {smoe_model_logits(g->model), smoe_model_texts(g->model)};
     for (int k = 0; k < 2; k++) smoe_pairs_unit(g->own[k], out[k], B, D);
@@ -132,7 +132,7 @@ static int take_batch(gathered *g, const smoe_batch *batch, size_t first, smoe_e
             memcpy(g->unit[k] + i * D, unit, D * sizeof(real));
         }
         g->key[i] = key_of(batch->tokens + b * T, batch->lengths[b]);
-        g->place[i] = first + b;
+        g->place[i] = batch->first + b;
         g->captions[i] = batch->captions[b];
         g->correct[i] = g->classified &&
                         smoe_task_correct(g->logits + b * g->N, batch->target + b * g->N, g->N);
@@ -145,14 +145,13 @@ static int take_batch(gathered *g, const smoe_batch *batch, size_t first, smoe_e
 /* Evaluates the batches of this process. */
 static int take_batches(gathered *g, smoe_loader *loader, smoe_err *err) {
     const smoe_eval_options *how = g->how;
-    size_t done = 0, rank = (size_t)how->comm->rank, size = (size_t)how->comm->size;
+    const real *logits = g->classified ? g->logits : NULL;
     smoe_batch batch;
     int more;
-    for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
-        if (take_batch(g, &batch, (done * size + rank) * g->batch, err)) return -1;
-        if (how->sink && how->sink(how->user, &batch, g->classified ? g->logits : NULL, g->N, err))
+    while ((more = smoe_loader_next(loader, &batch, err)) > 0)
+        if (take_batch(g, &batch, err) ||
+            (how->sink && how->sink(how->user, &batch, logits, g->N, err)))
             return -1;
-    }
     return more;
 }
 

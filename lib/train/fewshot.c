@@ -125,13 +125,6 @@ typedef struct measuring {
     smoe_comm *comm;
 } measuring;
 
-/* Of a pass over n images: those that this process computes at most, in batches in turn. */
-static size_t own_images(const measuring *m, size_t n) {
-    size_t batches = (n + m->batch - 1) / m->batch, size = (size_t)m->comm->size;
-    size_t own = (batches + size - 1) / size * m->batch;
-    return own < n ? own : n;
-}
-
 static smoe_features features_room(size_t n, size_t d) {
     return (smoe_features){.x = smoe_alloc(n * d, sizeof(real)),
                            .label = smoe_alloc(n, sizeof(int64_t))};
@@ -143,34 +136,30 @@ static void features_free(smoe_features *f) {
     *f = (smoe_features){0};
 }
 
-/* The features of a batch, whose first image is number `first` of the pass, into rows `row`. */
-static void features_put(smoe_features *f, const measuring *m, const smoe_batch *batch,
-                         size_t first, const uint64_t *row) {
-    smoe_pass pass = {.seed = m->few->spec->seed, .images = batch->images, .first = first};
-    smoe_model_forward(m->model, batch->pixels, &pass);
-    const real *x = smoe_model_features(m->model);
-    for (size_t b = 0; b < batch->images; b++) {
-        memcpy(f->x + row[b] * m->d, x + b * m->d, m->d * sizeof *x);
-        f->label[row[b]] = batch->label[b];
-    }
-}
-
-/* Those of the batches of this process, one after another. */
-static int features_of_queries(smoe_features *f, const measuring *m, smoe_err *err) {
-    size_t rank = (size_t)m->comm->rank, size = (size_t)m->comm->size, done = 0;
-    smoe_loader_options options = {
-        .batch_size = m->batch, .seed = m->few->spec->seed, .part = rank, .parts = size};
-    smoe_loader *loader = NULL;
-    smoe_batch b;
+/* Those of the images `only` of a set, into the rows `row` by their places in the pass; or of all
+ * images, one after another; in both cases of the batches of this process. */
+static int features_of(smoe_features *f, const measuring *m, const smoe_dataset *set,
+                       const uint32_t *only, const uint32_t *row, smoe_err *err) {
+    const smoe_loader_options options = {.batch_size = m->batch,
+                                         .seed = m->few->spec->seed,
+                                         .only = only,
+                                         .images = m->few->count,
+                                         .part = (size_t)m->comm->rank,
+                                         .parts = (size_t)m->comm->size};
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
+    smoe_batch batch;
     int more;
-    *f = features_room(own_images(m, smoe_dataset_images(m->few->queries)), m->d);
-    if (smoe_loader_open(&loader, m->few->queries, &m->few->view, &options, err)) return -1;
-    SMOE_FREED uint64_t *row = smoe_alloc(m->batch, sizeof *row);
-    for (; (more = smoe_loader_next(loader, &b, err)) > 0; done++) {
-        for (size_t i = 0; i < b.images; i++) row[i] = f->n++;
-        features_put(f, m, &b, (done * size + rank) * m->batch, row);
+    if (smoe_loader_open(&loader, set, &m->few->view, &options, err)) return -1;
+    while ((more = smoe_loader_next(loader, &batch, err)) > 0) {
+        smoe_pass pass = {.seed = options.seed, .images = batch.images, .first = batch.first};
+        smoe_model_forward(m->model, batch.pixels, &pass);
+        const real *x = smoe_model_features(m->model);
+        for (size_t b = 0; b < batch.images; b++) {
+            size_t to = row ? row[batch.first + b] : f->n++;
+            memcpy(f->x + to * m->d, x + b * m->d, m->d * sizeof *x);
+            f->label[to] = batch.label[b];
+        }
     }
-    smoe_loader_free(loader);
     return more;
 }
 
@@ -178,28 +167,13 @@ static int features_of_queries(smoe_features *f, const measuring *m, smoe_err *e
  * a split, so that the order carries no information about classes. */
 static int features_of_draw(smoe_features *f, const measuring *m, size_t draw, smoe_err *err) {
     const smoe_fewshot *few = m->few;
-    const smoe_data_spec *data = &few->view.data;
-    size_t image = data->channels * data->image_size * data->image_size, n = few->count;
-    size_t N = smoe_dataset_classes(few->train), held, size = (size_t)m->comm->size;
-    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool memory = {0};
-    real *pixels = smoe_alloc_in(&memory, m->batch * image, sizeof *pixels);
-    real *target = smoe_alloc_in(&memory, N, sizeof *target);
-    int64_t *label = smoe_alloc_in(&memory, m->batch, sizeof *label);
-    uint64_t *row = smoe_alloc_in(&memory, m->batch, sizeof *row);
-    uint32_t *order = smoe_alloc_in(&memory, n, sizeof *order);
-    const uint32_t *which = few->image + draw * N * few->most;
-    int status = 0;
-    smoe_dataset_order(order, n, few->spec);
-    for (size_t at = (size_t)m->comm->rank * m->batch; at < n && !status; at += size * m->batch) {
-        for (held = 0; held < m->batch && at + held < n && !status; held++) {
-            row[held] = order[at + held];
-            status = smoe_dataset_image(few->train, which[row[held]], false, pixels + held * image,
-                                        target, label + held, err);
-        }
-        const smoe_batch batch = {.images = held, .pixels = pixels, .label = label};
-        if (!status) features_put(f, m, &batch, at, row);
-    }
-    return status;
+    size_t n = few->count;
+    const uint32_t *image = few->image + draw * smoe_dataset_classes(few->train) * few->most;
+    SMOE_FREED uint32_t *row = smoe_alloc(2 * n, sizeof *row);
+    uint32_t *only = row + n;
+    smoe_dataset_order(row, n, few->spec);
+    for (size_t i = 0; i < n; i++) only[i] = image[row[i]];
+    return features_of(f, m, few->train, only, row, err);
 }
 
 /* Gives all processes the features of a draw, each of which one of them has computed. */
@@ -333,8 +307,9 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
     const smoe_fewshot *f = m->few;
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t d = m->d, N = smoe_dataset_classes(f->train);
-    smoe_features queries = {0}, all = {0}, few = features_room(f->count, d);
-    int status = features_of_queries(&queries, m, err);
+    smoe_features queries = features_room(smoe_dataset_images(f->queries), d);
+    smoe_features all = {0}, few = features_room(f->count, d);
+    int status = features_of(&queries, m, f->queries, NULL, NULL, err);
     for (size_t i = 0; i < f->draws; i++) {
         features_free(&all);
         all = features_room(f->count, d);

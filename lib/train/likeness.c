@@ -1,32 +1,30 @@
 /* Logits before and after; see likeness.h. */
 #include "train/likeness.h"
 #include "base/alloc.h"
+#include "data/loader.h"
 
 #include <math.h>
 
 int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
                          const smoe_dataset *set, size_t images, size_t batch, smoe_err *err) {
-    const smoe_data_spec *data = &spec->data;
-    size_t each = data->channels * data->image_size * data->image_size;
     size_t width = smoe_model_width(model), of = smoe_dataset_images(set);
-    SMOE_FREED real *pixels = smoe_alloc(batch * each, sizeof *pixels);
-    real *target = smoe_alloc(smoe_dataset_classes(set), sizeof *target);
-    int status = 0;
-    for (size_t done = 0, n; done < images && !status; done += n) {
-        n = images - done < batch ? images - done : batch;
-        for (size_t i = 0; i < n && !status; i++) {
-            int64_t label;
-            size_t image = (size_t)((double)(done + i) * (double)of / (double)images);
-            status = smoe_dataset_image(set, image, false, pixels + i * each, target, &label, err);
-        }
-        if (status) break;
-        smoe_pass pass = {.seed = spec->seed, .images = n};
-        smoe_model_forward(model, pixels, &pass);
+    SMOE_FREED uint32_t *only = smoe_alloc(images, sizeof *only);
+    for (size_t i = 0; i < images; i++)
+        only[i] = (uint32_t)((double)i * (double)of / (double)images);
+    const smoe_loader_options options = {
+        .batch_size = batch, .seed = spec->seed, .only = only, .images = images};
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
+    smoe_batch b;
+    int more;
+    if (smoe_loader_open(&loader, set, spec, &options, err)) return -1;
+    while ((more = smoe_loader_next(loader, &b, err)) > 0) {
+        smoe_pass pass = {.seed = spec->seed, .images = b.images};
+        smoe_model_forward(model, b.pixels, &pass);
         const real *values = smoe_model_logits(model);
-        for (size_t i = 0; i < n * width; i++) logits[done * width + i] = (float)values[i];
+        for (size_t i = 0; i < b.images * width; i++)
+            logits[b.first * width + i] = (float)values[i];
     }
-    free(target);
-    return status;
+    return more;
 }
 
 static size_t likeness_top(const float *logits, size_t N) {
