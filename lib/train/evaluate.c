@@ -41,69 +41,38 @@ void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) 
     }
 }
 
-typedef struct evaluation {
-    smoe_model *model;
-    const smoe_spec *spec;
-    smoe_comm *comm;
-    size_t N, batch_size;
-    double *losses;   /* [batch_size] */
-    double *outcomes; /* [images of the set, 2] correct and loss, 0 where not here */
-    double *forward;  /* [batches] seconds of the forward pass, per image */
-    double infer_s;   /* their median */
-    size_t images;    /* of the set */
-    smoe_eval_sink *sink;
-    void *user;
-} evaluation;
-
-/* Evaluates the batches of this process, and stores loss and correctness at the places of their
- * images. */
-static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
-    const smoe_task *task = smoe_task_of(x->spec->train.loss);
+/* Evaluates the batches of this process: outcomes [images of the set, 2] correct and loss, 0 where
+ * not here; *infer_s is the median of the seconds of the forward passes, per image. */
+static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loader *loader,
+                            const smoe_eval_options *how, size_t N, double *outcomes,
+                            double *infer_s, smoe_err *err) {
     smoe_batch batch;
-    size_t N = x->N, done = 0;
+    SMOE_FREED double *forward = NULL;
+    SMOE_FREED double *losses = NULL;
+    size_t done = 0;
     int more;
     for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
         smoe_task_sums sums = {0};
-        smoe_pass pass = {.seed = x->spec->seed, .images = batch.images, .first = batch.first};
+        smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = batch.first};
         double start = smoe_now();
-        smoe_model_forward(x->model, batch.pixels, &pass);
-        x->forward = smoe_alloc_next(x->forward, done, sizeof *x->forward);
-        x->forward[done] = (smoe_now() - start) / (double)batch.images;
-        const real *logits = smoe_model_logits(x->model);
-        task->batch(&sums, NULL, x->losses, logits, batch.target, batch.images, N, batch.images, 0);
+        smoe_model_forward(model, batch.pixels, &pass);
+        forward = smoe_alloc_next(forward, done, sizeof *forward);
+        forward[done] = (smoe_now() - start) / (double)batch.images;
+        if (!losses) losses = smoe_alloc(batch.images, sizeof *losses); /* of the largest */
+        const real *logits = smoe_model_logits(model);
+        smoe_task_of(spec->train.loss)
+            ->batch(&sums, NULL, losses, logits, batch.target, batch.images, N, batch.images, 0);
         for (size_t b = 0; b < batch.images; b++) {
-            double *outcome = x->outcomes + 2 * batch.index[b];
+            double *outcome = outcomes + 2 * batch.index[b];
             outcome[0] = smoe_task_correct(logits + b * N, batch.target + b * N, N);
-            outcome[1] = x->losses[b];
-            if (!isfinite(x->losses[b]))
-                return smoe_evaluate_nonfinite(x->model, batch.index[b], x->losses[b], err);
+            outcome[1] = losses[b];
+            if (!isfinite(losses[b]))
+                return smoe_evaluate_nonfinite(model, batch.index[b], losses[b], err);
         }
-        if (x->sink && x->sink(x->user, &batch, logits, N, err)) return -1;
+        if (how->sink && how->sink(how->user, &batch, logits, N, err)) return -1;
     }
-    x->infer_s = smoe_stats_median(x->forward, done);
+    *infer_s = smoe_stats_median(forward, done);
     return more;
-}
-
-/* Evaluates all images, each of them in one process, and combines the results. */
-static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smoe_eval *result,
-                        smoe_err *err) {
-    double start = smoe_now(), sum = 0, correct = 0;
-    int evaluated = evaluate_batches(x, loader, err);
-    smoe_model_serve(x->model);
-    if (smoe_comm_agree(x->comm, evaluated, NULL, err)) return -1;
-    smoe_comm_join(x->comm, x->outcomes, 2 * x->images * sizeof *x->outcomes);
-    if (!x->images) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
-    for (size_t i = 0; i < x->images; i++) {
-        correct += x->outcomes[2 * i];
-        sum += x->outcomes[2 * i + 1];
-    }
-    for (size_t i = 0; outcomes && i < 2 * x->images; i++) outcomes[i] = (float)x->outcomes[i];
-    *result = (smoe_eval){.images = x->images,
-                          .loss = sum / (double)x->images,
-                          .precision_at_1 = correct / (double)x->images,
-                          .seconds = smoe_now() - start,
-                          .infer_s = x->infer_s};
-    return 0;
 }
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
@@ -114,28 +83,32 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     if (!how.comm) how.comm = &alone;
     if (smoe_task_pairs(spec->train.loss))
         return smoe_evaluate_pairs(model, spec, set, batch_size, &how, result, err);
-    evaluation x = {.model = model,
-                    .spec = spec,
-                    .comm = how.comm,
-                    .N = smoe_dataset_classes(set),
-                    .batch_size = batch_size,
-                    .images = smoe_dataset_images(set),
-                    .sink = how.sink,
-                    .user = how.user};
     smoe_loader_options loading = {.batch_size = batch_size,
                                    .multi = smoe_task_of(spec->train.loss)->multi,
                                    .seed = spec->seed,
-                                   .part = (size_t)x.comm->rank,
-                                   .parts = (size_t)x.comm->size};
-    smoe_loader *loader = NULL;
-    x.losses = smoe_alloc(batch_size, sizeof *x.losses);
-    x.outcomes = smoe_alloc(2 * x.images, sizeof *x.outcomes);
+                                   .part = (size_t)how.comm->rank,
+                                   .parts = (size_t)how.comm->size};
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
+    size_t images = smoe_dataset_images(set), N = smoe_dataset_classes(set);
+    SMOE_FREED double *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
+    double sum = 0, correct = 0, infer_s = NAN;
     int status = smoe_loader_open(&loader, set, spec, &loading, err);
-    status = smoe_comm_agree(x.comm, status, NULL, err);
-    if (!status) status = evaluate_all(&x, loader, how.outcomes, result, err);
-    smoe_loader_free(loader);
-    free(x.forward);
-    free(x.losses);
-    free(x.outcomes);
-    return status;
+    if (smoe_comm_agree(how.comm, status, NULL, err)) return -1;
+    double start = smoe_now();
+    status = evaluate_batches(model, spec, loader, &how, N, outcomes, &infer_s, err);
+    smoe_model_serve(model);
+    if (smoe_comm_agree(how.comm, status, NULL, err)) return -1;
+    smoe_comm_join(how.comm, outcomes, 2 * images * sizeof *outcomes);
+    if (!images) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
+    for (size_t i = 0; i < images; i++) {
+        correct += outcomes[2 * i];
+        sum += outcomes[2 * i + 1];
+    }
+    for (size_t i = 0; how.outcomes && i < 2 * images; i++) how.outcomes[i] = (float)outcomes[i];
+    *result = (smoe_eval){.images = images,
+                          .loss = sum / (double)images,
+                          .precision_at_1 = correct / (double)images,
+                          .seconds = smoe_now() - start,
+                          .infer_s = infer_s};
+    return 0;
 }

@@ -58,4 +58,8 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
 /* Reports a loss or an output that is not finite: SMOE_NONFINITE, naming image and tensor. */
 int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err);
 
+/* The template with the name in each place {}, in which '-' and '_' are blanks. Cut to what fits;
+ * returns buf. */
+const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name);
+
 #endif

@@ -1,9 +1,13 @@
 /* Evaluation of a task that compares images with captions: its loss, retrieval over the whole split
- * and zero-shot classification; see evaluate.h. */
+ * and zero-shot classification; see evaluate.h.
+ *
+ * Zero-shot: the texts of a class are the templates of eval.zeroshot with its name in place of {}.
+ * Their embeddings are normalised to length 1 and averaged, and the mean is normalised to length 1.
+ * The logit of the class is that of a caption with this embedding. */
 #include "train/evaluate.h"
 #include "base/alloc.h"
 #include "train/task.h"
-#include "train/zeroshot.h"
+#include "math/gemm.h"
 
 #include <math.h>
 
@@ -46,7 +50,6 @@ static void gathered_free(gathered *g) {
     smoe_alloc_pool_free(&g->memory);
     free(g->more);
     free(g->more_unit);
-    free(g->classes);
     smoe_tokenizer_free(g->tokenizer);
 }
 
@@ -72,6 +75,7 @@ static void gathered_open(gathered *g, size_t batch) {
     g->correct = smoe_alloc_in(m, g->n, sizeof *g->correct);
     g->rank = smoe_alloc_in(m, g->n, sizeof *g->rank);
     g->logits = smoe_alloc_in(m, batch * g->N, sizeof *g->logits);
+    g->classes = smoe_alloc_in(m, g->N * g->D, sizeof *g->classes);
 }
 
 /* FNV-1a of the tokens: captions of the same words have the same key. */
@@ -81,13 +85,64 @@ static uint64_t key_of(const uint32_t *tokens, size_t length) {
     return hash;
 }
 
+const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name) {
+    size_t used = 0;
+    for (const char *c = template; *c && used + 1 < size; c++) {
+        if (strncmp(c, "{}", 2)) {
+            buf[used++] = *c;
+            continue;
+        }
+        for (const char *n = name; *n && used + 1 < size; n++)
+            buf[used++] = *n == '-' || *n == '_' ? ' ' : *n;
+        c++;
+    }
+    buf[used] = '\0';
+    return buf;
+}
+
+/* logits [B,N] of images [B,D] of length 1. */
+static void zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,
+                            const real *classes, size_t B, size_t N) {
+    real bias = (real)smoe_pairs_bias(pairs);
+    smoe_product p = smoe_linear_product(logits, images, classes, NULL, B, N, pairs->D);
+    p.alpha = (real)smoe_pairs_factor(pairs);
+    smoe_gemm(&p);
+    for (size_t i = 0; i < B * N; i++) logits[i] += bias;
+}
+
+/* Embeds the first `count` texts into unit [count,D], of length 1. */
+static void embed_texts(gathered *g, size_t count, real *unit) {
+    smoe_pass pass = {.seed = g->spec->seed, .images = count};
+    smoe_model_forward_texts(g->model, g->tokens, g->lengths, &pass);
+    smoe_pairs_unit(unit, smoe_model_texts(g->model), count, g->D);
+}
+
+/* The texts of all classes, in every process. */
+static void embed_classes(gathered *g) {
+    const smoe_prompts *prompts = &g->spec->eval.zeroshot;
+    size_t D = g->D, T = g->spec->text.context, each = prompts->count, all = g->N * each;
+    SMOE_FREED double *sums = smoe_alloc(g->N * D, sizeof *sums);
+    for (size_t from = 0, n; from < all; from += n) {
+        n = all - from < g->batch ? all - from : g->batch;
+        for (size_t i = 0; i < n; i++) {
+            char text[SMOE_CAPTION];
+            smoe_zeroshot_prompt(text, sizeof text, prompts->text[(from + i) % each],
+                                 smoe_dataset_class_name(g->set, (from + i) / each));
+            g->lengths[i] = smoe_tokenizer_encode(g->tokenizer, g->tokens + i * T, T, text);
+        }
+        embed_texts(g, n, g->own[1]);
+        for (size_t i = 0; i < n * D; i++)
+            sums[(from + i / D) / each * D + i % D] += (double)g->own[1][i];
+    }
+    for (size_t i = 0; i < g->N * D; i++) g->classes[i] = (real)sums[i];
+    smoe_pairs_unit(g->classes, g->classes, g->N, D);
+}
+
 /* Embeds the captions that wait. */
 static int embed_waiting(gathered *g, smoe_err *err) {
     size_t from = g->mores - g->waiting, D = g->D;
-    smoe_pass pass = {.seed = g->spec->seed, .images = g->waiting};
     if (!g->waiting) return 0;
-    smoe_model_forward_texts(g->model, g->tokens, g->lengths, &pass);
-    smoe_pairs_unit(g->more_unit + from * D, smoe_model_texts(g->model), g->waiting, D);
+    embed_texts(g, g->waiting, g->more_unit + from * D);
     for (size_t k = 0; k < g->waiting * D; k++)
         if (!isfinite(g->more_unit[from * D + k]))
             return smoe_evaluate_nonfinite(g->model, g->more[from + k / D].image, NAN, err);
@@ -122,7 +177,7 @@ static int take_batch(gathered *g, const smoe_batch *batch, smoe_err *err) {
     smoe_model_embed_pairs(g->model, &in, &pass);
     const real *out[] = {smoe_model_logits(g->model), smoe_model_texts(g->model)};
     for (int k = 0; k < 2; k++) smoe_pairs_unit(g->own[k], out[k], B, D);
-    if (g->classified) smoe_zeroshot_logits(g->logits, pairs, g->own[0], g->classes, B, g->N);
+    if (g->classified) zeroshot_logits(g->logits, pairs, g->own[0], g->classes, B, g->N);
     for (size_t b = 0; b < B; b++) {
         size_t i = (size_t)batch->index[b];
         for (int k = 0; k < 2; k++) {
@@ -186,7 +241,7 @@ static void gathered_losses(gathered *g) {
             for (int k = 0; k < 2; k++)
                 memcpy(unit[k] + b * D, g->unit[k] + image[from + b] * D, D * sizeof(real));
         }
-        smoe_zeroshot_logits(logits, smoe_model_pairs(g->model), unit[0], unit[1], B, B);
+        zeroshot_logits(logits, smoe_model_pairs(g->model), unit[0], unit[1], B, B);
         smoe_task_of(g->spec->train.loss)->batch(&sums, NULL, rows, logits, target, B, B, B, 0);
         for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
     }
@@ -243,6 +298,7 @@ static void gathered_conclude(gathered *g, smoe_eval *result) {
     result->images = n;
     result->loss = sum / (double)n;
     result->precision_at_1 = (double)correct / (double)n;
+    result->infer_s = NAN; /* texts are embedded too */
     result->retrieval = true;
 }
 
@@ -254,30 +310,22 @@ int smoe_evaluate_pairs(smoe_model *model, const smoe_spec *spec, const smoe_dat
                                    .seed = spec->seed,
                                    .part = (size_t)comm->rank,
                                    .parts = (size_t)comm->size};
-    smoe_loader *loader = NULL;
+    SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
+    SMOE_FREED_BY(gathered_free)
     gathered g = {.model = model, .spec = spec, .set = set, .how = options};
     double start = smoe_now();
-    *result = (smoe_eval){0};
     gathered_open(&g, batch_size);
     int status = smoe_tokenizer_open(&g.tokenizer, spec, err);
-    if (!status && g.classified) /* every process embeds the texts of all classes */
-        g.classes = smoe_zeroshot_classes(model, spec, set, g.tokenizer, batch_size);
+    if (!status && g.classified) embed_classes(&g);
     loading.tokenizer = g.tokenizer;
     if (!status) status = smoe_loader_open(&loader, set, spec, &loading, err);
-    if (smoe_comm_agree(comm, status, NULL, err)) status = -1;
-    if (!status) {
-        status = take_batches(&g, loader, err);
-        smoe_model_serve(model);
-        status = smoe_comm_agree(comm, status, NULL, err);
-    }
-    if (!status && !g.n) status = smoe_fail(err, SMOE_DATA, "no images to evaluate");
-    if (!status) {
-        gathered_join(&g);
-        gathered_conclude(&g, result);
-        result->seconds = smoe_now() - start;
-        result->infer_s = NAN; /* texts are embedded too */
-    }
-    smoe_loader_free(loader);
-    gathered_free(&g);
-    return status;
+    if (smoe_comm_agree(comm, status, NULL, err)) return -1;
+    status = take_batches(&g, loader, err);
+    smoe_model_serve(model);
+    if (smoe_comm_agree(comm, status, NULL, err)) return -1;
+    if (!g.n) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
+    gathered_join(&g);
+    gathered_conclude(&g, result);
+    result->seconds = smoe_now() - start;
+    return 0;
 }

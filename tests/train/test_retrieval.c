@@ -2,7 +2,7 @@
 #include "approx.h"
 #include "base/threads.h"
 #include "train/retrieval.h"
-#include "train/zeroshot.h"
+#include "train/evaluate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
