@@ -301,7 +301,7 @@ static const char columns[] =
     "|---|---|---|---|---|---|---|---|\n";
 
 static void add_heading(FILE *out) {
-    json_auto_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
+    json_auto_t *env = smoe_env_here(0, NULL);
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
     char date[SMOE_DATE_TEXT];
     fprintf(out,

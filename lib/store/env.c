@@ -51,39 +51,25 @@ const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds) {
     return buf;
 }
 
-json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
-                      int threads) {
+json_t *smoe_env_here(int argc, char *const *argv) {
     char cpu[256], date[SMOE_DATE_TEXT], cwd[4096];
     struct utsname host;
+    const smoe_kernels *kernels = smoe_kernels_get();
     if (uname(&host)) host = (struct utsname){.nodename = "unknown"};
     if (!getcwd(cwd, sizeof cwd)) snprintf(cwd, sizeof cwd, "unknown");
-    json_t *env = json_object(), *arguments = json_array();
+    json_t *arguments = json_array();
     for (int i = 0; i < argc; i++) json_array_append_new(arguments, smoe_json_text(argv[i]));
-    json_object_set_new(env, "version", smoe_json_text(SMOE_VERSION));
-    json_object_set_new(env, "compiler", smoe_json_text(COMPILER));
-    json_object_set_new(env, "flags", smoe_json_text(SMOE_CFLAGS));
-    json_object_set_new(env, "real",
-                        smoe_json_text(sizeof(real) == sizeof(float) ? "float" : "double"));
-    json_object_set_new(env, "cpu", smoe_json_text(cpu_model(cpu, sizeof cpu)));
-    json_object_set_new(env, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    json_object_set_new(env, "threads", json_integer(threads));
-    json_object_set_new(env, "blas", smoe_json_text(blas ? blas : "unknown"));
-    json_object_set_new(env, "kernel", smoe_json_text(kernel ? kernel : "unknown"));
-    json_object_set_new(env, "argv", arguments);
-    json_object_set_new(env, "cwd", smoe_json_text(cwd));
-    json_object_set_new(env, "date", smoe_json_text(smoe_env_date(date, smoe_env_now())));
-    json_object_set_new(env, "host", smoe_json_text(host.nodename));
-    char system[sizeof host.sysname + sizeof host.release + sizeof host.machine + 2];
-    snprintf(system, sizeof system, "%s %s %s", host.sysname, host.release, host.machine);
-    json_object_set_new(env, "system", smoe_json_text(system));
-    return env;
-}
-
-json_t *smoe_env_here(int argc, char *const *argv) {
-    char blas[64];
-    snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
-    const smoe_kernels *kernels = smoe_kernels_get();
-    json_t *env = smoe_env_json(argc, argv, blas, kernels->isa, smoe_threads());
-    json_object_set_new(env, "matrix", json_string(kernels->matrix->unit));
-    return env;
+    SMOE_FREED char *blas =
+        smoe_text_format("BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
+    SMOE_FREED char *system =
+        smoe_text_format("%s %s %s", host.sysname, host.release, host.machine);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:i, s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:s}",
+                     "version", SMOE_VERSION, "compiler", COMPILER, "flags", SMOE_CFLAGS, "real",
+                     sizeof(real) == sizeof(float) ? "float" : "double", "cpu",
+                     smoe_json_text(cpu_model(cpu, sizeof cpu)), "cores",
+                     (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "threads", smoe_threads(), "blas",
+                     smoe_json_text(blas), "kernel", kernels->isa, "argv", arguments, "cwd",
+                     smoe_json_text(cwd), "date", smoe_env_date(date, smoe_env_now()), "host",
+                     smoe_json_text(host.nodename), "system", smoe_json_text(system), "matrix",
+                     kernels->matrix->unit);
 }

@@ -4,12 +4,8 @@
 
 #include <jansson.h>
 
-/* An object of version, compiler, flags, cpu, cores, threads, blas, kernel, argv, cwd, date, host,
- * system; the caller owns it. blas and kernel may be NULL. */
-json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
-                      int threads);
-
-/* The same for this process, with its BLIS, kernels and threads. */
+/* An object of version, compiler, flags, real, cpu, cores, threads, blas, kernel, argv, cwd, date,
+ * host, system and matrix of this process; the caller owns it. */
 json_t *smoe_env_here(int argc, char *const *argv);
 
 /* Seconds since 1970; those of the variable SOURCE_DATE_EPOCH, where it is a number, so that what

@@ -7,7 +7,9 @@
 #include "base/json.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <sha256.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -119,71 +121,39 @@ int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, 
 
 /* ---- MANIFEST.sha256 ------------------------------------------------------------------------- */
 
-typedef struct manifest {
-    const char *dir;
-    char *text;
-    size_t size;
-    FILE *out;
-} manifest;
-
-int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) {
-    if (SHA256File(path, hex)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+static int by_name(const FTSENT **a, const FTSENT **b) {
+    return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
 /* Syncs the file first: after a power cut the list must not name more than is on the disk. */
-static int add_file(const manifest *m, const char *name, smoe_err *err) {
+static int manifest_add(FILE *out, const char *path, const char *name, smoe_err *err) {
     char hex[SMOE_SUM_SIZE];
-    SMOE_FREED char *path = smoe_text_format("%s/%s", m->dir, name);
-    int status = smoe_file_sync(path, err);
-    if (!status) status = smoe_run_file_sum(path, hex, err);
-    if (!status) fprintf(m->out, "%s  %s\n", hex, name);
-    return status;
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int add_folder(const manifest *m, const char *inside, smoe_err *err);
-
-static int add_name(const manifest *m, const char *name, smoe_err *err) {
-    struct stat there;
-    SMOE_FREED char *path = smoe_text_format("%s/%s", m->dir, name);
-    int status = 0;
-    if (lstat(path, &there))
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
-    else if (S_ISDIR(there.st_mode))
-        status = add_folder(m, name, err);
-    else if (S_ISREG(there.st_mode))
-        status = add_file(m, name, err);
-    return status;
-}
-
-static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
-    SMOE_FREED struct dirent **list = NULL;
-    SMOE_FREED char *path = smoe_text_format("%s%s%s", m->dir, *inside ? "/" : "", inside);
-    int n = scandir(path, &list, NULL, by_name), status = 0;
-    if (n < 0) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s", m->dir, inside);
-    for (int i = 0; i < n; i++) {
-        const char *own = list[i]->d_name;
-        bool skip = own[0] == '.' || strstr(own, SMOE_FILE_TEMPORARY) ||
-                    (!*inside && !strcmp(own, SMOE_RUN_MANIFEST));
-        char *name = skip ? NULL : smoe_text_format("%s%s%s", inside, *inside ? "/" : "", own);
-        if (!skip && !status) status = add_name(m, name, err);
-        free(name);
-        free(list[i]);
-    }
-    return status;
+    if (smoe_file_sync(path, err)) return -1;
+    if (!SHA256File(path, hex)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    fprintf(out, "%s  %s\n", hex, name);
+    return 0;
 }
 
 int smoe_run_manifest(const char *dir, smoe_err *err) {
-    manifest m = {.dir = dir};
     SMOE_FREED char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
-    m.out = smoe_alloc_stream(&m.text, &m.size);
-    int status = add_folder(&m, "", err);
-    smoe_alloc_stream_close(m.out, &m.text);
-    if (!status) status = smoe_file_write(to, m.text, m.size, err);
-    free(m.text);
-    return status;
+    SMOE_FREED char *text = NULL;
+    size_t size, above = strlen(dir) + 1;
+    char *const roots[] = {(char *)dir, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FILE *out = smoe_alloc_stream(&text, &size);
+    int status = tree ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
+    for (FTSENT *e; !status && (e = fts_read(tree));) {
+        bool skip = *e->fts_name == '.' || strstr(e->fts_name, SMOE_FILE_TEMPORARY);
+        if (e->fts_level > 0 && skip) {
+            fts_set(tree, e, FTS_SKIP);
+        } else if (e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS) {
+            errno = e->fts_errno;
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", e->fts_path);
+        } else if (e->fts_info == FTS_F && strcmp(e->fts_path + above, SMOE_RUN_MANIFEST)) {
+            status = manifest_add(out, e->fts_path, e->fts_path + above, err);
+        }
+    }
+    if (tree) fts_close(tree);
+    smoe_alloc_stream_close(out, &text);
+    return status ? -1 : smoe_file_write(to, text, size, err);
 }

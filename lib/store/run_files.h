@@ -34,9 +34,7 @@ int smoe_run_csv(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* The SHA-256 of a file, in hexadecimal digits. */
-enum { SMOE_SUM_SIZE = 65 };
-int smoe_run_file_sum(const char *path, char hex[SMOE_SUM_SIZE], smoe_err *err) SMOE_MUST_CHECK;
+enum { SMOE_SUM_SIZE = 65 }; /* of a SHA-256 in hexadecimal digits */
 
 /* Writes DIR/MANIFEST.sha256, which `sha256sum -c` reads: all files of the folder and below it, by
  * name, but for itself and links. */

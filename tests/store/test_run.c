@@ -3,6 +3,7 @@
 #include "run_folder.h"
 #include "specs.h"
 #include "base/file.h"
+#include "math/kernels.h"
 #include "store/env.h"
 
 #include <setjmp.h>
@@ -31,7 +32,7 @@ static void test_new_run(void **state) {
     run_folder *r = *state;
     smoe_run *run;
     char *argv[] = {"smoe", "train", "\xff"};
-    json_t *env = smoe_env_json(3, argv, "BLIS", NULL, 2);
+    json_t *env = smoe_env_here(3, argv);
     assert_int_equal(smoe_run_open(&run, r->run, SMOE_RUN_NEW, &r->spec, env, &r->err), 0);
     char status[200], host[100];
     assert_int_equal(gethostname(host, sizeof host), 0);
@@ -52,14 +53,15 @@ static void test_new_run(void **state) {
     json_t *read = json_loads(text, 0, NULL);
     free(text);
     assert_string_equal(json_string_value(json_object_get(read, "version")), SMOE_VERSION);
-    assert_string_equal(json_string_value(json_object_get(read, "blas")), "BLIS");
-    assert_string_equal(json_string_value(json_object_get(read, "kernel")), "unknown");
+    assert_memory_equal(json_string_value(json_object_get(read, "blas")), "BLIS ", 5);
+    assert_string_equal(json_string_value(json_object_get(read, "kernel")),
+                        smoe_kernels_get()->isa);
     assert_string_equal(json_string_value(json_object_get(read, "host")), host);
     assert_string_equal(json_string_value(json_array_get(json_object_get(read, "argv"), 1)),
                         "train");
     assert_string_equal(json_string_value(json_array_get(json_object_get(read, "argv"), 2)),
                         "\xEF\xBF\xBD");
-    assert_int_equal(json_integer_value(json_object_get(read, "threads")), 2);
+    assert_int_equal(json_integer_value(json_object_get(read, "threads")), smoe_threads());
     assert_true(json_integer_value(json_object_get(read, "cores")) >= 1);
     static const char *const words[] = {"compiler", "flags",  "cpu", "cwd",
                                         "date",     "system", "real"};

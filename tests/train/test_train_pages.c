@@ -274,7 +274,7 @@ static void train(const char *dir, const char *router) {
         fail_msg("%s", err.text);
     char *argv[] = {"test"};
     smoe_train_options options = {
-        .dir = dir, .mode = SMOE_RUN_FORCE, .env = smoe_env_json(1, argv, "b", "k", 1)};
+        .dir = dir, .mode = SMOE_RUN_FORCE, .env = smoe_env_here(1, argv)};
     smoe_train_result result;
     if (smoe_train(&spec, &options, &result, &err)) fail_msg("%s", err.text);
     smoe_spec_free(&spec);
