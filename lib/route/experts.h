@@ -17,7 +17,7 @@ typedef struct smoe_experts {
     smoe_ranked *order;
 } smoe_experts;
 
-int smoe_experts_setup(smoe_router *r, smoe_err *err);
+void smoe_experts_setup(smoe_router *r);
 void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 smoe_router_cost smoe_experts_cost(const smoe_router *r, const smoe_cost_options *options);
 /* The logits and g of a pass; then the scores of group g, whose n tokens begin with `first`, are

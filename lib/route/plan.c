@@ -126,55 +126,62 @@ void smoe_plan_round(smoe_plan *plan) {
 /* ---- the products of dense plans, one per group ------------------------------------------------
  */
 
-typedef struct pieces {
-    const smoe_plan *plan;
-    const real *weights; /* [G,T,S] */
-    smoe_outputs slots_out;
-    real *tokens_out, *weights_out;
-    const real *tokens, *residual;
-    smoe_values slots;
-    size_t d;
-} pieces;
+/* The product of the first group; those of the others lie so many elements further on. */
+typedef struct group_products {
+    smoe_product first;
+    size_t a, b, c, add;
+} group_products;
+
+static smoe_product product_of_group(size_t g, const void *context) {
+    const group_products *x = context;
+    smoe_product p = x->first;
+    smoe_values b = smoe_values_from((smoe_values){p.b, p.b_bf16}, g * x->b);
+    smoe_outputs c = smoe_outputs_from((smoe_outputs){p.c, p.c_bf16}, g * x->c);
+    p.a += g * x->a;
+    p.b = b.at;
+    p.b_bf16 = b.bf16;
+    p.c = c.at;
+    p.c_bf16 = c.bf16;
+    if (p.add) p.add += g * x->add;
+    return p;
+}
 
 /* slots = weights^T tokens */
-static smoe_product to_slots(size_t g, const void *context) {
-    const pieces *x = context;
-    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    smoe_outputs slots = smoe_outputs_from(x->slots_out, g * d);
-    smoe_product p =
-        smoe_product_of(slots.at, G * d, S, d, T, smoe_transposed(x->weights + g * T * S, S),
-                        smoe_matrix_of(x->tokens + g * T * d, d));
-    p.c_bf16 = slots.bf16;
-    p.precision = x->plan->precision;
-    return p;
+static void to_slots(const smoe_plan *plan, const real *weights, smoe_outputs slots,
+                     const real *tokens, size_t d) {
+    size_t T = plan->T, S = plan->S;
+    group_products x = {.a = T * S, .b = T * d, .c = d};
+    x.first = smoe_product_of(slots.at, plan->G * d, S, d, T, smoe_transposed(weights, S),
+                              smoe_matrix_of(tokens, d));
+    x.first.c_bf16 = slots.bf16;
+    x.first.precision = plan->precision;
+    smoe_gemm_each(plan->G, product_of_group, &x);
 }
 
 /* tokens = residual + weights slots */
-static smoe_product to_tokens(size_t g, const void *context) {
-    const pieces *x = context;
-    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    smoe_values slots = smoe_values_from(x->slots, g * d);
-    smoe_product p =
-        smoe_product_of(x->tokens_out + g * T * d, d, T, d, S,
-                        smoe_matrix_of(x->weights + g * T * S, S), smoe_matrix_of(slots.at, G * d));
-    p.b_bf16 = slots.bf16;
-    p.add = x->residual ? x->residual + g * T * d : NULL;
-    p.ldadd = d;
-    p.precision = x->plan->precision;
-    return p;
+static void to_tokens(const smoe_plan *plan, const real *weights, real *tokens, smoe_values slots,
+                      const real *residual, size_t d) {
+    size_t T = plan->T, S = plan->S;
+    group_products x = {.a = T * S, .b = d, .c = T * d, .add = T * d};
+    x.first = smoe_product_of(tokens, d, T, d, S, smoe_matrix_of(weights, S),
+                              smoe_matrix_of(slots.at, plan->G * d));
+    x.first.b_bf16 = slots.bf16;
+    x.first.add = residual;
+    x.first.ldadd = d;
+    x.first.precision = plan->precision;
+    smoe_gemm_each(plan->G, product_of_group, &x);
 }
 
-/* gradient of the weights = tokens slots^T */
-static smoe_product to_weights(size_t g, const void *context) {
-    const pieces *x = context;
-    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    smoe_values slots = smoe_values_from(x->slots, g * d);
-    smoe_product p =
-        smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
-                        smoe_matrix_of(x->tokens + g * T * d, d), smoe_transposed(slots.at, G * d));
-    p.b_bf16 = slots.bf16;
-    p.precision = x->plan->precision;
-    return p;
+/* dweights = tokens slots^T */
+static void to_weights(const smoe_plan *plan, real *dweights, const real *tokens, smoe_values slots,
+                       size_t d) {
+    size_t T = plan->T, S = plan->S;
+    group_products x = {.a = T * d, .b = d, .c = T * S};
+    x.first = smoe_product_of(dweights, S, T, S, d, smoe_matrix_of(tokens, d),
+                              smoe_transposed(slots.at, plan->G * d));
+    x.first.b_bf16 = slots.bf16;
+    x.first.precision = plan->precision;
+    smoe_gemm_each(plan->G, product_of_group, &x);
 }
 
 /* ---- the rows of sparse plans, of n numbers ----------------------------------------------------
@@ -237,9 +244,7 @@ static real dot_row(const real *y, smoe_values x, size_t n) {
 
 void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x, size_t d) {
     if (!plan->sparse) {
-        pieces p = {
-            .plan = plan, .weights = plan->mixed_disp, .slots_out = slots, .tokens = x, .d = d};
-        smoe_gemm_each(plan->G, to_slots, &p);
+        to_slots(plan, plan->mixed_disp, slots, x, d);
         return;
     }
     SMOE_SHARED(routing, plan->placed * d)
@@ -253,13 +258,7 @@ void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x
 void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const real *residual,
                        size_t d) {
     if (!plan->sparse) {
-        pieces p = {.plan = plan,
-                    .weights = plan->mixed_comb,
-                    .tokens_out = y,
-                    .slots = out,
-                    .residual = residual,
-                    .d = d};
-        smoe_gemm_each(plan->G, to_tokens, &p);
+        to_tokens(plan, plan->mixed_comb, y, out, residual, d);
         return;
     }
     SMOE_SHARED(routing, plan->tokens * d)
@@ -276,15 +275,8 @@ void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const re
 void smoe_plan_combine_backward(smoe_plan *plan, smoe_outputs dout, const real *dy, smoe_values out,
                                 size_t d) {
     if (!plan->sparse) {
-        pieces p = {.plan = plan,
-                    .weights = plan->mixed_comb,
-                    .weights_out = plan->dcomb,
-                    .slots_out = dout,
-                    .tokens = dy,
-                    .slots = out,
-                    .d = d};
-        smoe_gemm_each(plan->G, to_slots, &p);
-        if (!plan->comb_constant) smoe_gemm_each(plan->G, to_weights, &p);
+        to_slots(plan, plan->mixed_comb, dout, dy, d);
+        if (!plan->comb_constant) to_weights(plan, plan->dcomb, dy, out, d);
         return;
     }
     SMOE_SHARED(routing, plan->placed * d)
@@ -300,15 +292,8 @@ void smoe_plan_combine_backward(smoe_plan *plan, smoe_outputs dout, const real *
 void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, const real *x,
                                  size_t d) {
     if (!plan->sparse) {
-        pieces p = {.plan = plan,
-                    .weights = plan->mixed_disp,
-                    .weights_out = plan->ddisp,
-                    .tokens_out = dx,
-                    .tokens = x,
-                    .slots = dslots,
-                    .d = d};
-        smoe_gemm_each(plan->G, to_tokens, &p);
-        if (!plan->disp_constant) smoe_gemm_each(plan->G, to_weights, &p);
+        to_tokens(plan, plan->mixed_disp, dx, dslots, NULL, d);
+        if (!plan->disp_constant) to_weights(plan, plan->ddisp, x, dslots, d);
         return;
     }
     SMOE_SHARED(routing, plan->tokens * d)

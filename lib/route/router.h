@@ -69,8 +69,8 @@ typedef struct smoe_router_cost {
 
 typedef struct smoe_router_type {
     size_t size; /* of its struct, which starts with smoe_router */
-    /* Checks the spec, registers parameters named r->prefix + ".x". */
-    int (*init)(smoe_router *r, smoe_err *err);
+    /* Registers parameters named r->prefix + ".x". */
+    void (*init)(smoe_router *r);
     /* Names its buffers and reserves its plan for up to B images. */
     void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
     smoe_router_cost (*cost)(const smoe_router *r, const smoe_cost_options *options);
@@ -110,11 +110,9 @@ typedef struct smoe_router_place {
     const char *name; /* "blocks.3.mlp.router", of its parameters */
 } smoe_router_place;
 
-/* Creates the router with the name spec->router; NULL and err (SMOE_USAGE) if its spec is
- * invalid. */
+/* Creates the router with the name spec->router, of a resolved spec. */
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
-                                const smoe_router_place *place, size_t image_tokens, size_t d,
-                                smoe_err *err);
+                                const smoe_router_place *place, size_t image_tokens, size_t d);
 void smoe_router_free(smoe_router *router);
 
 /* Registers a state of n elements that start at `value` and takes the name PREFIX.NAME. */

@@ -17,14 +17,8 @@ static const smoe_router_type *const types[SMOE_ROUTERS] = {
 };
 
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
-                                const smoe_router_place *place, size_t image_tokens, size_t d,
-                                smoe_err *err) {
-    const smoe_router_entry *entry = smoe_router_find(spec->router);
-    if (!entry) {
-        smoe_fail(err, SMOE_USAGE, "model.moe.router: unknown router '%s'", spec->router);
-        return NULL;
-    }
-    const smoe_router_type *type = types[entry - smoe_routers];
+                                const smoe_router_place *place, size_t image_tokens, size_t d) {
+    const smoe_router_type *type = types[smoe_router_find(spec->router) - smoe_routers];
     smoe_router *r = smoe_alloc(1, type->size);
     r->type = type;
     r->spec = spec;
@@ -40,10 +34,7 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
     r->K = shape.K;
     r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
     snprintf(r->prefix, sizeof r->prefix, "%s", place->name);
-    if (type->init(r, err)) {
-        free(r);
-        return NULL;
-    }
+    type->init(r);
     return r;
 }
 

@@ -14,10 +14,8 @@
 
 enum { BAND = 16 }; /* experts that one task chooses for: a cache line of weights */
 
-int smoe_experts_setup(smoe_router *r, smoe_err *err) {
-    (void)err;
+void smoe_experts_setup(smoe_router *r) {
     smoe_gate_init((smoe_gate *)r);
-    return 0;
 }
 
 void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

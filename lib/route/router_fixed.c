@@ -7,10 +7,8 @@
 #include "route/router.h"
 #include "base/team.h"
 
-static int init_uniform(smoe_router *r, smoe_err *err) {
-    (void)err;
+static void init_uniform(smoe_router *r) {
     r->plan.disp_constant = r->plan.comb_constant = true;
-    return 0;
 }
 
 static void reserve_uniform(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -35,10 +33,8 @@ static smoe_router_cost cost_uniform(const smoe_router *r, const smoe_cost_optio
     return smoe_router_dense_cost(r);
 }
 
-static int init_identity(smoe_router *r, smoe_err *err) {
-    (void)err;
+static void init_identity(smoe_router *r) {
     r->plan.weight_constant = true;
-    return 0;
 }
 
 static void reserve_identity(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

@@ -19,9 +19,9 @@ typedef struct smoe_images {
     double *losses;    /* [images] */
 } smoe_images;
 
-static int images_init(smoe_router *r, smoe_err *err) {
+static void images_init(smoe_router *r) {
     ((smoe_tokens *)r)->gate.unit = r->image_tokens;
-    return smoe_tokens_init(r, err);
+    smoe_tokens_init(r);
 }
 
 static void images_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

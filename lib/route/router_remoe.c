@@ -18,13 +18,11 @@ typedef struct remoe_router {
     double *sums; /* [B] of f g of each image */
 } remoe_router;
 
-static int remoe_init(smoe_router *r, smoe_err *err) {
-    (void)err;
+static void remoe_init(smoe_router *r) {
     remoe_router *self = (remoe_router *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = SMOE_GATE_RELU;
     smoe_router_add_state(r, 1, r->spec->l1_init, "l1");
-    return 0;
 }
 
 static void remoe_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

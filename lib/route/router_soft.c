@@ -65,14 +65,12 @@ void smoe_soft_init(smoe_soft *soft, bool normalize) {
         smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);
 }
 
-static int soft_init(smoe_router *r, smoe_err *err) {
-    (void)err;
+static void soft_init(smoe_router *r) {
     smoe_soft *soft = (smoe_soft *)r;
     smoe_soft_init(soft, r->spec->normalize);
     if (r->spec->normalize)
         soft->scale = smoe_params_add(r->params, SMOE_PARAM_PLAIN, scale_start(r), 0, 0, NULL,
                                       "%s.scale", r->prefix);
-    return 0;
 }
 
 void smoe_soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

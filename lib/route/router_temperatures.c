@@ -17,8 +17,7 @@ typedef struct temperatures_router {
     double *sums;             /* [R,2] sums of dL c of a token, for dispatch and for combine */
 } temperatures_router;
 
-static int temperatures_init(smoe_router *r, smoe_err *err) {
-    (void)err;
+static void temperatures_init(smoe_router *r) {
     temperatures_router *self = (temperatures_router *)r;
     double start = log(r->spec->temperature_init);
     smoe_soft_init(&self->soft, true);
@@ -26,7 +25,6 @@ static int temperatures_init(smoe_router *r, smoe_err *err) {
                                      "%s.log_dispatch_temperature", r->prefix);
     self->combine = smoe_params_add(r->params, SMOE_PARAM_PLAIN, start, 0, 0, NULL,
                                     "%s.log_combine_temperature", r->prefix);
-    return 0;
 }
 
 static void temperatures_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

@@ -42,7 +42,7 @@ static bool ranks_choices(const smoe_router *r) {
     return r->spec->priority == SMOE_PRIORITY_PATCH_EXPERT;
 }
 
-int smoe_tokens_init(smoe_router *r, smoe_err *err) {
+void smoe_tokens_init(smoe_router *r) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = r->spec->gate;
@@ -51,9 +51,6 @@ int smoe_tokens_init(smoe_router *r, smoe_err *err) {
     if (learns_score(r))
         smoe_score_init(&self->score, r, r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID);
     if (has_loss(r) && r->spec->aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
-    if (r->K > r->E)
-        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
-    return 0;
 }
 
 void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

@@ -21,7 +21,7 @@ typedef struct smoe_tokens {
     double *share;          /* [tokens,K] scratch of sigmoids that are renormalised */
 } smoe_tokens;
 
-int smoe_tokens_init(smoe_router *r, smoe_err *err);
+void smoe_tokens_init(smoe_router *r);
 void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options);
 void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass);

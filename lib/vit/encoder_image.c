@@ -23,12 +23,13 @@ static bool encoder_image_always(const smoe_spec *spec) {
 static int image_init(smoe_encoder *e, size_t N, smoe_err *err) {
     image_encoder *x = (image_encoder *)e;
     const smoe_spec *spec = e->build.spec;
+    (void)err;
     e->build.model = &spec->model;
     e->build.T = smoe_spec_tokens(spec);
     smoe_embed_init(&x->embed, &e->build);
     if (spec->model.pre_norm) smoe_norm_init(&x->norm, &e->build, spec->model.width, "norm_pre");
     e->blocks = e->build.params->count;
-    if (smoe_tower_init(&e->tower, &e->build, err)) return -1;
+    smoe_tower_init(&e->tower, &e->build);
     smoe_head_init(&x->head, &e->build, smoe_task_pairs(spec->train.loss) ? spec->text.embed : N);
     e->N = x->head.N;
     return 0;

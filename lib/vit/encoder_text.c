@@ -83,7 +83,7 @@ static int text_init(smoe_encoder *e, size_t N, smoe_err *err) {
     }
     smoe_text_embed_init(&x->embed, &e->build, vocabulary);
     e->blocks = params->count;
-    if (smoe_tower_init(&e->tower, &e->build, err)) return -1;
+    smoe_tower_init(&e->tower, &e->build);
     for (size_t i = e->first; i < params->count; i++)
         rename_layer(params->param[i].name, sizeof params->param[i].name);
     size_t dim[] = {x->model.width, e->N};

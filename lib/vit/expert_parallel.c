@@ -18,25 +18,20 @@ typedef struct remote {
 } remote;
 
 /* The exchange of a layer. */
-typedef struct parallel {
-    smoe_exchange base;
+struct smoe_exchange {
     smoe_expert_parallel *model;
     remote group[2];
-} parallel;
-
-static parallel *parallel_of(const smoe_moe *l) {
-    return (parallel *)l->exchange;
-}
+};
 
 static remote *remote_of(const smoe_moe *l, size_t k) {
-    return &parallel_of(l)->group[k];
+    return &l->exchange->group[k];
 }
 
 static smoe_comm *block_of(const smoe_moe *l) {
-    return &parallel_of(l)->model->block;
+    return &l->exchange->model->block;
 }
 
-static size_t block_size(const smoe_moe *l) {
+size_t smoe_expert_parallel_processes(const smoe_moe *l) {
     return (size_t)block_of(l)->size;
 }
 
@@ -77,8 +72,8 @@ void smoe_expert_parallel_free(smoe_expert_parallel *s) {
     s->counts = NULL;
 }
 
-static void exchange_reserve(smoe_moe *l, size_t rows, const smoe_space *space) {
-    size_t n = block_size(l);
+void smoe_expert_parallel_reserve(smoe_moe *l, size_t rows, const smoe_space *space) {
+    size_t n = smoe_expert_parallel_processes(l);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_mlp *mlp = &l->experts[k].mlp;
         size_t most = rows / l->router->E * mlp->E;
@@ -100,7 +95,7 @@ static size_t near_rows(const smoe_moe *l, size_t k, size_t s, size_t *first) {
     const smoe_expert_group *group = &l->experts[k];
     const size_t *row = l->router->plan.first_row + group->begin;
     size_t begin, end;
-    smoe_expert_parallel_range(group->count, block_size(l), s, &begin, &end);
+    smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), s, &begin, &end);
     *first = row[begin];
     return row[end] - row[begin];
 }
@@ -120,13 +115,14 @@ static size_t remote_rows(const smoe_moe *l, size_t k, size_t q) {
 /* How many rows the experts of `other` get from here, and those here from `other`. With `idle`
  * there are none from here. */
 static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
-    uint64_t *out = parallel_of(l)->model->counts, *in = out;
+    uint64_t *out = l->exchange->model->counts, *in = out;
     size_t sent = 0, received = 0;
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_expert_group *group = &l->experts[k];
         const size_t *row = l->router->plan.first_row + group->begin;
         size_t begin, end;
-        smoe_expert_parallel_range(group->count, block_size(l), other, &begin, &end);
+        smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), other, &begin,
+                                   &end);
         for (size_t e = begin; e < end; e++) out[sent++] = idle ? 0 : row[e + 1] - row[e];
         received += group->mlp.E;
     }
@@ -187,7 +183,7 @@ static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
     const remote *r = remote_of(l, k);
     size_t at = q * r->most, first;
     work w = {.rows = {.first = remote_first(l, k, q), .kept = at}, .pass = *pass};
-    w.pass.first += (q - own_rank(l)) * parallel_of(l)->model->pieces * pass->images;
+    w.pass.first += (q - own_rank(l)) * l->exchange->model->pieces * pass->images;
     if (q == own_rank(l)) {
         (void)near_rows(l, k, q, &first);
         if (l->places) w.rows.places = l->places + first;
@@ -208,7 +204,8 @@ static work work_of(smoe_moe *l, size_t k, size_t q, const smoe_pass *pass) {
 static void count_own(smoe_moe *l, size_t k) {
     const smoe_expert_group *group = &l->experts[k];
     size_t begin, end, *first = remote_first(l, k, own_rank(l));
-    smoe_expert_parallel_range(group->count, block_size(l), own_rank(l), &begin, &end);
+    smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), own_rank(l), &begin,
+                               &end);
     const size_t *row = l->router->plan.first_row + group->begin + begin;
     for (size_t e = 0; e <= group->mlp.E; e++) first[e] = row[e] - row[0];
 }
@@ -232,7 +229,7 @@ static void outputs_forward(smoe_moe *l, size_t k, size_t q, size_t from, size_t
 }
 
 static void outputs_exchanged(smoe_moe *l, const smoe_pass *pass, bool idle) {
-    size_t n = block_size(l);
+    size_t n = smoe_expert_parallel_processes(l);
     for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn, idle);
     for (size_t k = 0; k < l->groups; k++) {
         const remote *r = remote_of(l, k);
@@ -256,7 +253,7 @@ static void outputs_exchanged(smoe_moe *l, const smoe_pass *pass, bool idle) {
     }
 }
 
-static void exchange_forward(smoe_moe *l, const smoe_pass *pass) {
+void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass) {
     outputs_exchanged(l, pass, false);
 }
 
@@ -314,9 +311,9 @@ static void weights_backward(const smoe_mlp *l, const smoe_expert_parallel *s, w
     }
 }
 
-static void exchange_backward(smoe_moe *l, const smoe_pass *pass) {
-    const smoe_expert_parallel *s = parallel_of(l)->model;
-    size_t n = block_size(l);
+void smoe_expert_parallel_backward(smoe_moe *l, const smoe_pass *pass) {
+    const smoe_expert_parallel *s = l->exchange->model;
+    size_t n = smoe_expert_parallel_processes(l);
     for (size_t k = 0; k < l->groups; k++) {
         const smoe_mlp *mlp = &l->experts[k].mlp;
         const remote *r = remote_of(l, k);
@@ -345,18 +342,14 @@ static void exchange_backward(smoe_moe *l, const smoe_pass *pass) {
 /* ---- dividing -------------------------------------------------------------------------------- */
 
 void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *experts) {
-    parallel *p = smoe_alloc(1, sizeof *p);
-    *p = (parallel){.base = {.processes = (size_t)experts->block.size,
-                             .reserve = exchange_reserve,
-                             .forward = exchange_forward,
-                             .backward = exchange_backward},
-                    .model = experts};
-    l->exchange = &p->base;
+    l->exchange = smoe_alloc(1, sizeof *l->exchange);
+    l->exchange->model = experts;
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
         smoe_mlp *mlp = &group->mlp;
         size_t first, end;
-        smoe_expert_parallel_range(group->count, block_size(l), own_rank(l), &first, &end);
+        smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), own_rank(l),
+                                   &first, &end);
         for (size_t i = mlp->fc1; i < mlp->fc1 + PARAMS; i++) {
             size_t each = mlp->params->param[i].whole / group->count;
             smoe_params_shard(mlp->params, i, first * each, (end - first) * each);
@@ -376,7 +369,8 @@ static void sent_add(smoe_sent *sent, size_t bytes, size_t times) {
 void smoe_expert_parallel_expect(const smoe_moe *l, size_t forwards, smoe_sent *sent) {
     bool narrow = l->experts[0].mlp.narrow &&
                   smoe_spec_precision(l->build->spec, true) == SMOE_PRECISION_BF16;
-    size_t n = block_size(l), pieces = parallel_of(l)->model->pieces, row = row_bytes(l, narrow);
+    size_t n = smoe_expert_parallel_processes(l), pieces = l->exchange->model->pieces,
+           row = row_bytes(l, narrow);
     size_t passes = forwards * pieces, ways = passes + pieces; /* forward and backward */
     for (size_t bit = 1; bit < n; bit++) {
         size_t experts = 0;

@@ -42,6 +42,13 @@ static inline void smoe_expert_parallel_range(size_t count, size_t n, size_t s, 
 /* The process of n that has element `at` of a divided tensor, and where its part ends. */
 size_t smoe_expert_parallel_owner(const smoe_param *param, size_t n, size_t at, size_t *end);
 
+/* Of a layer with an exchange: the number of processes; buffers, for `rows` rows of a plan; l->out
+ * from l->slots, and l->dslots from l->dout. */
+size_t smoe_expert_parallel_processes(const smoe_moe *l);
+void smoe_expert_parallel_reserve(smoe_moe *l, size_t rows, const smoe_space *space);
+void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass);
+void smoe_expert_parallel_backward(smoe_moe *l, const smoe_pass *pass);
+
 /* Removes the experts of other processes from a layer and its parameter table, and gives it its
  * exchange. Call it before slabs and buffers are allocated. */
 void smoe_expert_parallel_shard(smoe_moe *l, smoe_expert_parallel *experts);

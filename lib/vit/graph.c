@@ -9,7 +9,7 @@
 #include "vit/model.h"
 
 #include <math.h>
-#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +20,7 @@ typedef struct graph {
     const smoe_model_spec *model;
     const smoe_safetensors *weights;
     size_t T; /* tokens of an image */
+    smoe_alloc_pool *paths;
 } graph;
 
 /* "FOO" of these inputs, with attributes. */
@@ -40,12 +41,15 @@ static value scalar(const graph *g, double x) {
     return smoe_onnx_floats(g->onnx, &number, 0, NULL);
 }
 
+/* "PATH.NAME" */
+static const char *within(const graph *g, const char *path, const char *name) {
+    SMOE_FREED char *whole = smoe_text_format("%s.%s", path, name);
+    return smoe_alloc_text_in(g->paths, whole);
+}
+
 /* The tensor "PATH.NAME", or NULL. */
 static const smoe_tensor *graph_find(const graph *g, const char *path, const char *name) {
-    char *whole = smoe_text_format("%s.%s", path, name);
-    const smoe_tensor *t = smoe_safetensors_find(g->weights, whole);
-    free(whole);
-    return t;
+    return smoe_safetensors_find(g->weights, within(g, path, name));
 }
 
 static value weight(const graph *g, const char *path, const char *name) {
@@ -74,11 +78,7 @@ static value graph_gelu(const graph *g, value x) {
 }
 
 static value mlp(const graph *g, value x, const char *path) {
-    char *fc1 = smoe_text_format("%s.fc1", path), *fc2 = smoe_text_format("%s.fc2", path);
-    value y = linear(g, graph_gelu(g, linear(g, x, fc1)), fc2);
-    free(fc1);
-    free(fc2);
-    return y;
+    return linear(g, graph_gelu(g, linear(g, x, within(g, path, "fc1"))), within(g, path, "fc2"));
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -97,12 +97,9 @@ static value part(const graph *g, value x, int64_t i, int64_t axis) {
 /* Of heads [1,B,H,T,d/H] to [B,T,d]. */
 static value attend(const graph *g, value q, value k, value v, const char *path) {
     size_t dh = g->model->width / g->model->heads;
-    char *q_norm = smoe_text_format("%s.q_norm", path),
-         *k_norm = smoe_text_format("%s.k_norm", path);
+    const char *q_norm = within(g, path, "q_norm"), *k_norm = within(g, path, "k_norm");
     if (graph_find(g, q_norm, "weight")) q = graph_norm(g, q, q_norm);
     if (graph_find(g, k_norm, "weight")) k = graph_norm(g, k, k_norm);
-    free(q_norm);
-    free(k_norm);
     q = of_two(g, "Mul", q, scalar(g, 1 / sqrt((double)dh)));
     k = NODE(g, .op = "Transpose", .in = {k}, AXES(0, 1, 2, 4, 3));
     value a =
@@ -113,13 +110,9 @@ static value attend(const graph *g, value q, value k, value v, const char *path)
 }
 
 static value attention(const graph *g, value x, const char *path) {
-    char *qkv = smoe_text_format("%s.qkv", path), *proj = smoe_text_format("%s.proj", path);
-    value all = heads(g, linear(g, x, qkv), 3);
+    value all = heads(g, linear(g, x, within(g, path, "qkv")), 3);
     value y = attend(g, part(g, all, 0, 0), part(g, all, 1, 0), part(g, all, 2, 0), path);
-    y = linear(g, y, proj);
-    free(qkv);
-    free(proj);
-    return y;
+    return linear(g, y, within(g, path, "proj"));
 }
 
 /* ---- Soft MoE -------------------------------------------------------------------------------- */
@@ -178,11 +171,10 @@ static void weights_of(const graph *g, value x, const char *router, size_t S, va
 
 /* One of the two layers of `count` experts: x [E,rows,n]. */
 static value experts_linear(const graph *g, value x, const char *path, const char *layer) {
-    char *name = smoe_text_format("%s.%s", path, layer);
+    const char *name = within(g, path, layer);
     const smoe_tensor *bias = graph_find(g, name, "bias");
     value w = NODE(g, .op = "Transpose", .in = {weight(g, name, "weight")}, AXES(0, 2, 1));
     value b = smoe_onnx_tensor(g->onnx, bias, 3, (const size_t[]){bias->dim[0], 1, bias->dim[1]});
-    free(name);
     return of_two(g, "Add", of_two(g, "MatMul", x, w), b);
 }
 
@@ -212,32 +204,29 @@ static value moe(const graph *g, value x, const char *path, size_t block) {
     const smoe_moe_shape shape = smoe_moe_shape_of(spec, block, g->T);
     int64_t E = (int64_t)shape.E, P = (int64_t)shape.P, d = (int64_t)g->model->width;
     size_t universal = spec->universal_experts, core = shape.E - universal;
-    char *name[] = {smoe_text_format("%s.router", path), smoe_text_format("%s.experts", path),
-                    smoe_text_format("%s.universal", path), smoe_text_format("%s.shared", path)};
     value dispatch, combine;
-    weights_of(g, x, name[0], shape.S, &dispatch, &combine);
+    weights_of(g, x, within(g, path, "router"), shape.S, &dispatch, &combine);
     value slots = to_experts(g, of_two(g, "MatMul", dispatch, x), E, P, d);
-    value out = experts(g, slots, name[1], 0, core);
+    value out = experts(g, slots, within(g, path, "experts"), 0, core);
     if (universal)
-        out = NODE(g, .op = "Concat", .in = {out, experts(g, slots, name[2], core, universal)},
+        out = NODE(g, .op = "Concat",
+                   .in = {out, experts(g, slots, within(g, path, "universal"), core, universal)},
                    .whole = "axis", .number = 0);
     value y = of_two(g, "MatMul", combine, from_experts(g, out, E, P, d));
-    if (spec->shared_experts) y = of_two(g, "Add", y, mlp(g, x, name[3]));
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++) free(name[i]);
+    if (spec->shared_experts) y = of_two(g, "Add", y, mlp(g, x, within(g, path, "shared")));
     return y;
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
 static value graph_block(const graph *g, value x, size_t i) {
-    char *path[4];
-    static const char *const part[] = {"norm1", "attn", "norm2", "mlp"};
-    for (size_t k = 0; k < 4; k++) path[k] = smoe_text_format("blocks.%zu.%s", i, part[k]);
-    x = of_two(g, "Add", x, attention(g, graph_norm(g, x, path[0]), path[1]));
-    value y = graph_norm(g, x, path[2]);
-    y = g->model->moe.is_moe[i] ? moe(g, y, path[3], i) : mlp(g, y, path[3]);
-    for (size_t k = 0; k < 4; k++) free(path[k]);
-    return of_two(g, "Add", x, y);
+    char block[32];
+    snprintf(block, sizeof block, "blocks.%zu", i);
+    value y = attention(g, graph_norm(g, x, within(g, block, "norm1")), within(g, block, "attn"));
+    x = of_two(g, "Add", x, y);
+    y = graph_norm(g, x, within(g, block, "norm2"));
+    const char *path = within(g, block, "mlp");
+    return of_two(g, "Add", x, g->model->moe.is_moe[i] ? moe(g, y, path, i) : mlp(g, y, path));
 }
 
 /* A class token and registers [1,n,d], for each image of x. */
@@ -377,7 +366,9 @@ int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safeten
     size_t pairs = smoe_safetensors_pairs(weights, &pair);
     for (size_t i = 0; i < pairs; i++) /* without the digest, which is of that file */
         if (!strstr(pair[i].key, "xxh3")) pair[kept++] = pair[i];
-    graph g = {.model = &spec->model,
+    SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool paths = {0};
+    graph g = {.paths = &paths,
+               .model = &spec->model,
                .weights = fitted ? fitted : weights,
                .onnx = smoe_onnx_new(),
                .T = smoe_spec_tokens(spec)};

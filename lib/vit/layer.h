@@ -1,6 +1,6 @@
 /*
  * The layers of the Vision Transformer, each with five verbs:
- *   init      checks the spec and registers parameters; the only one that can fail
+ *   init      registers parameters; spec/resolve.c has found every error of shapes
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   cost      adds its entries to the table of costs (vit/costs.h)
  *   forward   from x to y; neither allocates nor fails
@@ -294,18 +294,6 @@ void smoe_mlp_backward_weights(const smoe_mlp *l, smoe_values dy, smoe_values x,
                                const smoe_mlp_rows *rows, const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
-struct smoe_moe;
-/* What stands between dispatch and experts, and between experts and combine, if other processes
- * have some of the experts (vit/expert_parallel.h). */
-typedef struct smoe_exchange {
-    size_t processes;
-    /* Buffers, for `rows` rows of a plan. */
-    void (*reserve)(struct smoe_moe *l, size_t rows, const smoe_space *space);
-    /* l->out from l->slots, and l->dslots from l->dout. */
-    void (*forward)(struct smoe_moe *l, const smoe_pass *pass);
-    void (*backward)(struct smoe_moe *l, const smoe_pass *pass);
-} smoe_exchange;
-
 /* Consecutive experts of one width: their MLPs and where their rows begin. */
 typedef struct smoe_expert_group {
     smoe_mlp mlp;
@@ -320,8 +308,10 @@ typedef struct smoe_moe {
     size_t groups;                /* number of groups */
     smoe_mlp shared;              /* the shared experts, side by side as one MLP */
     bool shares;                  /* there are shared experts */
-    smoe_exchange *exchange;      /* owned; NULL: this process has all experts */
-    uint64_t *places;             /* [rows] what keys the dropout of the experts' rows; or NULL */
+    /* What stands between dispatch and experts, and between experts and combine, if other processes
+     * have some of the experts (vit/expert_parallel.h); owned. NULL: this process has all. */
+    struct smoe_exchange *exchange;
+    uint64_t *places; /* [rows] what keys the dropout of the experts' rows; or NULL */
     size_t d;
     real *rounded; /* [R,d] the tokens rounded to BF16, kept; NULL where no pass needs them */
     /* In `real` or, in passes in which the experts are narrow, in BF16 (smoe_moe_rows): */
@@ -348,8 +338,7 @@ static inline void *smoe_moe_take_rows(const smoe_moe *l, smoe_arena *arena, siz
                                        const smoe_space *space) {
     return smoe_space_take(space, arena, rows * l->d, l->experts[0].mlp.narrow);
 }
-int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
-                  smoe_err *err) SMOE_MUST_CHECK;
+void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block);
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
 void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs);
 /* y = residual + combine(experts(dispatch(x))) + shared(x); residual may be y. */

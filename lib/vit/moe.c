@@ -4,7 +4,7 @@
  * type of a router.
  */
 #include "math/rows.h"
-#include "vit/layer.h"
+#include "vit/expert_parallel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void shared_init(smoe_moe *l, size_t block) {
     smoe_mlp_init(&l->shared, l->build, &form);
 }
 
-int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
+void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block) {
     const smoe_moe_spec *spec = &build->model->moe;
     size_t universal = spec->universal_experts, core = spec->experts - universal;
     char name[56];
@@ -50,14 +50,12 @@ int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *
     const smoe_router_place place = {.block = block, .site = build->site + block, .name = name};
     l->build = build;
     l->d = build->model->width;
-    l->router = smoe_router_create(spec, build->params, &place, build->T, l->d, err);
-    if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
+    l->router = smoe_router_create(spec, build->params, &place, build->T, l->d);
     group_init(l, block, "experts", 0, core, smoe_moe_hidden(build->model));
     if (universal)
         group_init(l, block, "universal", core, universal, smoe_moe_universal(build->model));
     l->shares = spec->shared_experts > 0;
     if (l->shares) shared_init(l, block);
-    return 0;
 }
 
 /* Where the scratch of the experts begins, at `first`: they need it only while the tokens are not
@@ -78,11 +76,11 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     for (size_t k = 0; k < l->groups; k++) {
         smoe_expert_group *group = &l->experts[k];
         smoe_mlp_reserve(&group->mlp, rows / l->router->E * group->mlp.E,
-                         l->exchange ? l->exchange->processes : 1, space);
+                         l->exchange ? smoe_expert_parallel_processes(l) : 1, space);
         if (smoe_mlp_outer_arena(&group->mlp, space) == space->keep) factors = space->keep;
         if (k) group->first = smoe_arena_take(space->keep, group->count + 1, sizeof *group->first);
     }
-    if (l->exchange) l->exchange->reserve(l, rows, space);
+    if (l->exchange) smoe_expert_parallel_reserve(l, rows, space);
     bool narrow = l->experts[0].mlp.narrow && !space->wide;
     l->again = narrow && space->train && !l->shares;
     if (l->again) reserve_tokens(l, size, scratch, space);
@@ -214,7 +212,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     find_rows(l);
     find_places(l, pass);
-    l->exchange ? l->exchange->forward(l, pass) : experts_forward(l, pass);
+    l->exchange ? smoe_expert_parallel_forward(l, pass) : experts_forward(l, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     if (pass->without && pass->without_block == l->router->block) slots_leave_out(l, pass);
     if (tokens != x) smoe_rows_round(out.at, out.at, plan->rows * l->d);
@@ -244,7 +242,7 @@ void smoe_moe_experts_backward(smoe_moe *l, const real *dy, const smoe_pass *pas
                                smoe_written(smoe_moe_rows(l, l->out, 0)), l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     find_places(l, pass);
-    l->exchange ? l->exchange->backward(l, pass) : experts_backward(l, pass);
+    l->exchange ? smoe_expert_parallel_backward(l, pass) : experts_backward(l, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
 }
 

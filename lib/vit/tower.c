@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int build_blocks(smoe_tower *t, smoe_err *err) {
+static void build_blocks(smoe_tower *t) {
     const smoe_model_spec *spec = t->build->model;
     for (size_t i = 0; i < t->L; i++) {
         smoe_block *b = &t->blocks[i];
@@ -27,23 +27,21 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
             const smoe_mlp_form form = smoe_mlp_dense(spec, path, site + 1);
             smoe_mlp_init(&b->mlp, t->build, &form);
         } else {
-            if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
+            smoe_moe_init(&b->moe, t->build, i);
             t->moe[t->moe_layers++] = i;
         }
         b->params = t->build->params->count;
     }
-    return 0;
 }
 
-int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) {
+void smoe_tower_init(smoe_tower *t, const smoe_build *build) {
     const smoe_model_spec *spec = build->model;
     *t = (smoe_tower){.build = build, .L = spec->depth, .d = spec->width, .T = build->T};
     t->blocks = smoe_alloc(t->L, sizeof *t->blocks);
     t->moe = smoe_alloc(t->L, sizeof *t->moe);
-    if (build_blocks(t, err)) return -1;
+    build_blocks(t);
     t->normed = spec->head != SMOE_HEAD_GAP_NORM;
     if (t->normed) smoe_norm_init(&t->norm, build, t->d, "norm");
-    return 0;
 }
 
 void smoe_tower_free(smoe_tower *t) {

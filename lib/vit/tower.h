@@ -43,8 +43,7 @@ typedef struct smoe_tower {
     void *watch_user;
 } smoe_tower;
 
-/* Fails with the error of the first layer that fails; free in any case. */
-int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_tower_init(smoe_tower *t, const smoe_build *build);
 void smoe_tower_free(smoe_tower *t);
 void smoe_tower_reserve(smoe_tower *t, const smoe_space *space);
 void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs);

@@ -324,12 +324,11 @@ static void moe(void **state) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             rig r;
-            smoe_err err = {0};
             char keys[320];
             snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name, sizes[k]);
             begin(&r, keys);
             r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;
-            if (smoe_moe_init(&r.moe, &r.build, 1, &err)) fail_msg("%s", err.text);
+            smoe_moe_init(&r.moe, &r.build, 1);
             check(&r, keys, NULL);
             smoe_moe_free(&r.moe);
         }
@@ -338,10 +337,9 @@ static void moe(void **state) {
 /* Gradients of the layer's parameters and of x in one newly allocated array. */
 static real *moe_gradients(const char *keys, size_t *n) {
     rig r;
-    smoe_err err = {0};
     begin(&r, keys);
     r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;
-    if (smoe_moe_init(&r.moe, &r.build, 1, &err)) fail_msg("%s", err.text);
+    smoe_moe_init(&r.moe, &r.build, 1);
     gradcheck_scatter(&r.params, 9, 0.25, 0);
     bind(&r);
     r.forward(&r);
@@ -571,7 +569,6 @@ static void tower_backward(rig *r) {
 static void tower(void **state) {
     (void)state;
     rig r;
-    smoe_err err = {0};
     begin(&r, "model.moe.router=soft model.moe.slots_per_expert=2");
     smoe_model_spec text = r.spec.model;
     text.width = 12;
@@ -585,7 +582,7 @@ static void tower(void **state) {
     r.R = r.pass.images * r.build.T;
     r.in = r.out = r.R * text.width;
     r.reserve = tower_reserve, r.forward = tower_forward, r.backward = tower_backward;
-    if (smoe_tower_init(&r.tower, &r.build, &err)) fail_msg("%s", err.text);
+    smoe_tower_init(&r.tower, &r.build);
     assert_int_equal(r.tower.moe_layers, 1);
     check(&r, "tower", NULL);
     smoe_tower_free(&r.tower);
@@ -598,15 +595,14 @@ enum { TOWER_OUT = 256 };
 static void second_tower(real *y, const char *keys, bool below) {
     rig r;
     smoe_tower first = {0};
-    smoe_err err = {0};
     begin(&r, keys);
-    if (smoe_tower_init(&first, &r.build, &err)) fail_msg("%s", err.text);
+    smoe_tower_init(&first, &r.build);
     size_t rows = r.params.count;
     smoe_tower_free(&first);
     r.build.site = below ? r.spec.model.depth + 1 : 0;
     strcpy(r.build.prefix, "text.");
     r.reserve = tower_reserve;
-    if (smoe_tower_init(&r.tower, &r.build, &err)) fail_msg("%s", err.text);
+    smoe_tower_init(&r.tower, &r.build);
     assert_int_equal(r.params.count, 2 * rows);
     for (size_t i = 0; i < rows; i++) {
         char name[96];
