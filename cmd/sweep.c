@@ -280,8 +280,8 @@ static int set_wishes(smoe_sweep *sweep, const char *standard, const smoe_option
 static int open_folder(smoe_sweep *sweep, const sweep_kind *kind, const char *dir,
                        const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
-    if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep_gone(dir, err) ||
-        (!access(claims, F_OK) && smoe_file_sweep_gone(claims, err)))
+    if (smoe_sweep_open(sweep, dir, err) || smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, err) ||
+        (!access(claims, F_OK) && smoe_file_sweep(claims, SMOE_FILE_GONE_OR_OLD, err)))
         return -1;
     if (kind->ablation && (sweep->columns != 2 || sweep->seed != 1))
         return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", dir);

@@ -47,15 +47,16 @@ void smoe_freed(void *local);
         type##_free(*local);                        \
     }
 
-/* Replaces the content of err. Returns -1, so that `return smoe_fail(...)` is possible. err may be
- * NULL, here and in every function that does not say otherwise. */
-int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
-
-/* The same, with ": " and strerror of the errno found on entry appended. */
-int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
-
-/* Adds one more line, keeping those before it; the code of the first stays. Returns -1. */
-int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
+/* Replaces the content of err by one line, also with ": " and strerror of the errno found on entry
+ * appended; or adds one more line, keeping those before it and the code of the first. Returns -1, so
+ * that `return smoe_fail(...)` is possible. err may be NULL, here and in every function that does
+ * not say otherwise. */
+#define smoe_fail(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_ALONE, __VA_ARGS__)
+#define smoe_fail_errno(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_ERRNO, __VA_ARGS__)
+#define smoe_fail_more(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_MORE, __VA_ARGS__)
+typedef enum smoe_fail_how { SMOE_FAIL_ALONE, SMOE_FAIL_ERRNO, SMOE_FAIL_MORE } smoe_fail_how;
+int smoe_fail_line(smoe_err *err, smoe_code code, smoe_fail_how how, const char *fmt, ...)
+    SMOE_PRINTF(4, 5);
 
 /* Puts "PREFIX: " before each line of err. Returns -1. */
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -66,9 +67,7 @@ static inline int smoe_failed(int status) {
     (void)status;
     return -1;
 }
-#define smoe_fail(...) smoe_failed(smoe_fail(__VA_ARGS__))
-#define smoe_fail_errno(...) smoe_failed(smoe_fail_errno(__VA_ARGS__))
-#define smoe_fail_more(...) smoe_failed(smoe_fail_more(__VA_ARGS__))
+#define smoe_fail_line(...) smoe_failed(smoe_fail_line(__VA_ARGS__))
 #define smoe_fail_prefix(...) smoe_failed(smoe_fail_prefix(__VA_ARGS__))
 #endif
 

@@ -33,41 +33,18 @@ static void err_append(smoe_err *err, const char *fmt, va_list args, const char 
     err_leave_out(err, 1);
 }
 
-/* Replaces the text of err by one line. */
-static void err_fill(smoe_err *err, smoe_code code, const char *fmt, va_list args,
-                     const char *tail) {
-    err->code = code;
-    err->lines = err->left_out = 0;
-    err->text[0] = '\0';
-    err_append(err, fmt, args, tail);
-}
-
-int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) {
+int smoe_fail_line(smoe_err *err, smoe_code code, smoe_fail_how how, const char *fmt, ...) {
+    char tail[256] = "";
+    if (how == SMOE_FAIL_ERRNO) snprintf(tail, sizeof tail, ": %s", strerror(errno));
     if (!err) return -1;
-    va_list args;
-    va_start(args, fmt);
-    err_fill(err, code, fmt, args, "");
-    va_end(args);
-    return -1;
-}
-
-int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) {
-    char tail[256];
-    snprintf(tail, sizeof tail, ": %s", strerror(errno));
-    if (!err) return -1;
-    va_list args;
-    va_start(args, fmt);
-    err_fill(err, code, fmt, args, tail);
-    va_end(args);
-    return -1;
-}
-
-int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) {
-    if (!err) return -1;
+    if (how != SMOE_FAIL_MORE) {
+        err->lines = err->left_out = 0;
+        err->text[0] = '\0';
+    }
     if (!err->lines) err->code = code;
     va_list args;
     va_start(args, fmt);
-    err_append(err, fmt, args, "");
+    err_append(err, fmt, args, tail);
     va_end(args);
     return -1;
 }

@@ -44,11 +44,9 @@ char *smoe_file_temporary(const char *path, int try) {
                             smoe_process_began(getpid()), try);
 }
 
-typedef enum removal { ALL, GONE_OR_OLD, GONE } removal;
-
 /* Whether the file with that name is a temporary one of a process that is gone. Of one on another
  * machine only the age of the file is known. */
-static bool is_gone(const char *path, const char *name, removal which) {
+static bool is_gone(const char *path, const char *name, smoe_file_which which) {
     enum { SECONDS = 60 };
     struct stat there;
     uint32_t place;
@@ -60,29 +58,21 @@ static bool is_gone(const char *path, const char *name, removal which) {
     if (found != 3 || !end || mark[end] || lstat(path, &there) || there.st_uid != geteuid())
         return false;
     if (place && place == place_here()) return smoe_process_began((pid_t)pid) != began;
-    return which == GONE_OR_OLD && time(NULL) - there.st_mtime > SECONDS;
+    return which == SMOE_FILE_GONE_OR_OLD && time(NULL) - there.st_mtime > SECONDS;
 }
 
-static int sweep(const char *folder, removal which, smoe_err *err) {
+int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) {
     DIR *dir = opendir(folder);
     if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
     int status = 0;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
         SMOE_FREED char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        if (which == ALL || is_gone(path, entry->d_name, which))
+        if (which == SMOE_FILE_ALL || is_gone(path, entry->d_name, which))
             status = smoe_file_remove(path, err);
     }
     closedir(dir);
     return status;
-}
-
-int smoe_file_sweep(const char *folder, smoe_err *err) {
-    return sweep(folder, ALL, err);
-}
-
-int smoe_file_sweep_gone(const char *folder, smoe_err *err) {
-    return sweep(folder, GONE_OR_OLD, err);
 }
 
 /* Removes what processes that are gone left in the folder of path, if that can be done; once, as
@@ -95,7 +85,8 @@ static void file_tidy(const char *path) {
                                            : smoe_alloc_text(slash ? "/" : ".");
     if (!stat(folder, &there)) {
         const uint64_t key = (uint64_t)there.st_ino ^ (uint64_t)there.st_dev << 40;
-        if (atomic_exchange(&seen[key % 16], key) != key) (void)!sweep(folder, GONE, NULL);
+        if (atomic_exchange(&seen[key % 16], key) != key)
+            (void)!smoe_file_sweep(folder, SMOE_FILE_GONE, NULL);
     }
 }
 

@@ -96,11 +96,14 @@ int smoe_file_remove(const char *path, smoe_err *err);
 /* Points the symbolic link path at target, replacing an older link at once. */
 int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes everything temporary directly in folder. */
-int smoe_file_sweep(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Where several processes write into a folder: temporary files and links of processes that are
- * gone; those of other machines if nothing was written to them for a minute. */
-int smoe_file_sweep_gone(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+/* Removes what is temporary directly in folder: everything; or, where several processes write into
+ * it, files and links of processes that are gone, and with GONE_OR_OLD those of other machines if
+ * nothing was written to them for a minute. */
+typedef enum smoe_file_which {
+    SMOE_FILE_ALL,
+    SMOE_FILE_GONE_OR_OLD,
+    SMOE_FILE_GONE
+} smoe_file_which;
+int smoe_file_sweep(const char *folder, smoe_file_which which, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -1,6 +1,5 @@
 /* Tables of results; see frame.h. */
 #include "base/frame.h"
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -13,9 +12,7 @@
 /* ---- making ---------------------------------------------------------------------------------- */
 
 const char *smoe_frame_keep(smoe_frame *frame, const char *text) {
-    if (!text) return NULL;
-    frame->kept = smoe_alloc_next(frame->kept, frame->texts, sizeof *frame->kept);
-    return frame->kept[frame->texts++] = smoe_alloc_text(text);
+    return text ? smoe_alloc_text_in(&frame->kept, text) : NULL;
 }
 
 static void add_column(smoe_frame *frame, const smoe_column *given) {
@@ -36,9 +33,8 @@ void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, con
 }
 
 void smoe_frame_free(smoe_frame *frame) {
-    for (size_t i = 0; i < frame->texts; i++) free(frame->kept[i]);
+    smoe_alloc_pool_free(&frame->kept);
     free(frame->column);
-    free(frame->kept);
     free(frame->datum);
     free(frame->hide);
     *frame = (smoe_frame){0};

@@ -13,6 +13,7 @@
 #ifndef SMOE_FRAME_H
 #define SMOE_FRAME_H
 
+#include "base/alloc.h"
 #include "base/base.h"
 
 #include <jansson.h>
@@ -71,10 +72,9 @@ typedef struct smoe_frame {
                           broken; 0 counts as 1 */
     size_t hidden;     /* rows that are not on the screen */
     size_t *hide;      /* [hidden] which, in order */
-    char **kept;       /* [texts] what columns and text cells point to */
-    size_t texts;
-    bool failed;    /* a wrong row: nothing more is added */
-    char wrong[96]; /* what is wrong with it */
+    smoe_alloc_pool kept; /* what columns and text cells point to */
+    bool failed;          /* a wrong row: nothing more is added */
+    char wrong[96];       /* what is wrong with it */
 } smoe_frame;
 
 /* An empty frame. `columns` ends with one without a name; NULL: they come with the cells. The

@@ -113,7 +113,7 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
     size_t size;
     if (!spec->data.exclude || set->excluded) return 0;
     set->excluded = true;
-    if (smoe_spec_data_exclude(spec, &path, err) ||
+    if (smoe_spec_path(spec, "data.exclude", &path, err) ||
         smoe_file_read(path, MOST_BYTES, &text, &size, err))
         return -1;
     if (strlen(text) != size)

@@ -224,7 +224,7 @@ int smoe_labels_open(smoe_labels **labels, const smoe_spec *spec, smoe_err *err)
     SMOE_FREED char *path = NULL;
     *labels = NULL;
     if (!spec->data.labels) return 0;
-    if (smoe_spec_data_labels(spec, &path, err)) return -1;
+    if (smoe_spec_path(spec, "data.labels", &path, err)) return -1;
     return smoe_labels_read(labels, path, err);
 }
 

@@ -194,7 +194,7 @@ static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     size_t records = 0;
     give_names(set, a);
-    if (smoe_spec_data_path(spec, &set->path, err) ||
+    if (smoe_spec_path(spec, "data.path", &set->path, err) ||
         smoe_binaries_read(&files, set, cifar_wanted, pattern, err))
         return -1;
     if (!files.count)

@@ -194,7 +194,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
 
 static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
     folder *f = set->store = smoe_alloc_in(&set->memory, 1, sizeof *f);
-    if (smoe_spec_data_path(spec, &set->path, err) || smoe_place_kind_of(&f->kind, set->path, err))
+    if (smoe_spec_path(spec, "data.path", &set->path, err) ||
+        smoe_place_kind_of(&f->kind, set->path, err))
         return -1;
     if (f->kind == SMOE_PLACE_FILE)
         return smoe_fail(err, SMOE_DATA,

@@ -130,7 +130,7 @@ static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
     bool train = !strcmp(split, "train");
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     found f;
-    if (smoe_spec_data_path(spec, &set->path, err) ||
+    if (smoe_spec_path(spec, "data.path", &set->path, err) ||
         smoe_binaries_read(&files, set, idx_wanted, &train, err) ||
         sort_roles(&f, &files, set, train, err))
         return -1;

@@ -417,7 +417,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     s->captions = smoe_task_pairs(spec->train.loss);
     s->label_field = smoe_spec_label_field(spec);
     s->field = smoe_alloc_text(smoe_spec_caption_field(spec));
-    if (smoe_spec_data_path(spec, &set->path, err) || read_table(s, spec, err) ||
+    if (smoe_spec_path(spec, "data.path", &set->path, err) || read_table(s, spec, err) ||
         list_shards(s, set, split, err) || read_shards(s, err))
         return -1;
     set->images = s->samples;

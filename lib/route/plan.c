@@ -46,10 +46,6 @@ void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, siz
     plan->dweight = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 
-size_t smoe_plan_most_rows(const smoe_plan *plan) {
-    return plan->G * plan->S;
-}
-
 void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->tokens = tokens;
     plan->G = (tokens + plan->T - 1) / plan->T;

@@ -73,10 +73,6 @@ void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size
 void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
                               smoe_arena *keep);
 
-/* The largest number of rows of a plan of that size, for which the buffers of experts are reserved.
- */
-size_t smoe_plan_most_rows(const smoe_plan *plan);
-
 /* Begins a pass over `tokens` tokens in groups of T: sets G and, for dense plans, the rows. */
 void smoe_plan_begin(smoe_plan *plan, size_t tokens);
 

@@ -29,6 +29,14 @@ void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng
     }
 }
 
+void smoe_router_dealt_init(smoe_router *r) {
+    r->plan.weight_constant = true;
+}
+
+void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+}
+
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass) {
     smoe_plan *plan = &r->plan;
     smoe_plan_begin(plan, pass->images * r->T);

@@ -110,10 +110,9 @@ typedef struct smoe_router_place {
     const char *name; /* "blocks.3.mlp.router", of its parameters */
 } smoe_router_place;
 
-/* Creates the router with the name spec->router, of a resolved spec. */
+/* Creates the router with the name spec->router, of a resolved spec; it is freed by free(3). */
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d);
-void smoe_router_free(smoe_router *router);
 
 /* Registers a state of n elements that start at `value` and takes the name PREFIX.NAME. */
 void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name);
@@ -122,8 +121,10 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
  * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
-/* Token number t of each group to expert t mod E, slot floor(t/E), with weight 1; order [T]: token
- * order[t] instead. In the cost, each token has a row. */
+/* For routers that deal: token number t of each group to expert t mod E, slot floor(t/E), with weight
+ * 1; order [T]: token order[t] instead. In the cost, each token has a row. */
+void smoe_router_dealt_init(smoe_router *r);
+void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);
 smoe_router_cost smoe_router_dealt_cost(const smoe_router *r, const smoe_cost_options *options);
 

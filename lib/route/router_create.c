@@ -37,7 +37,3 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
     type->init(r);
     return r;
 }
-
-void smoe_router_free(smoe_router *router) {
-    free(router);
-}

@@ -33,14 +33,6 @@ static smoe_router_cost cost_uniform(const smoe_router *r, const smoe_cost_optio
     return smoe_router_dense_cost(r);
 }
 
-static void init_identity(smoe_router *r) {
-    r->plan.weight_constant = true;
-}
-
-static void reserve_identity(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
-}
-
 static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pass) {
     (void)x;
     smoe_router_deal(r, NULL, pass);
@@ -55,8 +47,8 @@ const smoe_router_type smoe_router_uniform = {
 };
 const smoe_router_type smoe_router_identity = {
     .size = sizeof(smoe_router),
-    .init = init_identity,
-    .reserve = reserve_identity,
+    .init = smoe_router_dealt_init,
+    .reserve = smoe_router_dealt_reserve,
     .cost = smoe_router_dealt_cost,
     .forward = forward_identity,
 };

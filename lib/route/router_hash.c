@@ -12,13 +12,9 @@ typedef struct hash_router {
     uint32_t *order; /* [T] positions; number i goes to expert i mod E */
 } hash_router;
 
-static void hash_init(smoe_router *r) {
-    r->plan.weight_constant = true;
-}
-
 static void hash_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     hash_router *self = (hash_router *)r;
-    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+    smoe_router_dealt_reserve(r, B, train, keep);
     self->order = smoe_arena_take(keep, r->T, sizeof *self->order);
 }
 
@@ -32,7 +28,7 @@ static void hash_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 
 const smoe_router_type smoe_router_hash = {
     .size = sizeof(hash_router),
-    .init = hash_init,
+    .init = smoe_router_dealt_init,
     .reserve = hash_reserve,
     .cost = smoe_router_dealt_cost,
     .forward = hash_forward,

@@ -8,7 +8,7 @@
  *              the K chosen by their sum; with a softmax, that is the same
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group; learnt, learnt-sigmoid: by the score of
- *              score.h, which multiplies the weights; patch-expert: choices, not tokens, in the
+ *              its own, which multiplies the weights; patch-expert: choices, not tokens, in the
  *              order of their g, so that a second choice may come before another token's first
  *   balance    loss: the auxiliary loss of balance.h, of the whole batch or as a mean over groups
  *              (aux_over), training only; bias: the
@@ -17,6 +17,7 @@
  *              falls by it where more often
  */
 #include "base/team.h"
+#include "math/gemm.h"
 #include "route/tokens.h"
 #include "spec/routers.h"
 
@@ -42,6 +43,66 @@ static bool ranks_choices(const smoe_router *r) {
     return r->spec->priority == SMOE_PRIORITY_PATCH_EXPERT;
 }
 
+/* ---- the learnt priority of a token (V-MoE, appendix C.1) ---------------------------------------
+ * s = w . x + b, or its sigmoid. Tokens are placed in decreasing order of s, and s multiplies the
+ * weights of a token's placements, so that it has a gradient:
+ *   d s_t = sum over the placements of token t of g dweight */
+
+/* Registers w and b. At first b is 1, or 0 with a sigmoid. */
+static void score_init(smoe_token_score *score, smoe_router *r, bool sigmoid) {
+    const size_t dim[] = {1, r->d};
+    double std = 1 / sqrt((double)r->d);
+    score->sigmoid = sigmoid;
+    score->weight =
+        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.score.weight", r->prefix);
+    score->bias = smoe_params_add(r->params, SMOE_PARAM_PLAIN, sigmoid ? 0 : 1, 0, 1, dim,
+                                  "%s.score.bias", r->prefix);
+}
+
+static void score_reserve(smoe_token_score *score, size_t tokens, bool train, smoe_arena *keep) {
+    score->s = smoe_arena_take(keep, tokens, sizeof *score->s);
+    score->ds = train ? smoe_arena_take(keep, tokens, sizeof *score->ds) : NULL;
+}
+
+static void score_forward(smoe_token_score *score, const smoe_router *r, const real *x,
+                          size_t tokens) {
+    smoe_product s = smoe_linear_product(score->s, x, smoe_weight(r->params, score->weight),
+                                         smoe_weight(r->params, score->bias), tokens, 1, r->d);
+    smoe_gemm(&s);
+    for (size_t t = 0; t < tokens && score->sigmoid; t++)
+        score->s[t] = (real)smoe_sigmoid((double)score->s[t]);
+}
+
+/* To be called before smoe_gate_backward: the gradients of the plan's weights become those of g.
+ * Adds to dx [tokens,d] and to the gradients of w and b. */
+static void score_backward(smoe_token_score *score, smoe_gate *gate, real *dx, const real *x) {
+    smoe_router *r = &gate->base;
+    smoe_plan *plan = &r->plan;
+    size_t R = plan->tokens;
+    double db = 0;
+    SMOE_SHARED(routing, R * r->E)
+    for (size_t t = 0; t < R; t++) {
+        double s = (double)score->s[t], ds = 0;
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
+            ds += (double)gate->g[t * r->E + e] * (double)plan->dweight[slot];
+            plan->dweight[slot] *= score->s[t];
+        }
+        score->ds[t] = (real)(score->sigmoid ? ds * s * (1 - s) : ds);
+    }
+    for (size_t t = 0; t < R; t++) db += (double)score->ds[t];
+    real *dw = smoe_gradient(r->params, score->weight), *b = smoe_gradient(r->params, score->bias);
+    if (b) *b += (real)db;
+    smoe_product p = smoe_linear_dw_product(dw, score->ds, x, R, 1, r->d);
+    if (dw) smoe_gemm(&p);
+    p = smoe_linear_dx_product(dx, score->ds, smoe_weight(r->params, score->weight), R, 1, r->d);
+    p.add = dx;
+    p.ldadd = r->d;
+    smoe_gemm(&p);
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
 void smoe_tokens_init(smoe_router *r) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
@@ -49,7 +110,7 @@ void smoe_tokens_init(smoe_router *r) {
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
     if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
     if (learns_score(r))
-        smoe_score_init(&self->score, r, r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID);
+        score_init(&self->score, r, r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID);
     if (has_loss(r) && r->spec->aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
 }
 
@@ -64,7 +125,7 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->choices =
         ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;
-    if (learns_score(r)) smoe_score_reserve(&self->score, tokens, train, keep);
+    if (learns_score(r)) score_reserve(&self->score, tokens, train, keep);
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
@@ -274,7 +335,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    if (learns_score(r)) smoe_score_forward(&self->score, r, x, plan->tokens);
+    if (learns_score(r)) score_forward(&self->score, r, x, plan->tokens);
     size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
     SMOE_SHARED(routing, tokens * r->E)
     for (size_t t = 0; t < tokens; t++) tokens_choose(self, t, biased);
@@ -313,7 +374,7 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
 void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_tokens_balance_backward(r, pass);
-    if (learns_score(r)) smoe_score_backward(&self->score, &self->gate, dx, x);
+    if (learns_score(r)) score_backward(&self->score, &self->gate, dx, x);
     smoe_gate_backward(&self->gate, dx, x, pass);
 }
 

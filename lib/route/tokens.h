@@ -6,7 +6,13 @@
 #define SMOE_TOKENS_H
 
 #include "route/balance.h"
-#include "route/score.h"
+
+/* The learnt priority of tokens. */
+typedef struct smoe_token_score {
+    bool sigmoid;
+    size_t weight, bias; /* rows of w [1,d] and b [1] */
+    real *s, *ds;        /* [tokens]; ds NULL in inference */
+} smoe_token_score;
 
 /* "tokens" are those of the gate. */
 typedef struct smoe_tokens {

@@ -41,7 +41,7 @@ typedef enum smoe_metric_shown {
 typedef struct smoe_metric_entry {
     const char *name;   /* in records; NULL: it is not recorded */
     const char *column; /* in results of sweeps; NULL: not there */
-    const char *label, *unit, *statistic;
+    const char *label, *unit;
     smoe_metric_scope scope;
     smoe_metric_layers layers;
     smoe_metric_better better;

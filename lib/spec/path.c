@@ -69,7 +69,7 @@ static void tried(char *places, size_t size, const char *folder, size_t length, 
     snprintf(places + used, size - used, "%s%.*s/%s", used ? ", " : "", (int)length, folder, path);
 }
 
-static int path_find(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
+int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
     *path = NULL;
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
@@ -91,18 +91,6 @@ static int path_find(const smoe_spec *spec, const char *key, char **path, smoe_e
                      list && *list ? "" : " (SMOE_DATA names no other folder)");
 }
 
-int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
-    return path_find(spec, "data.path", path, err);
-}
-
-int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
-    return path_find(spec, "data.labels", path, err);
-}
-
-int smoe_spec_data_exclude(const smoe_spec *spec, char **path, smoe_err *err) {
-    return path_find(spec, "data.exclude", path, err);
-}
-
 const char *smoe_spec_caption_field(const smoe_spec *spec) {
     static const char json[] = "json.";
     const char *given = spec->data.caption;
@@ -120,10 +108,6 @@ const char *smoe_spec_label_field(const smoe_spec *spec) {
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
     const char *given = spec->text.tokenizer;
     return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;
-}
-
-int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) {
-    return path_find(spec, "text.tokenizer", path, err);
 }
 
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {
@@ -144,5 +128,5 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
         if (spec->eval.fewshot.data.std.item[0] > 0) data->std = spec->eval.fewshot.data.std;
     }
     if (smoe_sources[data->source].generated) return 0;
-    return path_find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
+    return smoe_spec_path(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
 }

@@ -152,42 +152,29 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
     }
 }
 
-static void pick_last(smoe_reading *reading, const picking *p, size_t count) {
-    if (count > p->count)
-        clash(reading, p->keys, "last-%zu of %zu blocks: use last-%zu at most, or last-half", count,
-              p->count, p->count);
-    for (size_t i = 0; i < count && i < p->count; i++) pick(p, p->from[p->count - 1 - i]);
-}
-
-/* V-MoE's Last-n: the last n of every second block, blocks 21 and 23 of 24 for n = 2. */
-static void pick_last_even(smoe_reading *reading, const picking *p, size_t count) {
-    size_t even = p->count / 2;
-    if (count > even)
-        clash(reading, p->keys, "last-even-%zu: of %zu blocks, %zu are even", count, p->count,
-              even);
-    for (size_t i = 0; i < count && i < even; i++) pick(p, p->from[2 * (even - i) - 1]);
-}
-
-static void pick_every(smoe_reading *reading, const picking *p, size_t stride) {
-    if (stride > p->count)
-        clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
-              stride, p->count, p->count);
-    for (size_t i = stride - 1; i < p->count; i += stride) pick(p, p->from[i]);
-}
-
+/* V-MoE's last-even-N are the last
+ * N of every second block, blocks 21 and 23 of 24 for N = 2. */
 static void pick_blocks(smoe_reading *reading, const picking *p) {
-    size_t half = p->count > 1 ? p->count / 2 : 1;
-    if (*p->text == '[')
+    size_t all = p->count, half = all > 1 ? all / 2 : 1, n;
+    if (*p->text == '[') {
         pick_listed(reading, p);
-    else if (!strcmp(p->text, "all"))
-        pick_last(reading, p, p->count);
-    else if (!strncmp(p->text, "last-even-", 10))
-        pick_last_even(reading, p, strtoul(p->text + 10, NULL, 10));
-    else if (!strncmp(p->text, "last-", 5))
-        pick_last(reading, p,
-                  !strcmp(p->text, "last-half") ? half : strtoul(p->text + 5, NULL, 10));
-    else if (!strncmp(p->text, "every-", 6))
-        pick_every(reading, p, strtoul(p->text + 6, NULL, 10));
+    } else if (sscanf(p->text, "every-%zu", &n) == 1) {
+        if (n > all)
+            clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
+                  n, all, all);
+        for (size_t i = n - 1; i < all; i += n) pick(p, p->from[i]);
+    } else if (sscanf(p->text, "last-even-%zu", &n) == 1) {
+        size_t even = all / 2;
+        if (n > even)
+            clash(reading, p->keys, "last-even-%zu: of %zu blocks, %zu are even", n, all, even);
+        for (size_t i = 0; i < n && i < even; i++) pick(p, p->from[2 * (even - i) - 1]);
+    } else if (strcmp(p->text, "none")) {
+        if (sscanf(p->text, "last-%zu", &n) != 1) n = !strcmp(p->text, "all") ? all : half;
+        if (n > all)
+            clash(reading, p->keys, "last-%zu of %zu blocks: use last-%zu at most, or last-half", n,
+                  all, all);
+        for (size_t i = 0; i < n && i < all; i++) pick(p, p->from[all - 1 - i]);
+    }
 }
 
 static void resolve_layers(smoe_reading *reading) {

@@ -32,10 +32,6 @@ static int outside(const smoe_schema_entry *entry, const char *text, char *probl
     return -1;
 }
 
-static const char *digits(const char *c) {
-    return c + strspn(c, SMOE_DIGITS);
-}
-
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -53,27 +49,12 @@ static bool strip(const char *text, char *buf, size_t size) {
     return true;
 }
 
-/*
- * [-] digits, with a point between, before or after them, [e[+-]digits]; the text after it is
- * invalid.
- */
+/* [-] digits, with a point between, before or after them, [e[+-]digits]. */
 static bool is_number(const char *text, bool *whole) {
-    const char *start = text + (*text == '-'), *c = digits(start);
-    size_t count = (size_t)(c - start);
-    *whole = *c != '.';
-    if (*c == '.') {
-        const char *after = digits(c + 1);
-        count += (size_t)(after - c) - 1;
-        c = after;
-    }
-    if (!count) return false;
-    if (*c == 'e' || *c == 'E') {
-        const char *power = c + 1 + (c[1] == '+' || c[1] == '-');
-        c = digits(power);
-        if (c == power) return false;
-        *whole = *whole && power[-1] != '-';
-    }
-    return !*c;
+    char *end;
+    *whole = !strpbrk(text, ".") && !strstr(text, "e-") && !strstr(text, "E-");
+    (void)strtod(text, &end);
+    return *text && *text != '+' && !*end && !text[strspn(text, SMOE_DIGITS ".eE+-")];
 }
 
 /* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number

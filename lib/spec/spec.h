@@ -417,7 +417,7 @@ struct smoe_spec {
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
     const char *profile; /* that it was read with, a name of profiles.def, or NULL */
-    bool trained;        /* of a model that is only evaluated: see smoe_spec_parse_trained */
+    bool trained;        /* of a model that is only evaluated: see smoe_spec_text */
     char *file;          /* the file it came from, or what stands for it in messages */
     char *folder;        /* of relative data.paths in the spec; NULL: the current folder */
     struct smoe_provenance *origin; /* where each value came from, by entry of the schema */
@@ -445,6 +445,9 @@ typedef struct smoe_spec_text {
                             the caller's */
     size_t
         steps; /* instead of train.flops, once they are known (bench/budget.h); 0: they are not */
+    bool trained; /* the spec of a model that is only evaluated: the keys of `train` are not checked
+                      against others. Groups need not divide the batch, nor warm-up and cooldown fit
+                      into the steps */
     bool of_cells; /* of several specs: overrides without effect are the caller's to judge, and no
                       mistakes of this one */
 } smoe_spec_text;
@@ -462,11 +465,6 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
 /* Parses such a text. */
 int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                          size_t count, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The spec of a trained model that is only evaluated: the keys of `train` are not checked against
- * others. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
-int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
-                            size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether a value of this key can change anything with the other values of the spec; see acts.def.
  */
@@ -562,23 +560,17 @@ size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N);
  * least 1, then the multiple. */
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
-/* Full path of the data of the spec: as given, relative to the spec's folder, or found in
- * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
-int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
-
-/* So of data.exclude. */
-int smoe_spec_data_exclude(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+/* Full path of what a key such as data.path names: as given, relative to the spec's folder, or found
+ * in SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
+int smoe_spec_path(const smoe_spec *spec, const char *key, char **path,
+                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* The field of json that data.caption names, borrowed; NULL: captions are txt. */
 const char *smoe_spec_caption_field(const smoe_spec *spec);
 /* That of data.label, "" where all of the json is meant; NULL: classes are cls. */
 const char *smoe_spec_label_field(const smoe_spec *spec);
-/* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
+/* Whether text.tokenizer is a file. */
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
-int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
-
-/* The same of data.labels. */
-int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and

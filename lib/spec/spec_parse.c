@@ -37,17 +37,16 @@ static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
                              keys - given, keys);
 }
 
-/* The spec gets the folder of the text, if it has one. */
-static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
-                 size_t count, smoe_err *err) {
+int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                         size_t count, smoe_err *err) {
     const char *label = from->label;
     smoe_reading reading = {.spec = spec,
                             .err = err,
                             .label = label,
                             .overrides = overrides,
                             .steps = from->steps,
-                            .trained = trained};
-    *spec = (smoe_spec){.trained = trained};
+                            .trained = from->trained};
+    *spec = (smoe_spec){.trained = from->trained};
     if (err) *err = (smoe_err){0};
     spec->origin = smoe_alloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
     spec->file = smoe_alloc_text(label);
@@ -74,7 +73,7 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                                  .length = length,
                                  .label = (char *)(label ? label : "spec"),
                                  .folder = (char *)folder};
-    return parse(spec, &from, false, overrides, count, err);
+    return smoe_spec_parse_text(spec, &from, overrides, count, err);
 }
 
 /* A named pipe is refused, because it may never have a writer. An unnamed one, such as /dev/stdin
@@ -128,23 +127,13 @@ void smoe_spec_text_free(smoe_spec_text *text) {
     *text = (smoe_spec_text){0};
 }
 
-int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
-                         size_t count, smoe_err *err) {
-    return parse(spec, from, false, overrides, count, err);
-}
-
-int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
-                            size_t count, smoe_err *err) {
-    return parse(spec, from, true, overrides, count, err);
-}
-
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) {
     smoe_spec_text text;
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
     int status = smoe_spec_text_read(&text, file, err);
-    if (!status) status = parse(spec, &text, false, overrides, count, err);
+    if (!status) status = smoe_spec_parse_text(spec, &text, overrides, count, err);
     smoe_spec_text_free(&text);
     return status;
 }

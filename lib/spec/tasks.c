@@ -3,31 +3,27 @@
 
 #include <math.h>
 
-enum compared { CLASSES, PAIRS };
+enum bias { NONE, CHANCE };
 
-bool smoe_task_pairs(smoe_loss loss) {
-    static const enum compared of[SMOE_TASKS] = {
-#define TASK(id, name, task, compared, ...) [SMOE_LOSS_##id] = compared,
+static const struct {
+    enum { CLASSES, PAIRS } compared;
+    bool chance;
+    double factor;
+} tasks[SMOE_TASKS] = {
+#define TASK(id, name, task, compared, bias, factor, help) \
+    [SMOE_LOSS_##id] = {compared, (bias) == CHANCE, factor},
 #include "spec/tasks.def"
 #undef TASK
-    };
-    return of[loss] == PAIRS;
+};
+
+bool smoe_task_pairs(smoe_loss loss) {
+    return tasks[loss].compared == PAIRS;
 }
 
 double smoe_task_bias(smoe_loss loss, size_t N) {
-    const double bias[SMOE_TASKS] = {
-#define TASK(id, name, task, compared, bias, ...) [SMOE_LOSS_##id] = bias,
-#include "spec/tasks.def"
-#undef TASK
-    };
-    return bias[loss];
+    return tasks[loss].chance ? -log((double)N) : 0;
 }
 
 double smoe_task_factor(smoe_loss loss) {
-    static const double factor[SMOE_TASKS] = {
-#define TASK(id, name, task, compared, bias, factor, help) [SMOE_LOSS_##id] = factor,
-#include "spec/tasks.def"
-#undef TASK
-    };
-    return factor[loss];
+    return tasks[loss].factor;
 }

@@ -249,7 +249,8 @@ int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
     smoe_checkpoints_path ckpt;
     in_folder(&ckpt, dir, "ckpt");
     if (access(ckpt.path, F_OK)) return 0;
-    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
+    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, SMOE_FILE_ALL, err) ? -1
+                                                                                              : 0;
 }
 
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) {

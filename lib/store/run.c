@@ -282,7 +282,7 @@ static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
 }
 
 static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
-    if (smoe_file_sweep(run->dir, err)) return -1;
+    if (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err)) return -1;
     if (smoe_checkpoints_recover(run->dir, err)) return -1;
     uint64_t done = smoe_checkpoint_latest(run->dir);
     if (spec->train.steps < done)
@@ -316,7 +316,8 @@ static int run_start(smoe_run *run, smoe_run_mode mode, const smoe_spec *spec, j
     if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) return -1;
     *mine = made;
     if (files_check(run, err)) return -1;
-    if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) return -1;
+    if (fresh && (smoe_file_sweep(run->dir, SMOE_FILE_ALL, err) || populate(run, spec, env, err)))
+        return -1;
     if (open_log(run, err) || (!fresh && resume(run, spec, env, err))) return -1;
     if (status_write(run, "running", err) ||
         smoe_file_remove(in_run(&at, run, SMOE_RUN_MANIFEST), err))

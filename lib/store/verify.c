@@ -230,7 +230,7 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
         smoe_verify_blame(v, dir, &err);
         return;
     }
-    if (v->repair && smoe_file_sweep(dir, &err)) smoe_verify_blame(v, dir, &err);
+    if (v->repair && smoe_file_sweep(dir, SMOE_FILE_ALL, &err)) smoe_verify_blame(v, dir, &err);
     verify_spec(v, dir);
     verify_records(v, dir);
     char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);

@@ -82,9 +82,12 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
 /* The spec of a trial at a point. */
 static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
                        smoe_err *err) {
-    const smoe_spec_text text = {
-        .text = trial->spec, .length = strlen(trial->spec), .label = trial->name, .of_cells = true};
-    return smoe_spec_parse_trained(spec, &text, point->assign, point->overrides, err);
+    const smoe_spec_text text = {.text = trial->spec,
+                                 .length = strlen(trial->spec),
+                                 .label = trial->name,
+                                 .trained = true,
+                                 .of_cells = true};
+    return smoe_spec_parse_text(spec, &text, point->assign, point->overrides, err);
 }
 
 /* Checks that the trial, whose model is given, can be evaluated at the point. Problems are added to

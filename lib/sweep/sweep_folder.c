@@ -153,7 +153,7 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 /* The first manifest of a folder. */
 static int sweep_folder_begin(smoe_sweep *sweep, const char *dir, const char *claims,
                               smoe_err *err) {
-    int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
+    int status = not_begun(dir) ? smoe_file_sweep(dir, SMOE_FILE_ALL, err) : 0;
     if (!status && sweep->run) status = smoe_kept_make(sweep, claims, err);
     if (!status) sweep->dir = smoe_alloc_text(dir);
     if (!status) status = smoe_manifest_write(sweep, dir, err);
@@ -348,7 +348,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
-    if (removed) return smoe_file_sweep_gone(dir, err);
+    if (removed) return smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, err);
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
     SMOE_FREED char *manifest = smoe_text_format("%s/cells.jsonl", dir);
     SMOE_FREED char *hidden = smoe_text_format("%s/" REMOVED, dir);
@@ -360,7 +360,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         if (remove_in(dir, sweep.trial[i].name, err)) return -1;
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (remove_in(dir, written[i], err)) return -1;
-    if (smoe_file_sweep_gone(dir, err)) return -1;
+    if (smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, err)) return -1;
     return rename(manifest, hidden)
                ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest)
                : 0;

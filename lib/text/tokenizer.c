@@ -49,7 +49,7 @@ void smoe_tokenizer_open_bytes(smoe_tokenizer **t) {
 
 static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
     SMOE_FREED char *path = NULL;
-    if (smoe_spec_tokenizer_path(spec, &path, err)) return -1;
+    if (smoe_spec_path(spec, "text.tokenizer", &path, err)) return -1;
     return smoe_text_ends(path, ".model") ? smoe_tokenizer_open_sentencepiece(t, path, err)
                                           : smoe_tokenizer_open_bpe(t, path, err);
 }

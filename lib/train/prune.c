@@ -21,8 +21,8 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
              smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));
     bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
     smoe_spec_text own = {
-        .text = (char *)text, .length = strlen(text), .label = "the pruned model"};
-    return smoe_spec_parse_trained(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
+        .text = (char *)text, .length = strlen(text), .label = "the pruned model", .trained = true};
+    return smoe_spec_parse_text(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
 }
 
 /* ---- which experts --------------------------------------------------------------------------- */

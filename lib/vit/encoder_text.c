@@ -24,8 +24,8 @@
 
 typedef struct text_encoder {
     smoe_encoder base;
-    smoe_model_spec model; /* sizes of the tower */
-    smoe_text_embed embed;
+    smoe_model_spec model;   /* sizes of the tower */
+    size_t token, position;  /* rows of the tables of ids and places: [vocabulary,W], [T,W] */
     size_t projection, bias; /* rows of P and b */
     bool biased;
     size_t *seen;                        /* [T] of a causal tower, else NULL; owned */
@@ -81,18 +81,22 @@ static int text_init(smoe_encoder *e, size_t N, smoe_err *err) {
         e->build.seen = x->seen = smoe_alloc(T, sizeof *x->seen);
         for (size_t t = 0; t < T; t++) x->seen[t] = t + 1;
     }
-    smoe_text_embed_init(&x->embed, &e->build, vocabulary);
+    size_t table[] = {vocabulary, x->model.width}, places[] = {T, x->model.width};
+    x->token =
+        smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0.02, 2, table, "text.token_embedding.weight");
+    x->position =
+        smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0.01, 2, places, "text.positional_embedding");
     e->blocks = params->count;
     smoe_tower_init(&e->tower, &e->build);
     for (size_t i = e->first; i < params->count; i++)
         rename_layer(params->param[i].name, sizeof params->param[i].name);
     size_t dim[] = {x->model.width, e->N};
     x->projection = smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)x->model.width),
-                                    2, dim, "%stext_projection", e->build.prefix);
+                                    2, dim, "text.text_projection");
     x->biased = spec->text.bias;
     if (x->biased)
-        x->bias = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0, 1, &e->N,
-                                  "%stext_projection_bias", e->build.prefix);
+        x->bias =
+            smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0, 1, &e->N, "text.text_projection_bias");
     return 0;
 }
 
@@ -116,20 +120,54 @@ static void text_reserve(smoe_encoder *e, const smoe_space *space) {
 
 static void text_cost(const smoe_encoder *e, smoe_costs *costs) {
     size_t first = costs->count;
-    smoe_text_embed_cost(&((const text_encoder *)e)->embed, costs);
+    smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "text.token_embedding");
+    smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "text.positional_embedding");
     smoe_tower_cost(&e->tower, costs);
     for (size_t i = first; i < costs->count; i++) {
         smoe_cost_layer *layer = &costs->layer[i];
         rename_layer(layer->name, sizeof layer->name);
         smoe_costs_count(costs, layer);
     }
-    smoe_costs_add(costs, SMOE_PART_head, (double)e->tower.d * (double)e->N, 3, "%stext_projection",
-                   e->build.prefix);
+    smoe_costs_add(costs, SMOE_PART_head, (double)e->tower.d * (double)e->N, 3,
+                   "text.text_projection");
     if (((const text_encoder *)e)->biased)
-        smoe_costs_add(costs, SMOE_PART_head, 0, 0, "%stext_projection_bias", e->build.prefix);
+        smoe_costs_add(costs, SMOE_PART_head, 0, 0, "text.text_projection_bias");
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
+
+/* x [R,W] = the vector of each token plus that of its position. */
+static void embed_tokens(const text_encoder *l, real *x, const uint32_t *tokens, size_t B) {
+    const smoe_params *params = l->base.build.params;
+    const real *table = smoe_weight(params, l->token), *place = smoe_weight(params, l->position);
+    size_t d = l->model.width, T = l->base.build.T;
+    SMOE_SHARED(elementwise, B * T * d)
+    for (size_t row = 0; row < B * T; row++) {
+        const real *token = table + tokens[row] * d, *at = place + row % T * d;
+        for (size_t i = 0; i < d; i++) x[row * d + i] = token[i] + at[i];
+    }
+}
+
+/* From the first lengths[b] tokens of each text; NULL: from all. A task adds up its columns of all
+ * rows, so the order of each sum does not depend on threads. */
+static void embed_tokens_backward(const text_encoder *l, const real *dx, const uint32_t *tokens,
+                                  const size_t *lengths, size_t B) {
+    enum { COLUMNS = 16 }; /* of a task: a cache line of F32 */
+    const smoe_params *params = l->base.build.params;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real *dtable = smoe_gradient(params, l->token), *dplace = smoe_gradient(params, l->position);
+    size_t d = l->model.width, T = l->base.build.T, tasks = (d + COLUMNS - 1) / COLUMNS;
+    SMOE_SHARED(elementwise, B * T * d)
+    for (size_t task = 0; task < tasks; task++) {
+        size_t at = task * COLUMNS, n = d - at < COLUMNS ? d - at : COLUMNS;
+        for (size_t b = 0; b < B; b++)
+            for (size_t t = 0; t < (lengths ? lengths[b] : T); t++) {
+                const real *from = dx + (b * T + t) * d + at;
+                if (dtable) kern->add(dtable + tokens[b * T + t] * d + at, from, n);
+                if (dplace) kern->add(dplace + t * d + at, from, n);
+            }
+    }
+}
 
 /* The share of row t of a text of n tokens, padded to T, in its pooled vector. */
 static real share_of(smoe_pool pool, size_t t, size_t n, size_t T) {
@@ -173,7 +211,7 @@ static void text_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass
     text_encoder *x = (text_encoder *)e;
     size_t B = pass->images, W = e->tower.d;
     const smoe_pass own = encoder_text_pass_of(e, in, pass);
-    smoe_text_embed_forward(&x->embed, e->tower.in, in->tokens, B);
+    embed_tokens(x, e->tower.in, in->tokens, B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, &own);
     pool_tokens(x, in->lengths, B);
@@ -219,8 +257,7 @@ static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *
         kern->scale(x->dnormed + row * W, share_of(pool, row % T, in->lengths[row / T], T),
                     x->dfeatures + row / T * W, W);
     smoe_tower_backward(&e->tower, x->dstream, x->dnormed, &own);
-    if (e->embed_trained)
-        smoe_text_embed_backward(&x->embed, x->dstream, in->tokens, lengths_of(e, in), B);
+    if (e->embed_trained) embed_tokens_backward(x, x->dstream, in->tokens, lengths_of(e, in), B);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 

@@ -156,20 +156,6 @@ void smoe_embed_free(smoe_embed *l);
  * sin and cos of column*w and of row*w, w = 10000^(-i/(d/4 - 1)). */
 void smoe_embed_sincos2d(real *out, size_t side, size_t d);
 
-/* ---- text_embed: token ids to tokens --------------------------------------------------------- */
-typedef struct smoe_text_embed {
-    const smoe_build *build;
-    size_t token, position; /* rows: [vocabulary,d], [T,d] */
-    size_t vocabulary, d, T;
-} smoe_text_embed;
-void smoe_text_embed_init(smoe_text_embed *l, const smoe_build *build, size_t vocabulary);
-void smoe_text_embed_cost(const smoe_text_embed *l, smoe_costs *costs);
-/* x [R,d] = rows of the table by token [B,T], each below vocabulary, plus positions. */
-void smoe_text_embed_forward(const smoe_text_embed *l, real *x, const uint32_t *tokens, size_t B);
-/* Only from the first lengths[b] tokens of each text: the rest is padding. */
-void smoe_text_embed_backward(const smoe_text_embed *l, const real *dx, const uint32_t *tokens,
-                              const size_t *lengths, size_t B);
-
 /* ---- qk_norm: LayerNorm of queries or keys, head by head ------------------------------------- */
 typedef struct smoe_qk_norm {
     smoe_params *params;

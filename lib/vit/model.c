@@ -374,7 +374,14 @@ size_t smoe_model_width(const smoe_model *m) {
 }
 
 smoe_plan_losses smoe_model_losses(const smoe_model *m) {
-    return smoe_tower_losses(&image_of(m)->tower);
+    smoe_plan_losses sum = {0};
+    for (size_t i = 0; i < smoe_model_moe_layers(m); i++) {
+        const smoe_plan_losses *x = &smoe_model_router(m, i)->plan.losses;
+        sum.aux += x->aux;
+        sum.z += x->z;
+        sum.weighted += x->weighted;
+    }
+    return sum;
 }
 
 /* The routers that have a state, in the order of the blocks. */

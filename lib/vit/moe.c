@@ -69,7 +69,7 @@ static void reserve_tokens(smoe_moe *l, size_t size, size_t first, const smoe_sp
 
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->router->type->reserve(l->router, space->B, space->train, space->keep);
-    size_t rows = smoe_plan_most_rows(&l->router->plan);
+    size_t rows = l->router->plan.G * l->router->plan.S; /* at most */
     size_t R = space->B * l->router->image_tokens, size = R * l->d;
     smoe_arena *factors = space->scratch;
     size_t scratch = space->scratch->used;
@@ -258,6 +258,6 @@ void smoe_moe_tokens_backward(smoe_moe *l, real *dx, const real *dy, const real 
 }
 
 void smoe_moe_free(smoe_moe *l) {
-    smoe_router_free(l->router);
+    free(l->router);
     free(l->exchange);
 }

@@ -1,6 +1,10 @@
 /* LayerNorm over rows, y = (x - mean) / sqrt(variance + epsilon) * w + b; see layer.h. */
+#include "base/team.h"
+#include "math/kernels.h"
 #include "math/rows.h"
 #include "vit/layer.h"
+
+#include <string.h>
 
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;
@@ -42,4 +46,64 @@ void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, s
     smoe_rows_norm_backward(dx, smoe_gradient(l->params, l->weight),
                             smoe_gradient(l->params, l->bias), dy, x, l->stats,
                             smoe_weight(l->params, l->weight), R, l->n, l->parts);
+}
+
+/* ---- of queries or keys, head by head, whose weights all heads share -------------------------- */
+
+void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix) {
+    const smoe_model_spec *spec = build->model;
+    l->params = build->params;
+    l->H = spec->heads;
+    l->dh = spec->width / spec->heads;
+    l->eps = (real)spec->norm_eps;
+    l->has_bias = spec->qk_norm_form == SMOE_QK_TIMM;
+    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &l->dh, "%s%s.weight",
+                                build->prefix, prefix);
+    if (l->has_bias)
+        l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &l->dh, "%s%s.bias",
+                                  build->prefix, prefix);
+}
+
+void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space) {
+    l->stats = smoe_arena_take(space->keep, R * l->H * 2, sizeof(real));
+    l->zeros = l->has_bias ? NULL : smoe_arena_take(space->keep, l->dh, sizeof(real));
+    if (space->train)
+        l->parts = smoe_arena_take(space->scratch, SMOE_ROW_PARTS * 2 * l->dh, sizeof(real));
+}
+
+void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
+                          size_t R) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const real *bias = l->zeros;
+    if (l->has_bias)
+        bias = smoe_weight(l->params, l->bias);
+    else
+        memset(l->zeros, 0, l->dh * sizeof(real));
+    SMOE_SHARED(elementwise, R * l->H * l->dh)
+    for (size_t row = 0; row < R; row++)
+        kern->norm(y + row * ldy, l->stats + row * 2 * l->H, x + row * ldx,
+                   smoe_weight(l->params, l->weight), bias, l->H, l->dh, l->eps);
+}
+
+void smoe_qk_norm_backward(smoe_qk_norm *l, real *dx, const real *dy, size_t lddy, const real *x,
+                           size_t ldx, size_t R) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t H = l->H, dh = l->dh;
+    const real *weight = smoe_weight(l->params, l->weight);
+    SMOE_SHARED(elementwise, R * H * dh)
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        real *sums = l->parts + p * 2 * dh;
+        memset(sums, 0, 2 * dh * sizeof *sums);
+        for (size_t row = R * p / SMOE_ROW_PARTS; row < R * (p + 1) / SMOE_ROW_PARTS; row++) {
+            memset(dx + row * ldx, 0, H * dh * sizeof *dx);
+            kern->norm_backward(dx + row * ldx, sums, sums + dh, dy + row * lddy, x + row * ldx,
+                                l->stats + row * 2 * H, weight, H, dh);
+        }
+    }
+    real *dw = smoe_gradient(l->params, l->weight);
+    real *db = l->has_bias ? smoe_gradient(l->params, l->bias) : NULL;
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        if (dw) kern->add(dw, l->parts + p * 2 * dh, dh);
+        if (db) kern->add(db, l->parts + (p * 2 + 1) * dh, dh);
+    }
 }

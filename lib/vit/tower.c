@@ -210,17 +210,6 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
 
 /* ---- what others may look at ----------------------------------------------------------------- */
 
-smoe_plan_losses smoe_tower_losses(const smoe_tower *t) {
-    smoe_plan_losses sum = {0};
-    for (size_t i = 0; i < t->moe_layers; i++) {
-        const smoe_plan_losses *x = &t->blocks[t->moe[i]].moe.router->plan.losses;
-        sum.aux += x->aux;
-        sum.z += x->z;
-        sum.weighted += x->weighted;
-    }
-    return sum;
-}
-
 bool smoe_tower_finite(const real *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i])) return false;

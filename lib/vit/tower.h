@@ -64,7 +64,4 @@ bool smoe_tower_nonfinite(const smoe_tower *t, const smoe_pass *pass, char *name
 /* Whether n numbers are finite. */
 bool smoe_tower_finite(const real *x, size_t n);
 
-/* Sums over the MoE layers, of the last forward pass. */
-smoe_plan_losses smoe_tower_losses(const smoe_tower *t);
-
 #endif

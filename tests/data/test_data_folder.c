@@ -372,7 +372,7 @@ static void test_cifar10_jpeg(void **state) {
     (void)state;
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, "cifar10-jpeg.tar.gz", 32, 3);
     char *path = NULL;
-    if (smoe_spec_data_path(&spec, &path, NULL)) {
+    if (smoe_spec_path(&spec, "data.path", &path, NULL)) {
         print_message("cifar10-jpeg.tar.gz is in no folder of SMOE_DATA: not tried\n");
         skip();
     }

@@ -333,21 +333,22 @@ static void largest_values_that_fit(void **state) {
 
 static void trained_models_are_not_asked_about_training(void **state) {
     (void)state;
-    const smoe_spec_text text =
+    smoe_spec_text text =
         specs_text("model: {moe: {router: tokens-choice, group_images: 12}}\n"
                    "train: {batch_size: 16, steps: 50, schedule: {warmup: 40, cooldown: 40}}");
     char *overrides[] = {(char *)"model.moe.k=65"}, *idle[] = {(char *)"train.batch_size=24"};
     smoe_err err;
     smoe_spec s;
-    assert_int_equal(smoe_spec_parse_trained(&s, &text, NULL, 0, &err), 0);
+    text.trained = true;
+    assert_int_equal(smoe_spec_parse_text(&s, &text, NULL, 0, &err), 0);
     assert_int_equal(s.model.moe.group_images, 12);
     assert_int_equal(s.train.batch_size, 16);
     smoe_spec_free(&s);
-    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 1, &err), -1);
+    assert_int_equal(smoe_spec_parse_text(&s, &text, overrides, 1, &err), -1);
     assert_string_equal(err.text, "override model.moe.k=65: model.moe.k: a token cannot choose 65 "
                                   "of 64 experts: use k of 64 at most");
     smoe_spec_free(&s);
-    assert_int_equal(smoe_spec_parse_trained(&s, &text, idle, 1, &err), -1);
+    assert_int_equal(smoe_spec_parse_text(&s, &text, idle, 1, &err), -1);
     assert_string_equal(err.text, "override train.batch_size=24: train.batch_size: has no effect: "
                                   "it needs a model that is trained here");
     smoe_spec_free(&s);
@@ -556,7 +557,7 @@ static void expect_path(const place *p, const char *assign, const char *found,
     smoe_err err;
     smoe_spec spec;
     assert_int_equal(smoe_spec_read(&spec, file, overrides, assign != NULL, &err), 0);
-    int status = smoe_spec_data_path(&spec, &path, &err);
+    int status = smoe_spec_path(&spec, "data.path", &path, &err);
     assert_int_equal(status, found ? 0 : -1);
     if (found) assert_string_equal(path, expected);
     if (!found) assert_int_equal(err.code, SMOE_DATA);
@@ -593,7 +594,7 @@ static void a_missing_path_names_the_places(void **state) {
     static const char text[] = "data: {source: idx, path: gone, classes: 10}";
     assert_int_equal(smoe_spec_parse(&s, text, strlen(text), "t", folder, NULL, 0, &err), 0);
     setenv("SMOE_DATA", "/x:/y", 1);
-    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     char *message =
         smoe_text_format("data.path: gone was not found; tried %s/gone, /x/gone, /y/gone", folder);
@@ -602,13 +603,13 @@ static void a_missing_path_names_the_places(void **state) {
     unsetenv("SMOE_DATA");
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, path: /gone/for/good}", NULL, NULL, NULL);
-    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
     assert_string_equal(
         err.text,
         "data.path: /gone/for/good does not exist; set data.path=PATH to where it is now");
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, classes: 10}", NULL, NULL, NULL);
-    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     smoe_spec_free(&s);
     free(folder);
@@ -623,7 +624,7 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     assert_int_equal(smoe_spec_read(&s, file, NULL, 0, &err), 0);
     char *json = smoe_spec_json(&s);
     assert_int_equal(smoe_spec_parse(&again, json, strlen(json), "t", "/", NULL, 0, &err), 0);
-    assert_int_equal(smoe_spec_data_path(&again, &path, &err), 0);
+    assert_int_equal(smoe_spec_path(&again, "data.path", &path, &err), 0);
     assert_string_equal(path, expected);
     free(path);
     free(json);

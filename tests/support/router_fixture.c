@@ -36,7 +36,7 @@ bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B
 }
 
 void router_fixture_free(router_fixture *r) {
-    smoe_router_free(r->router);
+    free(r->router);
     smoe_params_free(&r->params);
     smoe_arena_free(&r->keep);
     smoe_spec_free(&r->spec);
