@@ -127,6 +127,9 @@ size_t smoe_texts_find(const char *const *text, size_t count, const char *word);
 /* The ending of a noun that is counted: "%zu image%s", n, SMOE_S(n). */
 #define SMOE_S(n) ((n) == 1 ? "" : "s")
 
+/* Significant digits, from `least` to 17, from which the number is read back exactly. */
+int smoe_text_digits(double number, int least);
+
 /* "1.25 GB", "37.5 M", "54.2 B" (10^9 without a unit): n with three digits and a prefix. Returns
  * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);

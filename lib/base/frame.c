@@ -46,43 +46,6 @@ static void frame_refuse(smoe_frame *frame, const char *problem, const char *col
     snprintf(frame->wrong, sizeof frame->wrong, "%s '%s'", problem, column);
 }
 
-/* The column of a cell, usually the one at its own position; SIZE_MAX if the cell is wrong. */
-static size_t column_of(smoe_frame *frame, const smoe_frame_cell *cell, size_t place) {
-    size_t c = place;
-    if (c >= frame->columns || strcmp(frame->column[c].name, cell->column))
-        c = smoe_frame_find(frame, cell->column);
-    if (c == SIZE_MAX) {
-        frame_refuse(frame, "a row has a cell for no column,", cell->column);
-    } else if (frame->column[c].text != (cell->text != NULL)) {
-        frame_refuse(frame, frame->column[c].text ? "a row has no text for" : "a row has text for",
-                     cell->column);
-        c = SIZE_MAX;
-    }
-    return c;
-}
-
-/* Stores the cells of a row at their columns, in new memory after the last row; seen [columns]
- * marks those that are present. A text that repeats the one above it, such as the name of a run, is
- * stored once. */
-static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *cell, size_t cells) {
-    smoe_datum *row = frame->datum + frame->rows * frame->columns;
-    for (size_t i = 0; i < cells && !frame->failed; i++) {
-        size_t c = column_of(frame, &cell[i], i);
-        if (c == SIZE_MAX) return;
-        if (seen[c]) frame_refuse(frame, "a row has two cells for", cell[i].column);
-        seen[c] = true;
-        const char *above = cell[i].text && frame->rows ? (row - frame->columns)[c].text : NULL;
-        if (!cell[i].text)
-            row[c].number = cell[i].number;
-        else
-            row[c].text = above && !strcmp(above, cell[i].text)
-                              ? above
-                              : smoe_frame_keep(frame, cell[i].text);
-    }
-    for (size_t c = 0; c < frame->columns && !frame->failed; c++)
-        if (!seen[c]) frame_refuse(frame, "a row has no cell for", frame->column[c].name);
-}
-
 /* Makes room for a row, or for the next cell of the first one. */
 static void make_room(smoe_frame *frame) {
     size_t used = frame->rows * frame->columns + frame->cells, more = frame->room;
@@ -92,11 +55,41 @@ static void make_room(smoe_frame *frame) {
     frame->room = more;
 }
 
+/* The cell of a column among those of a row, of which it must have one; NULL: it is wrong. */
+static const smoe_frame_cell *cell_of(smoe_frame *frame, const smoe_column *column,
+                                      const smoe_frame_cell *cell, size_t cells) {
+    const smoe_frame_cell *found = NULL;
+    for (size_t i = 0; i < cells; i++) {
+        if (strcmp(cell[i].column, column->name)) continue;
+        if (found) frame_refuse(frame, "a row has two cells for", column->name);
+        found = &cell[i];
+    }
+    if (!found)
+        frame_refuse(frame, "a row has no cell for", column->name);
+    else if (column->text != (found->text != NULL))
+        frame_refuse(frame, column->text ? "a row has no text for" : "a row has text for",
+                     column->name);
+    return frame->failed ? NULL : found;
+}
+
+/* A text that repeats the one above it, such as the name of a run, is stored once. */
 void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
     if (frame->failed) return;
-    SMOE_FREED bool *seen = smoe_alloc(frame->columns, sizeof *seen);
     make_room(frame);
-    place_cells(frame, seen, cell, cells);
+    for (size_t i = 0; i < cells; i++)
+        if (smoe_frame_find(frame, cell[i].column) == SIZE_MAX)
+            frame_refuse(frame, "a row has a cell for no column,", cell[i].column);
+    smoe_datum *row = frame->datum + frame->rows * frame->columns;
+    for (size_t c = 0; c < frame->columns && !frame->failed; c++) {
+        const smoe_frame_cell *given = cell_of(frame, &frame->column[c], cell, cells);
+        if (!given) return;
+        const char *above = given->text && frame->rows ? (row - frame->columns)[c].text : NULL;
+        if (!given->text)
+            row[c].number = given->number;
+        else
+            row[c].text =
+                above && !strcmp(above, given->text) ? above : smoe_frame_keep(frame, given->text);
+    }
     if (!frame->failed) frame->rows++;
 }
 
@@ -195,16 +188,6 @@ static void frame_put_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-/* With the fewest digits, from 15 on, that give the same double again. */
-static void frame_put_number(FILE *out, double x) {
-    char text[32];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
-    }
-    fputs(text, out);
-}
-
 static int put_rows(FILE *out, const void *context, smoe_err *err) {
     const smoe_frame *frame = context;
     (void)err;
@@ -221,7 +204,7 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
             else if (column->text)
                 frame_put_text(out, datum->text ? datum->text : "");
             else if (isfinite(datum->number))
-                frame_put_number(out, datum->number);
+                fprintf(out, "%.*g", smoe_text_digits(datum->number, 15), datum->number);
         }
         fputc('\n', out);
     }

@@ -43,10 +43,7 @@ static void put_string(FILE *out, const json_t *string) {
 
 static void put_real(FILE *out, double x) {
     char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
-    }
+    snprintf(text, sizeof text, "%.*g", smoe_text_digits(x, 1), x);
     fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
 }
 

@@ -65,6 +65,15 @@ void smoe_text_add(char **text, const char *fmt, ...) {
     memcpy(*text + used, more, size);
 }
 
+int smoe_text_digits(double number, int least) {
+    char text[40];
+    for (int digits = least; digits < 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) return digits;
+    }
+    return 17;
+}
+
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
     static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
     size_t i = 0;
@@ -77,28 +86,22 @@ const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
     return buf;
 }
 
-/* One UTF-8 character: its code point and, in *length, its bytes; -1 for what is not UTF-8. */
-static long decode(const unsigned char *text, size_t *length) {
-    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = text[0] < 0x80             ? 1
-               : (text[0] & 0xe0) == 0xc0 ? 2
-               : (text[0] & 0xf0) == 0xe0 ? 3
-               : (text[0] & 0xf8) == 0xf0 ? 4
-                                          : 0;
-    if (!n) return -1;
-    long point = n == 1 ? text[0] : text[0] & (0x7f >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) return -1;
-        point = point << 6 | (text[i] & 0x3f);
-    }
-    *length = n;
-    return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? -1 : point;
-}
-
 size_t smoe_text_character(const char *text, long *point) {
-    size_t length = 1;
-    *point = decode((const unsigned char *)text, &length);
-    return *point < 0 ? 1 : length;
+    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char first = (unsigned char)*text;
+    size_t n = first < 0x80             ? 1
+               : (first & 0xe0) == 0xc0 ? 2
+               : (first & 0xf0) == 0xe0 ? 3
+               : (first & 0xf8) == 0xf0 ? 4
+                                        : 0;
+    long code = n == 1 ? first : first & (0x7f >> n);
+    for (size_t i = 1; n && i < n; i++) {
+        if ((text[i] & 0xc0) != 0x80) n = 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    bool none = !n || code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
+    *point = none ? -1 : code;
+    return none ? 1 : n;
 }
 
 char *smoe_text_utf8(const char *bytes) {
@@ -134,23 +137,22 @@ size_t smoe_text_letters(const char *text) {
 }
 
 bool smoe_text_printable(const char *text) {
-    size_t length = 0;
-    for (const unsigned char *c = (const unsigned char *)text; *c; c += length)
-        if (!printable(decode(c, &length))) return false;
+    for (long point; *text;) {
+        text += smoe_text_character(text, &point);
+        if (!printable(point)) return false;
+    }
     return true;
 }
 
 const char *smoe_text_shown(const char *text, char *buf, size_t size) {
-    size_t used = 0, length = 1;
-    const unsigned char *c = (const unsigned char *)text;
-    for (; *c && used + 8 <= size; c += length) { /* a character of four bytes and "..." */
-        long point = decode(c, &length);
-        if (point < 0) length = 1;
+    size_t used = 0, length;
+    for (long point; *text && used + 8 <= size; text += length) { /* one of four bytes and "..." */
+        length = smoe_text_character(text, &point);
         bool good = printable(point) && !reorders(point);
-        memcpy(buf + used, good ? c : (const unsigned char *)"?", good ? length : 1);
+        memcpy(buf + used, good ? text : "?", good ? length : 1);
         used += good ? length : 1;
     }
-    memcpy(buf + used, *c ? "..." : "", *c ? 4 : 1);
+    memcpy(buf + used, *text ? "..." : "", *text ? 4 : 1);
     return buf;
 }
 

@@ -10,7 +10,7 @@
  *              random: a random permutation of each group; learnt, learnt-sigmoid: by the score of
  *              its own, which multiplies the weights; patch-expert: choices, not tokens, in the
  *              order of their g, so that a second choice may come before another token's first
- *   balance    loss: the auxiliary loss of balance.h, of the whole batch or as a mean over groups
+ *   balance    loss: the auxiliary loss below, of the whole batch or as a mean over groups
  *              (aux_over), training only; bias: the
  *              top K are those of g + b, though weights are g, and b, a state, grows by
  *              balance_rate where an expert was chosen less often than the mean of a step, and
@@ -18,6 +18,7 @@
  */
 #include "base/team.h"
 #include "math/gemm.h"
+#include "math/kernels.h"
 #include "route/tokens.h"
 #include "spec/routers.h"
 
@@ -136,9 +137,11 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
         self->biased = smoe_arena_take(keep, tokens * r->E, sizeof(real));
         r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);
     }
-    self->balance = (smoe_balance){.gate = &self->gate, .choice = self->choice};
     if (!train || !has_loss(r)) return;
-    smoe_balance_reserve(&self->balance, tokens, G, keep);
+    self->soft = smoe_arena_take(keep, tokens * r->E, sizeof(real));
+    self->p = smoe_arena_take(keep, G * r->E, sizeof *self->p);
+    self->sums = smoe_arena_take(keep, G * 2 * r->E, sizeof(double));
+    self->slopes = smoe_arena_take(keep, G * 2 * r->E, sizeof(double));
     r->sums = r->summed ? smoe_arena_take(keep, r->summed, sizeof *r->sums) : NULL;
 }
 
@@ -299,6 +302,116 @@ static void tokens_place(smoe_tokens *self, size_t g, size_t first, size_t n,
     }
 }
 
+/* ---- the loss of balance (V-MoE A.2) -----------------------------------------------------------
+ * For a set of tokens (CV^2(importance) + CV^2(load))/2, the squared variation CV^2 =
+ * variance/mean^2 over experts of
+ *   importance_e = sum_t p_te, p = softmax(W x_t), or sigmoids divided by their sum
+ *   load_e = sum_t Phi((z_te - threshold_t)/sigma), threshold: the k-th largest noisy logit
+ * of the token; without noise there is no load. */
+
+/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
+ * density is negligible. With many experts sigma is small, so this holds for nearly all logits. */
+static const double far_off = 9;
+
+/* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
+static double load_score(const smoe_tokens *self, size_t t, size_t e, double sigma) {
+    const smoe_router *r = &self->gate.base;
+    size_t K = r->K, last = (size_t)self->choice[t * K + K - 1];
+    double threshold = (double)self->gate.noisy[t * r->E + last];
+    return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
+}
+
+static double squared_variation(const double *x, size_t n) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    return mean > 0 ? variance / (mean * mean) : 0;
+}
+
+/* slope = scale times the gradient of the squared variation of x:
+ * d(variance/mean^2)/dx_i = 2 ((x_i - mean)/mean^2 - variance/mean^3)/n. */
+static void squared_variation_slopes(double *slope, const double *x, size_t n, double scale) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    double f = mean > 0 ? 2 * scale / ((double)n * mean * mean) : 0;
+    for (size_t i = 0; i < n; i++) slope[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
+}
+
+/* p of a token. */
+static void shares(const smoe_tokens *self, real *p, const real *z, double *scratch) {
+    size_t E = self->gate.base.E;
+    if (self->gate.form != SMOE_GATE_SIGMOID) {
+        memcpy(p, z, E * sizeof *p);
+        smoe_kernels_get()->row->softmax(p, 1, E, E);
+        return;
+    }
+    smoe_sigmoid_shares(scratch, z, NULL, E);
+    for (size_t e = 0; e < E; e++) p[e] = (real)scratch[e];
+}
+
+/* Fills importance and load of group g, whose n tokens begin with `first`. sigma: of the noise. */
+static void balance_measure(smoe_tokens *self, size_t g, size_t first, size_t n, double sigma) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E;
+    double *importance = self->sums + g * 2 * E, *load = importance + E;
+    memset(importance, 0, 2 * E * sizeof *importance);
+    for (size_t t = first; t < first + n; t++) {
+        real *soft = self->soft + t * E;
+        shares(self, soft, self->gate.z + t * E, self->p + g * E);
+        for (size_t e = 0; e < E; e++) importance[e] += (double)soft[e];
+        for (size_t e = 0; e < E && sigma > 0; e++) {
+            double u = load_score(self, t, e, sigma);
+            if (u > -far_off) load[e] += u < far_off ? erfc(-u * M_SQRT1_2) / 2 : 1;
+        }
+    }
+}
+
+/* The loss of E experts with these sums [2,E]. */
+static double balance_loss(const double *sums, size_t E, double sigma) {
+    double importance = squared_variation(sums, E) / 2;
+    return sigma > 0 ? importance + squared_variation(sums + E, E) / 2 : importance;
+}
+
+/* slopes [2,E] = scale times its gradient. */
+static void balance_slopes(double *slopes, const double *sums, size_t E, double sigma,
+                           double scale) {
+    squared_variation_slopes(slopes, sums, E, scale / 2);
+    if (sigma > 0) squared_variation_slopes(slopes + E, sums + E, E, scale / 2);
+}
+
+/*
+ * Importance: through p = softmax(z), dz = p (dimportance - sum of p dimportance); of sigmoids
+ * divided by their sum, that times 1 - sigmoid(z). Load: with u the score and phi its density,
+ * dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the logit that
+ * is its threshold. dz of n tokens from `first` on, from the slopes [2,E] of the sums they are part
+ * of.
+ */
+static void balance_backward(smoe_tokens *self, const double *slopes, size_t first, size_t n,
+                             double sigma) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E, K = r->K;
+    const double *dimportance = slopes, *dload = slopes + E;
+    for (size_t t = first; t < first + n; t++) {
+        real *dz = self->gate.dz + t * E;
+        const real *p = self->soft + t * E;
+        double along = 0, moved = 0;
+        for (size_t e = 0; e < E; e++) along += (double)p[e] * dimportance[e];
+        for (size_t e = 0; e < E; e++) dz[e] = (real)((double)p[e] * (dimportance[e] - along));
+        for (size_t e = 0; e < E && self->gate.form == SMOE_GATE_SIGMOID; e++)
+            dz[e] *= (real)smoe_sigmoid(-(double)self->gate.z[t * E + e]);
+        if (!(sigma > 0)) continue;
+        for (size_t e = 0; e < E; e++) {
+            double u = load_score(self, t, e, sigma);
+            if (!(fabs(u) < far_off)) continue;
+            double slope = dload[e] * exp(-u * u / 2) / (sigma * sqrt(2 * M_PI));
+            dz[e] += (real)slope;
+            moved += slope;
+        }
+        dz[self->choice[t * K + K - 1]] -= (real)moved;
+    }
+}
+
 /* ---- the auxiliary loss, of the batch or the mean over its groups ---------------------------- */
 
 static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
@@ -310,7 +423,7 @@ static void sum_groups(const smoe_tokens *self, const smoe_pass *pass) {
     if (pass->summed) return;
     memset(r->sums, 0, r->summed * sizeof *r->sums);
     for (size_t g = 0; g < r->plan.G; g++)
-        for (size_t i = 0; i < r->summed; i++) r->sums[i] += self->balance.sums[g * r->summed + i];
+        for (size_t i = 0; i < r->summed; i++) r->sums[i] += self->sums[g * r->summed + i];
 }
 
 /* The part of this pass, so that the parts of a batch add up to its loss. */
@@ -319,11 +432,11 @@ static double aux_loss(const smoe_tokens *self, double sigma, const smoe_pass *p
     double sum = 0;
     if (r->summed) {
         sum_groups(self, pass);
-        return smoe_balance_loss(r->sums, r->E, sigma) * (double)pass->images /
+        return balance_loss(r->sums, r->E, sigma) * (double)pass->images /
                (double)smoe_pass_whole(pass);
     }
     for (size_t g = 0; g < r->plan.G; g++)
-        sum += smoe_balance_loss(self->balance.sums + g * 2 * r->E, r->E, sigma);
+        sum += balance_loss(self->sums + g * 2 * r->E, r->E, sigma);
     return sum / groups_of_batch(r, pass);
 }
 
@@ -343,7 +456,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * T, left = tokens - first, n = left < T ? left : T;
         tokens_place(self, g, first, n, pass);
-        if (loss) smoe_balance_measure(&self->balance, g, first, n, sigma);
+        if (loss) balance_measure(self, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
     smoe_gate_spread(&self->gate);
@@ -364,10 +477,10 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
     SMOE_SHARED(routing, tokens * E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * T, left = tokens - first;
-        double *slopes = self->balance.slopes + g * 2 * E;
-        const double *sums = r->summed ? r->sums : self->balance.sums + g * 2 * E;
-        smoe_balance_slopes(slopes, sums, E, sigma, scale);
-        smoe_balance_backward(&self->balance, slopes, first, left < T ? left : T, sigma);
+        double *slopes = self->slopes + g * 2 * E;
+        const double *sums = r->summed ? r->sums : self->sums + g * 2 * E;
+        balance_slopes(slopes, sums, E, sigma, scale);
+        balance_backward(self, slopes, first, left < T ? left : T, sigma);
     }
 }
 

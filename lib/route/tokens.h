@@ -5,7 +5,7 @@
 #ifndef SMOE_TOKENS_H
 #define SMOE_TOKENS_H
 
-#include "route/balance.h"
+#include "route/gate.h"
 
 /* The learnt priority of tokens. */
 typedef struct smoe_token_score {
@@ -17,7 +17,6 @@ typedef struct smoe_token_score {
 /* "tokens" are those of the gate. */
 typedef struct smoe_tokens {
     smoe_gate gate;
-    smoe_balance balance;
     int32_t *choice;        /* [tokens,K] experts in the order of the token's preference */
     smoe_ranked *ranked;    /* [tokens] */
     smoe_ranked *choices;   /* [tokens,K] in order; NULL: tokens are placed, not choices */
@@ -25,6 +24,11 @@ typedef struct smoe_tokens {
     uint32_t *drawn;        /* [tokens] random order of each group's tokens; NULL: not wanted */
     real *biased;           /* [tokens,E] g + b; NULL: no biases */
     double *share;          /* [tokens,K] scratch of sigmoids that are renormalised */
+    /* Of the loss of balance: */
+    real *soft;     /* [tokens,E] p */
+    double *p;      /* [G,E] p of a token */
+    double *sums;   /* [G,2,E] importance and load of each group */
+    double *slopes; /* [G,2,E] gradients of the loss by them */
 } smoe_tokens;
 
 void smoe_tokens_init(smoe_router *r);

@@ -118,15 +118,6 @@ int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *it
     return smoe_value_whole(entry->kind == SMOE_KIND_LAYERS ? &block : entry, text, item, problem);
 }
 
-int smoe_value_digits(double number) {
-    char buf[40];
-    for (int precision = 1; precision < 17; precision++) {
-        snprintf(buf, sizeof buf, "%.*g", precision, number);
-        if (strtod(buf, NULL) == number) return precision;
-    }
-    return 17;
-}
-
 /* ---- words ----------------------------------------------------------------------------------- */
 
 int smoe_value_bool(const char *text, bool *value, char *problem) {

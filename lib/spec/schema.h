@@ -168,8 +168,6 @@ json_t *smoe_groups_json(const smoe_groups *groups);
 json_t *smoe_prompts_json(const smoe_prompts *prompts);
 /* Adds a template; -1 with `problem` if there are too many, or if it is not valid. */
 int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem);
-/* Significant digits, at most 17, from which the number can be read back exactly. */
-int smoe_value_digits(double number);
 
 /* The path of an entry as a resolved spec should carry it: absolute where the given one is there,
  * else as given; fresh, NULL for no path. */

@@ -346,7 +346,7 @@ static void put_yaml(FILE *out, const json_t *value) {
         putc('}', out);
     } else if (json_is_real(value)) {
         double number = json_real_value(value);
-        fprintf(out, "%.*g", smoe_value_digits(number), number);
+        fprintf(out, "%.*g", smoe_text_digits(number, 1), number);
     } else {
         SMOE_FREED char *text = json_dumps(value, JSON_ENCODE_ANY);
         fputs(text, out);
