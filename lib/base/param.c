@@ -75,22 +75,19 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
     return 0;
 }
 
-static int moment(real **wide, smoe_bf16 **narrow, smoe_moment kind, const smoe_params *params,
-                  smoe_err *err) {
-    size_t size = params->trained;
-    if (kind == SMOE_MOMENT_REAL && !*wide)
-        return slab((void **)wide, params, size, sizeof **wide, err);
-    if (kind == SMOE_MOMENT_BF16 && !*narrow)
-        return slab((void **)narrow, params, size, sizeof **narrow, err);
-    return 0;
-}
-
 int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
                                  smoe_err *err) {
-    return moment(&params->m, &params->m_bf16, first, params, err) ||
-                   moment(&params->v, &params->v_bf16, second, params, err)
-               ? -1
-               : 0;
+    const smoe_moment kind[] = {first, second};
+    real **wide[] = {&params->m, &params->v};
+    smoe_bf16 **narrow[] = {&params->m_bf16, &params->v_bf16};
+    for (int i = 0; i < 2; i++) {
+        bool is_wide = kind[i] == SMOE_MOMENT_REAL;
+        void **where = is_wide ? (void **)wide[i] : (void **)narrow[i];
+        if (kind[i] != SMOE_MOMENT_NONE && !*where &&
+            slab(where, params, params->trained, is_wide ? sizeof(real) : sizeof(smoe_bf16), err))
+            return -1;
+    }
+    return 0;
 }
 
 int smoe_params_allocate_average(smoe_params *params, smoe_err *err) {

@@ -251,14 +251,20 @@ static void check_slots(smoe_reading *reading) {
               E, P, P * E, S);
 }
 
-/* A list has a number for each MoE layer. */
-static void check_series(smoe_reading *reading, const char *key, const smoe_series *series) {
-    size_t layers = reading->spec->model.moe.layer_count;
-    if (!series->listed || series->listed == layers) return;
-    clash(reading, KEYS(key, "model.moe.layers", "model.depth"),
-          "%zu numbers of %s for %zu MoE layers: give one for each layer, or one for all",
-          series->listed, key, layers);
+/* A list has a number for each MoE layer, or channel, of which there are `count`; `of` is the key
+ * that says so. */
+static void check_series(smoe_reading *reading, const char *key, const smoe_series *series,
+                         const char *of, size_t count) {
+    bool layers = strcmp(of, "data.channels") != 0;
+    if (!series->listed || series->listed == count) return;
+    clash(reading, KEYS(key, of, layers ? "model.depth" : NULL),
+          "%zu numbers of %s for %zu %s: give one for each %s, or one for all", series->listed, key,
+          count, layers ? "MoE layers" : "channels", layers ? "layer" : "channel");
     reading->bad[resolve_entry_of(key)] = true;
+}
+
+static void check_channels(smoe_reading *reading, const char *key, const smoe_series *series) {
+    check_series(reading, key, series, "data.channels", reading->spec->data.channels);
 }
 
 /* The largest K of the MoE layers. */
@@ -360,23 +366,14 @@ static void resolve_moe(smoe_reading *reading) {
     fit_group(reading);
     resolve_slots(reading);
     if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
-    check_series(reading, "model.moe.k", &moe->k);
-    check_series(reading, "model.moe.capacity", &moe->capacity);
+    check_series(reading, "model.moe.k", &moe->k, "model.moe.layers", moe->layer_count);
+    check_series(reading, "model.moe.capacity", &moe->capacity, "model.moe.layers",
+                 moe->layer_count);
     check_slots(reading);
     check_router(reading);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
-
-/* A list has a number for each channel. */
-static void check_channels(smoe_reading *reading, const char *key, const smoe_series *series) {
-    size_t channels = reading->spec->data.channels;
-    if (!series->listed || series->listed == channels) return;
-    clash(reading, KEYS(key, "data.channels"),
-          "%zu numbers of %s for %zu channels: give one for each channel, or one for all",
-          series->listed, key, channels);
-    reading->bad[resolve_entry_of(key)] = true;
-}
 
 /* Of few-shot data `none` for all channels stands for the numbers of data; no other is below 0. */
 static void check_fewshot(smoe_reading *reading, const char *key, const smoe_series *series,
