@@ -5,7 +5,7 @@
 #include "load.h"
 #include "store/model_file.h"
 #include "train/prune.h"
-#include "vit/graph.h"
+#include "vit/model.h"
 
 /* --type and --only; `preset` where there is no --type. */
 static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {

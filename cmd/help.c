@@ -1,6 +1,5 @@
 /* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
-#include "spec/profiles.h"
 #include "spec/routers.h"
 
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */

@@ -5,7 +5,6 @@
  * everything that follows from several values.
  */
 #include "spec/node.h"
-#include "spec/profiles.h"
 
 #include <stdio.h>
 #include <stdlib.h>

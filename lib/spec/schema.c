@@ -1,7 +1,7 @@
 /* The schema table as an array, and functions that look up entries, sections, and the nearest known
  * key of a misspelt one. */
-#include "spec/profiles.h"
 #include "spec/schema.h"
+#include "spec/sources.h"
 #include "base/digest.h"
 
 #include <assert.h>
@@ -76,6 +76,16 @@ const smoe_profile_entry smoe_profiles[SMOE_PROFILES] = {
 #include "spec/profiles.def"
 #undef PROFILE
 };
+
+enum from { FILES, GENERATED };
+enum texts { NONE, CAPTIONS };
+
+#define SOURCE(name, source, type, classes, from, texts) \
+    [source] = {name, classes, (from) == GENERATED, (texts) == CAPTIONS},
+const smoe_source_entry smoe_sources[SMOE_SOURCES] = {
+#include "spec/sources.def"
+};
+#undef SOURCE
 
 static const smoe_variant variants[] = {
 #define VARIANT(name, width, depth, mlp, heads) {name, width, depth, mlp, heads},

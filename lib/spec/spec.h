@@ -462,6 +462,19 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
+/* Profiles: sets of keys with the values of the papers, or of their authors' public code; entries of
+ * profiles.def. */
+typedef struct smoe_profile_entry {
+    const char *profile, *key, *value, *source;
+} smoe_profile_entry;
+enum {
+    SMOE_PROFILES = 0
+#define PROFILE(...) +1
+#include "spec/profiles.def"
+#undef PROFILE
+};
+extern const smoe_profile_entry smoe_profiles[SMOE_PROFILES];
+
 /* Parses such a text. */
 int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                          size_t count, smoe_err *err) SMOE_MUST_CHECK;

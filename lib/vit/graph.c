@@ -1,5 +1,4 @@
-/* A model as a graph of ONNX; see graph.h. */
-#include "vit/graph.h"
+/* A model as a graph of ONNX; see model.h. */
 #include "base/alloc.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"

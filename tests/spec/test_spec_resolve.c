@@ -4,7 +4,6 @@
  * data.
  */
 #include "scratch.h"
-#include "spec/profiles.h"
 #include "spec/routers.h"
 #include "spec/schema.h"
 #include "specs.h"
