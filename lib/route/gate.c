@@ -120,8 +120,7 @@ static double log_sum_exp(const real *z, size_t E) {
     return most + log(sum);
 }
 
-/* Tokens of the batch, over which the z-loss is a mean. */
-static double tokens_of_batch(const smoe_gate *gate, const smoe_pass *pass) {
+double smoe_gate_batch(const smoe_gate *gate, const smoe_pass *pass) {
     const smoe_router *r = &gate->base;
     return (double)(smoe_pass_whole(pass) * r->image_tokens / gate->unit);
 }
@@ -133,7 +132,7 @@ static void z_forward(smoe_gate *gate, const smoe_pass *pass) {
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) gate->lse[t] = log_sum_exp(gate->noisy + t * E, E);
     for (size_t t = 0; t < R; t++) sum += gate->lse[t] * gate->lse[t];
-    r->plan.losses.z = sum / tokens_of_batch(gate, pass);
+    r->plan.losses.z = sum / smoe_gate_batch(gate, pass);
     r->plan.losses.weighted += r->spec->z_weight * r->plan.losses.z;
 }
 
@@ -263,7 +262,7 @@ static void spread_backward(const smoe_gate *gate, real *dx, size_t R) {
 void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     size_t R = smoe_gate_tokens(gate, pass), E = r->E;
-    double scale = 2 * r->spec->z_weight / tokens_of_batch(gate, pass);
+    double scale = 2 * r->spec->z_weight / smoe_gate_batch(gate, pass);
     SMOE_SHARED(routing, R * gate->unit * E)
     for (size_t u = 0; u < R; u++) {
         if (gate->lse && pass->train) z_backward(gate, u, scale);

@@ -38,6 +38,9 @@ static inline size_t smoe_gate_tokens(const smoe_gate *gate, const smoe_pass *pa
     return pass->images * gate->base.image_tokens / gate->unit;
 }
 
+/* Tokens of the whole batch, over which losses are means. */
+double smoe_gate_batch(const smoe_gate *gate, const smoe_pass *pass);
+
 /* The expert of a slot of the plan that has a place of this token. */
 static inline size_t smoe_gate_expert(const smoe_router *r, size_t slot, size_t token) {
     return slot / r->P - token / r->T * r->E;

@@ -4,21 +4,40 @@
  * buffer holds, weighted by g. A token may be taken by several experts or by none. With
  * `renormalize` its weights are divided by their sum, as in Sparse Upcycling (arXiv 2212.05055).
  * There is no auxiliary loss, so the logits without noise are not needed.
+ *
+ * Two routers differ from it in the scores by which an expert ranks tokens: by a transport plan
+ * (transport.h), which has no gradient; weights are g.
+ *   sinkhorn  an expert takes the tokens that have most of Pi_te = exp(z_te + u_t + v_e), whose
+ *             rows sum to 1 and columns to n/E, so that a token that many want counts for less
+ *             (arXiv 2401.15969). In a column v is the same for all: tokens rank by z + u
+ *   sparse    an expert takes the tokens that have a part in its column, which has as many entries
+ *             as its buffer has places, at most (arXiv 2209.15466, 2401.15969). So buffers may stay
+ *             partly empty
  */
 #include "base/team.h"
-#include "route/experts.h"
+#include "route/transport.h"
 #include "spec/routers.h"
 
 #include <math.h>
 #include <string.h>
 
+typedef struct smoe_experts {
+    smoe_gate gate;
+    smoe_ranked *ranked; /* [threads,BAND,T] */
+    int threads;
+    real *score; /* [tokens,E] scores; gate.g where the router has none of its own */
+    /* Transport plans: [G,T,E], scratch [G,T+E] and [G,T]; NULL: the router solves none. */
+    double *plan, *scratch;
+    smoe_ranked *order;
+} smoe_experts;
+
 enum { BAND = 16 }; /* experts that one task chooses for: a cache line of weights */
 
-void smoe_experts_setup(smoe_router *r) {
+static void router_experts_init(smoe_router *r) {
     smoe_gate_init((smoe_gate *)r);
 }
 
-void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void router_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_experts *self = (smoe_experts *)r;
     smoe_gate_reserve(&self->gate, B, train, false, keep);
     size_t G = (B * r->image_tokens + r->T - 1) / r->T;
@@ -29,11 +48,13 @@ void smoe_experts_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep
 }
 
 /* Every expert may choose the same token. */
-smoe_router_cost smoe_experts_cost(const smoe_router *r, const smoe_cost_options *options) {
+static smoe_router_cost router_experts_cost(const smoe_router *r,
+                                            const smoe_cost_options *options) {
     return smoe_gate_cost((const smoe_gate *)r, options, r->E);
 }
 
-size_t smoe_experts_group(const smoe_experts *self, size_t g, size_t *first) {
+/* The number of tokens of group g, which begin with *first. */
+static size_t router_experts_group(const smoe_experts *self, size_t g, size_t *first) {
     const smoe_router *r = &self->gate.base;
     *first = g * r->T;
     size_t left = r->plan.tokens - *first;
@@ -42,11 +63,11 @@ size_t smoe_experts_group(const smoe_experts *self, size_t g, size_t *first) {
 
 /* The choices of `count` experts from e on, of group g. Scores are gathered token by token, since
  * those of neighbouring experts lie side by side. */
-static void experts_choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e,
-                           size_t count, bool positive) {
+static void router_experts_choose(smoe_experts *self, smoe_ranked *ranked, size_t g, size_t e,
+                                  size_t count, bool positive) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t E = r->E, first, n = smoe_experts_group(self, g, &first);
+    size_t E = r->E, first, n = router_experts_group(self, g, &first);
     size_t room = smoe_moe_places(r->spec, r->block, n, r->image_tokens);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++)
@@ -86,21 +107,23 @@ static void renormalize(smoe_experts *self, size_t t) {
     }
 }
 
-void smoe_experts_begin(smoe_experts *self, const real *x, const smoe_pass *pass) {
+/* The logits and g of a pass. */
+static void router_experts_begin(smoe_experts *self, const real *x, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan_begin(&r->plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
 }
 
-void smoe_experts_place(smoe_experts *self, bool positive) {
+/* The placements by the scores, with weights g; `positive`: of tokens whose score is above 0 alone. */
+static void router_experts_place(smoe_experts *self, bool positive) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, bands = (E + BAND - 1) / BAND;
     SMOE_SHARED_BY(routing, smoe_team_for(plan->tokens * E, self->threads), schedule(static))
     for (size_t task = 0; task < plan->G * bands; task++) {
         size_t e = task % bands * BAND, count = E - e < BAND ? E - e : BAND;
-        experts_choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count,
-                       positive);
+        router_experts_choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e,
+                              count, positive);
     }
     for (size_t g = 0; g < plan->G; g++)
         for (size_t e = 0; e < E; e++) plan->chosen[e] += (size_t)plan->used[g * E + e];
@@ -111,11 +134,12 @@ void smoe_experts_place(smoe_experts *self, bool positive) {
 }
 
 static void router_experts_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    smoe_experts_begin((smoe_experts *)r, x, pass);
-    smoe_experts_place((smoe_experts *)r, false);
+    router_experts_begin((smoe_experts *)r, x, pass);
+    router_experts_place((smoe_experts *)r, false);
 }
 
-void smoe_experts_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void router_experts_backward(smoe_router *r, real *dx, const real *x,
+                                    const smoe_pass *pass) {
     smoe_experts *self = (smoe_experts *)r;
     memset(self->gate.dz, 0, r->plan.tokens * r->E * sizeof(real));
     smoe_gate_backward(&self->gate, dx, x, pass);
@@ -123,9 +147,63 @@ void smoe_experts_backward(smoe_router *r, real *dx, const real *x, const smoe_p
 
 const smoe_router_type smoe_router_experts_choice = {
     .size = sizeof(smoe_experts),
-    .init = smoe_experts_setup,
-    .reserve = smoe_experts_reserve,
-    .cost = smoe_experts_cost,
+    .init = router_experts_init,
+    .reserve = router_experts_reserve,
+    .cost = router_experts_cost,
     .forward = router_experts_forward,
-    .backward = smoe_experts_backward,
+    .backward = router_experts_backward,
 };
+
+/* ---- transport plans ------------------------------------------------------------------------- */
+
+static void transport_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_experts *self = (smoe_experts *)r;
+    router_experts_reserve(r, B, train, keep);
+    size_t G = (B * r->image_tokens + r->T - 1) / r->T, n = G * r->T;
+    self->score = smoe_arena_take(keep, n * r->E, sizeof(real));
+    self->plan = smoe_arena_take(keep, n * r->E, sizeof *self->plan);
+    self->scratch =
+        smoe_arena_take(keep, G * smoe_transport_scratch(r->T, r->E), sizeof *self->scratch);
+    self->order = smoe_arena_take(keep, n, sizeof *self->order);
+}
+
+/* The scores of group g. */
+static void solve(smoe_experts *self, size_t g, bool sparse) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E, first, n = router_experts_group(self, g, &first),
+           steps = r->spec->transport_steps;
+    size_t room = smoe_moe_places(r->spec, r->block, n, r->image_tokens);
+    const real *z = self->gate.noisy + first * E;
+    double *plan = self->plan + first * E;
+    double *u = self->scratch + g * smoe_transport_scratch(r->T, E);
+    if (sparse)
+        smoe_transport_sparse(plan, u, self->order + g * r->T, z, n, E, room, steps);
+    else
+        smoe_transport_sinkhorn(plan, u, z, n, E, steps);
+    for (size_t i = 0; i < n * E; i++)
+        self->score[first * E + i] = (real)(sparse ? plan[i] : (double)z[i] + u[i / E]);
+}
+
+static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {
+    smoe_experts *self = (smoe_experts *)r;
+    router_experts_begin(self, x, pass);
+    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
+    for (size_t g = 0; g < r->plan.G; g++) solve(self, g, sparse);
+    router_experts_place(self, sparse);
+}
+
+static void forward_sinkhorn(smoe_router *r, const real *x, const smoe_pass *pass) {
+    transport_forward(r, x, pass, false);
+}
+
+static void forward_sparse(smoe_router *r, const real *x, const smoe_pass *pass) {
+    transport_forward(r, x, pass, true);
+}
+
+#define TRANSPORT(how)                                                                           \
+    {                                                                                            \
+        .size = sizeof(smoe_experts), .init = router_experts_init, .reserve = transport_reserve, \
+        .cost = router_experts_cost, .forward = how, .backward = router_experts_backward         \
+    }
+const smoe_router_type smoe_router_sinkhorn = TRANSPORT(forward_sinkhorn);
+const smoe_router_type smoe_router_sparse = TRANSPORT(forward_sparse);

@@ -75,10 +75,6 @@ static double remoe_place(remoe_router *self, size_t b) {
     return sum;
 }
 
-static double tokens_of_batch(const smoe_router *r, const smoe_pass *pass) {
-    return (double)(smoe_pass_whole(pass) * r->T);
-}
-
 static double lambda(const smoe_router *r) {
     return (double)*smoe_weight(r->params, r->state);
 }
@@ -97,14 +93,14 @@ static void remoe_forward(smoe_router *r, const real *x, const smoe_pass *pass) 
     smoe_plan_seal(plan);
     r->counts[0] = (double)plan->placed;
     if (!pass->train) return;
-    plan->losses.aux = sum / tokens_of_batch(r, pass);
+    plan->losses.aux = sum / smoe_gate_batch((const smoe_gate *)r, pass);
     plan->losses.weighted = lambda(r) * plan->losses.aux;
 }
 
 static void remoe_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     remoe_router *self = (remoe_router *)r;
     size_t R = r->plan.tokens, E = r->E;
-    double scale = pass->train ? lambda(r) / tokens_of_batch(r, pass) : 0;
+    double scale = pass->train ? lambda(r) / smoe_gate_batch((const smoe_gate *)r, pass) : 0;
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++)
         for (size_t e = 0; e < E; e++) {
@@ -118,7 +114,8 @@ static void remoe_backward(smoe_router *r, real *dx, const real *x, const smoe_p
 static void remoe_settle(smoe_router *r, const double *open, const smoe_pass *pass) {
     const double least = 1e-12, most = 1e12;
     real *weight = r->params->w + r->params->param[r->state].offset;
-    double above = *open - target(r) * tokens_of_batch(r, pass), next = (double)*weight;
+    double above = *open - target(r) * smoe_gate_batch((const smoe_gate *)r, pass),
+           next = (double)*weight;
     if (above > 0) next *= r->spec->l1_factor;
     if (above < 0) next /= r->spec->l1_factor;
     *weight = (real)fmin(fmax(next, least), most);

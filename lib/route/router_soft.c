@@ -6,8 +6,13 @@
  * With normalize: false, L = z. In training L gets N(0, soft_noise^2), which has no gradient.
  * soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
  * D and C are only weights; the tokens that are mixed are not normalised (plan.c).
+ *
+ * soft-temperatures has two learnt temperatures instead of the scale (MoE Jetpack, arXiv
+ * 2406.04801): with c_ts the cosine of token t and slot s,
+ *   D = softmax over tokens of c/t_D,  C = softmax over slots of c/t_C, or 1.5-entmax (combine).
+ * The tensors hold ln t_D and ln t_C, so that both stay above 0.
  */
-#include "route/soft.h"
+#include "route/router.h"
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
@@ -16,6 +21,19 @@
 
 #include <math.h>
 #include <string.h>
+
+/* What both have: slot vectors Phi and the products of tokens with them. */
+typedef struct smoe_soft {
+    smoe_router base;
+    bool normalize;    /* tokens and slot vectors have length one */
+    size_t phi, scale; /* rows of the parameter table; scale only where there is one */
+    real *unit;        /* [d,S] f(phi_s) phi_s */
+    real *column;      /* [2,S] f(phi_s), and its slope */
+    real *z;           /* [R,S] X unit, or X Phi */
+    real *token;       /* [R,2] f(x_t) and its slope; 1 without `normalize` */
+    real *dunit;       /* [d,S] */
+    real *pull;        /* [R] sum over slots of dL z */
+} smoe_soft;
 
 enum { COLUMNS = 64 }; /* columns of Phi one task takes */
 
@@ -54,7 +72,8 @@ static real scale_of(const smoe_soft *soft) {
     return r->spec->scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
 }
 
-void smoe_soft_init(smoe_soft *soft, bool normalize) {
+/* Registers Phi. */
+static void soft_phi_init(smoe_soft *soft, bool normalize) {
     smoe_router *r = &soft->base;
     const smoe_router_entry *entry = smoe_router_find(r->spec->router);
     r->plan.disp_constant = !entry->learns_dispatch;
@@ -67,13 +86,13 @@ void smoe_soft_init(smoe_soft *soft, bool normalize) {
 
 static void soft_init(smoe_router *r) {
     smoe_soft *soft = (smoe_soft *)r;
-    smoe_soft_init(soft, r->spec->normalize);
+    soft_phi_init(soft, r->spec->normalize);
     if (r->spec->normalize)
         soft->scale = smoe_params_add(r->params, SMOE_PARAM_PLAIN, scale_start(r), 0, 0, NULL,
                                       "%s.scale", r->prefix);
 }
 
-void smoe_soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+static void soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_soft *soft = (smoe_soft *)r;
     size_t R = B * r->T, S = r->E * r->P;
     smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
@@ -103,7 +122,9 @@ static void normalise_phi(smoe_soft *soft, const real *phi) {
     }
 }
 
-void smoe_soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) {
+/* Begins the plan of a pass, and fills z and token: the cosine of token t and slot s is
+ * token[2t] z[t,s]. */
+static void soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) {
     smoe_router *r = &soft->base;
     smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -152,7 +173,7 @@ static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_p
 
 static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
-    smoe_soft_cosines(soft, x, pass);
+    soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
     if (r->spec->normalize) r->plan.scale = (double)scale;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
@@ -201,7 +222,9 @@ static void phi_backward(smoe_soft *soft, real *dphi, const real *phi) {
     }
 }
 
-void smoe_soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real scale) {
+/* With dcomb of the plan = dz [R,S] and, where normalised, pull_t = sum_s dL_ts z_ts of logits
+ * L = scale * cosine: adds to dx [R,d] and to the gradient of Phi. */
+static void soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real scale) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -235,7 +258,7 @@ static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pa
     real scale = scale_of(soft);
     SMOE_SHARED(routing, plan->tokens * plan->S)
     for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
-    smoe_soft_cosines_backward(soft, dx, x, scale);
+    soft_cosines_backward(soft, dx, x, scale);
     if (!ds) return;
     double dscale = 0;
     for (size_t t = 0; t < plan->tokens; t++)
@@ -244,7 +267,7 @@ static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pa
     *ds += (real)dscale;
 }
 
-smoe_router_cost smoe_soft_cost(const smoe_router *r, const smoe_cost_options *options) {
+static smoe_router_cost soft_cost(const smoe_router *r, const smoe_cost_options *options) {
     (void)options;
     smoe_router_cost x = smoe_router_dense_cost(r);
     x.logits = x.mixing; /* [T,d] x [d,S] */
@@ -254,8 +277,161 @@ smoe_router_cost smoe_soft_cost(const smoe_router *r, const smoe_cost_options *o
 const smoe_router_type smoe_router_soft = {
     .size = sizeof(smoe_soft),
     .init = soft_init,
-    .reserve = smoe_soft_reserve,
-    .cost = smoe_soft_cost,
+    .reserve = soft_reserve,
+    .cost = soft_cost,
     .forward = soft_forward,
     .backward = soft_backward,
+};
+
+/* ---- two temperatures ------------------------------------------------------------------------ */
+
+typedef struct temperatures_router {
+    smoe_soft soft;
+    size_t dispatch, combine; /* rows of the logarithms */
+    double *sums;             /* [R,2] sums of dL c of a token, for dispatch and for combine */
+} temperatures_router;
+
+static void temperatures_init(smoe_router *r) {
+    temperatures_router *self = (temperatures_router *)r;
+    double start = log(r->spec->temperature_init);
+    soft_phi_init(&self->soft, true);
+    self->dispatch = smoe_params_add(r->params, SMOE_PARAM_PLAIN, start, 0, 0, NULL,
+                                     "%s.log_dispatch_temperature", r->prefix);
+    self->combine = smoe_params_add(r->params, SMOE_PARAM_PLAIN, start, 0, 0, NULL,
+                                    "%s.log_combine_temperature", r->prefix);
+}
+
+static void temperatures_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    temperatures_router *self = (temperatures_router *)r;
+    soft_reserve(r, B, train, keep);
+    if (train) self->sums = smoe_arena_take(keep, 2 * B * r->T, sizeof *self->sums);
+}
+
+/* 1/t */
+static real factor(const smoe_router *r, size_t row) {
+    return (real)exp(-(double)*smoe_weight(r->params, row));
+}
+
+/*
+ * x [n] becomes its 1.5-entmax, p_i = max(x_i/2 - tau, 0)^2 with the tau for which they sum to 1
+ * (B. Peters, V. Niculae, A. Martins, arXiv 1905.05702). The sum falls with tau and is convex, so
+ * Newton's steps from the left, where the largest x alone gives 1 or more, rise to it and end.
+ */
+static void entmax(real *x, size_t n) {
+    enum { STEPS = 100 }; /* at most; a few are enough */
+    double top = -INFINITY;
+    for (size_t i = 0; i < n; i++) top = fmax(top, (double)x[i] / 2);
+    double tau = top - 1, before = -INFINITY;
+    for (size_t step = 0; step < STEPS && tau > before; step++) {
+        double sum = 0, slope = 0;
+        for (size_t i = 0; i < n; i++) {
+            double above = fmax((double)x[i] / 2 - tau, 0);
+            sum += above * above;
+            slope += 2 * above;
+        }
+        before = tau;
+        tau += (sum - 1) / slope;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double above = fmax((double)x[i] / 2 - tau, 0);
+        x[i] = (real)(above * above);
+    }
+}
+
+/* With s = sqrt(p): dx = s (dp - q), q = sum s dp / sum s. dp [n] becomes dx. */
+static void entmax_backward(real *dp, const real *p, size_t n) {
+    double along = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double s = sqrt((double)p[i]);
+        along += s * (double)dp[i];
+        sum += s;
+    }
+    for (size_t i = 0; i < n; i++)
+        dp[i] = (real)(sqrt((double)p[i]) * ((double)dp[i] - along / sum));
+}
+
+static bool has_zeros(const smoe_router *r) {
+    return r->spec->combine == SMOE_COMBINE_ENTMAX;
+}
+
+static void temperatures_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    temperatures_router *self = (temperatures_router *)r;
+    smoe_soft *soft = &self->soft;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    soft_cosines(soft, x, pass);
+    const smoe_plan *plan = &r->plan;
+    size_t T = plan->T, S = plan->S;
+    real to_slots = factor(r, self->dispatch), to_tokens = factor(r, self->combine);
+    SMOE_SHARED(routing, plan->tokens * S)
+    for (size_t g = 0; g < plan->G; g++) {
+        real *disp = plan->disp + g * T * S, *comb = plan->comb + g * T * S;
+        const real *z = soft->z + g * T * S, *token = soft->token + 2 * g * T;
+        for (size_t t = 0; t < T; t++)
+            kern->scale(comb + t * S, to_slots * token[2 * t], z + t * S, S);
+        kern->column_softmax(disp, comb, T, S);
+        for (size_t t = 0; t < T; t++)
+            kern->scale(comb + t * S, to_tokens * token[2 * t], z + t * S, S);
+        if (!has_zeros(r)) kern->softmax(comb, T, S, S);
+        for (size_t t = 0; t < T && has_zeros(r); t++) entmax(comb + t * S, S);
+    }
+}
+
+/*
+ * With L the logits of a side, d/d ln t of L = c/t is -L, so that d ln t = -sum dL L; and the
+ * gradient of c is the sum over both sides of dL/t. Buffers: ddisp and dcomb become the dL of their
+ * sides, then dcomb that of z = c/f, for soft_cosines_backward with scale 1.
+ */
+static void temperatures_logits_backward(temperatures_router *self, size_t g, real to_slots,
+                                         real to_tokens) {
+    smoe_soft *soft = &self->soft;
+    const smoe_plan *plan = &soft->base.plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t T = plan->T, S = plan->S, at = g * T * S;
+    real *dc = plan->dcomb + at;
+    if (!has_zeros(&soft->base)) kern->softmax_backward(dc, plan->comb + at, T, S, S);
+    for (size_t t = 0; t < T && has_zeros(&soft->base); t++)
+        entmax_backward(dc + t * S, plan->comb + at + t * S, S);
+    for (size_t t = g * T; t < (g + 1) * T; t++) {
+        real *row = plan->dcomb + t * S;
+        self->sums[2 * t + 1] =
+            (double)(soft->token[2 * t] * to_tokens * kern->dot(row, soft->z + t * S, S));
+        kern->scale(row, to_tokens / to_slots, row, S);
+    }
+    /* dcomb has the part of C, in units of 1/to_slots; D adds its own. */
+    for (size_t t = g * T; t < (g + 1) * T; t++)
+        self->sums[2 * t] = (double)kern->dot(plan->dcomb + t * S, soft->z + t * S, S);
+    kern->column_softmax_backward(dc, plan->disp + at, plan->ddisp + at, T, S);
+    for (size_t t = g * T; t < (g + 1) * T; t++) {
+        real *row = plan->dcomb + t * S, f = soft->token[2 * t];
+        double both = (double)kern->dot(row, soft->z + t * S, S);
+        self->sums[2 * t] = (double)(f * to_slots) * (both - self->sums[2 * t]);
+        soft->pull[t] = (real)both * to_slots;
+        kern->scale(row, to_slots * f, row, S);
+    }
+}
+
+static void temperatures_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    (void)pass;
+    temperatures_router *self = (temperatures_router *)r;
+    const smoe_plan *plan = &r->plan;
+    real to_slots = factor(r, self->dispatch), to_tokens = factor(r, self->combine);
+    SMOE_SHARED(routing, plan->tokens * plan->S)
+    for (size_t g = 0; g < plan->G; g++) temperatures_logits_backward(self, g, to_slots, to_tokens);
+    soft_cosines_backward(&self->soft, dx, x, 1);
+    real *dt[] = {smoe_gradient(r->params, self->dispatch),
+                  smoe_gradient(r->params, self->combine)};
+    for (size_t side = 0; side < 2; side++) {
+        double sum = 0;
+        for (size_t t = 0; t < plan->tokens; t++) sum += self->sums[2 * t + side];
+        if (dt[side]) *dt[side] -= (real)sum;
+    }
+}
+
+const smoe_router_type smoe_router_temperatures = {
+    .size = sizeof(temperatures_router),
+    .init = temperatures_init,
+    .reserve = temperatures_reserve,
+    .cost = soft_cost,
+    .forward = temperatures_forward,
+    .backward = temperatures_backward,
 };
