@@ -112,9 +112,8 @@ static size_t remote_rows(const smoe_moe *l, size_t k, size_t q) {
 
 /* ---- what travels ---------------------------------------------------------------------------- */
 
-/* How many rows the experts of `other` get from here, and those here from `other`. With `idle`
- * there are none from here. */
-static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
+/* How many rows the experts of `other` get from here, and those here from `other`. */
+static void exchange_counts(smoe_moe *l, size_t other) {
     uint64_t *out = l->exchange->model->counts, *in = out;
     size_t sent = 0, received = 0;
     for (size_t k = 0; k < l->groups; k++) {
@@ -123,7 +122,7 @@ static void exchange_counts(smoe_moe *l, size_t other, bool idle) {
         size_t begin, end;
         smoe_expert_parallel_range(group->count, smoe_expert_parallel_processes(l), other, &begin,
                                    &end);
-        for (size_t e = begin; e < end; e++) out[sent++] = idle ? 0 : row[e + 1] - row[e];
+        for (size_t e = begin; e < end; e++) out[sent++] = row[e + 1] - row[e];
         received += group->mlp.E;
     }
     in += sent;
@@ -146,8 +145,8 @@ static size_t row_bytes(const smoe_moe *l, bool narrow) {
  * go to the experts of the other process; back, their results return. Returns the number of the
  * exchange, for smoe_comm_end. */
 static uint64_t rows_exchange(smoe_moe *l, size_t k, size_t other, void *local, void *away,
-                              size_t bytes, bool back, bool idle) {
-    size_t first = 0, rows = idle ? 0 : near_rows(l, k, other, &first);
+                              size_t bytes, bool back) {
+    size_t first, rows = near_rows(l, k, other, &first);
     char *here = (char *)local + first * bytes;
     char *there = (char *)away + other * remote_of(l, k)->most * bytes;
     size_t here_bytes = rows * bytes, there_bytes = remote_rows(l, k, other) * bytes;
@@ -160,8 +159,8 @@ static uint64_t rows_exchange(smoe_moe *l, size_t k, size_t other, void *local, 
 
 /* Of rows that experts read or write. */
 static uint64_t values_exchange(smoe_moe *l, size_t k, size_t other, void *local, void *away,
-                                bool back, bool idle) {
-    return rows_exchange(l, k, other, local, away, row_bytes(l, smoe_moe_narrow(l)), back, idle);
+                                bool back) {
+    return rows_exchange(l, k, other, local, away, row_bytes(l, smoe_moe_narrow(l)), back);
 }
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -211,10 +210,10 @@ static void count_own(smoe_moe *l, size_t k) {
 }
 
 /* Inputs of experts, and the places that key their dropout. */
-static uint64_t inputs_out(smoe_moe *l, size_t k, size_t other, bool drops, bool idle) {
+static uint64_t inputs_out(smoe_moe *l, size_t k, size_t other, bool drops) {
     const remote *r = remote_of(l, k);
-    uint64_t number = values_exchange(l, k, other, l->slots, r->x, false, idle);
-    return drops ? rows_exchange(l, k, other, l->places, r->places, sizeof *l->places, false, false)
+    uint64_t number = values_exchange(l, k, other, l->slots, r->x, false);
+    return drops ? rows_exchange(l, k, other, l->places, r->places, sizeof *l->places, false)
                  : number;
 }
 
@@ -224,37 +223,31 @@ static void outputs_forward(smoe_moe *l, size_t k, size_t q, size_t from, size_t
     work w = work_of(l, k, q, pass);
     w.rows.from = from;
     w.rows.count = end - from;
-    if (from == end) return;
+    if (from == end || !remote_rows(l, k, q)) return;
     smoe_mlp_forward(&l->experts[k].mlp, w.y, smoe_written(w.x), NULL, &w.rows, &w.pass);
 }
 
-static void outputs_exchanged(smoe_moe *l, const smoe_pass *pass, bool idle) {
+void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass) {
     size_t n = smoe_expert_parallel_processes(l);
-    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn, idle);
+    for (size_t turn = 1; turn < n; turn++) exchange_counts(l, own_rank(l) ^ turn);
     for (size_t k = 0; k < l->groups; k++) {
         const remote *r = remote_of(l, k);
         size_t E = l->experts[k].mlp.E;
         bool drops = pass->train && r->places;
         uint64_t next, back = 0;
-        next = inputs_out(l, k, own_rank(l) ^ (n - 1), drops, idle);
-        if (!idle) {
-            count_own(l, k);
-            outputs_forward(l, k, own_rank(l), 0, E / 2, pass);
-        }
+        next = inputs_out(l, k, own_rank(l) ^ (n - 1), drops);
+        count_own(l, k);
+        outputs_forward(l, k, own_rank(l), 0, E / 2, pass);
         for (size_t turn = n - 1; turn; turn--) {
             size_t q = own_rank(l) ^ turn;
             smoe_comm_end(block_of(l), next);
-            if (turn > 1) next = inputs_out(l, k, own_rank(l) ^ (turn - 1), drops, idle);
+            if (turn > 1) next = inputs_out(l, k, own_rank(l) ^ (turn - 1), drops);
             outputs_forward(l, k, q, 0, E, pass);
-            back = values_exchange(l, k, q, l->out, r->y, true, idle);
+            back = values_exchange(l, k, q, l->out, r->y, true);
         }
-        if (!idle) outputs_forward(l, k, own_rank(l), E / 2, E, pass);
+        outputs_forward(l, k, own_rank(l), E / 2, E, pass);
         smoe_comm_end(block_of(l), back);
     }
-}
-
-void smoe_expert_parallel_forward(smoe_moe *l, const smoe_pass *pass) {
-    outputs_exchanged(l, pass, false);
 }
 
 bool smoe_expert_parallel_goes_on(smoe_expert_parallel *s, bool own) {
@@ -264,7 +257,9 @@ bool smoe_expert_parallel_goes_on(smoe_expert_parallel *s, bool own) {
 }
 
 void smoe_expert_parallel_serve(smoe_moe *l, const smoe_pass *pass) {
-    outputs_exchanged(l, pass, true);
+    smoe_plan *plan = &l->router->plan; /* without rows */
+    memset(plan->first_row, 0, (plan->E + 1) * sizeof *plan->first_row);
+    smoe_expert_parallel_forward(l, pass);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
@@ -318,7 +313,7 @@ void smoe_expert_parallel_backward(smoe_moe *l, const smoe_pass *pass) {
         const smoe_mlp *mlp = &l->experts[k].mlp;
         const remote *r = remote_of(l, k);
         size_t E = mlp->E;
-        uint64_t next = values_exchange(l, k, own_rank(l) ^ (n - 1), l->dout, r->dy, false, false);
+        uint64_t next = values_exchange(l, k, own_rank(l) ^ (n - 1), l->dout, r->dy, false);
         uint64_t back = 0;
         work mine = work_of(l, k, own_rank(l), pass);
         inputs_backward(mlp, &mine, 0, E / 2);
@@ -327,10 +322,9 @@ void smoe_expert_parallel_backward(smoe_moe *l, const smoe_pass *pass) {
             work w = work_of(l, k, q, pass);
             smoe_comm_end(block_of(l), next);
             if (turn > 1)
-                next =
-                    values_exchange(l, k, own_rank(l) ^ (turn - 1), l->dout, r->dy, false, false);
+                next = values_exchange(l, k, own_rank(l) ^ (turn - 1), l->dout, r->dy, false);
             inputs_backward(mlp, &w, 0, E);
-            back = values_exchange(l, k, q, l->dslots, r->y, true, false);
+            back = values_exchange(l, k, q, l->dslots, r->y, true);
             weights_backward(mlp, s, &w, turn);
         }
         inputs_backward(mlp, &mine, E / 2, E);
