@@ -239,14 +239,8 @@ static json_t *column_json(const smoe_column *column, smoe_datum datum) {
 }
 
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum) {
-    const char *key = column->path ? column->path : column->name, *end;
     json_t *value = column_json(column, datum);
-    for (; value && (end = strchr(key, ':')); key = end + 1) {
-        json_t *inner = json_object_getn(object, key, (size_t)(end - key));
-        if (!inner) json_object_setn_new(object, key, (size_t)(end - key), inner = json_object());
-        object = inner;
-    }
-    if (value) json_object_set_new(object, key, value);
+    if (value) smoe_json_put(object, column->path ? column->path : column->name, ':', value);
 }
 
 json_t *smoe_frame_records(const smoe_frame *frame) {

@@ -29,6 +29,15 @@ json_t *smoe_json_of_text(const char *text) {
     return smoe_json_text(text);
 }
 
+void smoe_json_put(json_t *object, const char *path, char separator, json_t *value) {
+    for (const char *end; (end = strchr(path, separator)); path = end + 1) {
+        json_t *inner = json_object_getn(object, path, (size_t)(end - path));
+        if (!inner) json_object_setn_new(object, path, (size_t)(end - path), inner = json_object());
+        object = inner;
+    }
+    json_object_set_new(object, path, value);
+}
+
 static void put_json(FILE *out, const json_t *value, int indent, int depth);
 
 /* The end of a line before an element, or a bracket, at that depth. */

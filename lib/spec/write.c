@@ -86,25 +86,9 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* The object of the innermost section of a key, created if missing. *leaf: its last part. */
-static json_t *section_object(json_t *root, const char *key, const char **leaf) {
-    for (const char *dot; (dot = strchr(key, '.')); key = dot + 1) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
-        if (!json_object_get(root, name)) json_object_set_new(root, name, json_object());
-        root = json_object_get(root, name);
-    }
-    *leaf = key;
-    return root;
-}
-
 char *smoe_spec_json(const smoe_spec *spec) {
     json_auto_t *root = json_object();
-    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
-        const smoe_schema_entry *entry = &smoe_schema[i];
-        const char *leaf;
-        json_t *section = section_object(root, entry->key, &leaf);
-        json_object_set_new(section, leaf, smoe_value_json(spec, entry));
-    }
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        smoe_json_put(root, smoe_schema[i].key, '.', smoe_value_json(spec, &smoe_schema[i]));
     return smoe_json_dump(root, 0);
 }

@@ -69,7 +69,6 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     l->map.kv = smoe_arena_take(keep, R * 2 * d, sizeof(real));
     l->map.weights = smoe_arena_take(keep, B * l->H * l->T, sizeof(real));
     l->map.heads = smoe_arena_take(keep, B * d, sizeof(real));
-    l->pooled = smoe_arena_take(keep, B * d, sizeof(real));
     l->map.normed = smoe_arena_take(keep, B * d, sizeof(real));
     l->map.q_normed = l->map.q;
     if (l->map.qk_norm) {
@@ -81,7 +80,6 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     smoe_linear_reserve(&l->map.query, space);
     smoe_linear_reserve(&l->map.keys, space);
     smoe_linear_reserve(&l->map.proj, space);
-    smoe_norm_reserve(&l->norm, B, space);
     smoe_space exact = *space;
     exact.bf16 = false;
     exact.wide = true;
@@ -94,7 +92,6 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     l->map.dq_sum = smoe_arena_take(scratch, d, sizeof(real));
     l->map.dlatent = smoe_arena_take(scratch, d, sizeof(real));
     l->map.dheads = smoe_arena_take(scratch, B * d, sizeof(real));
-    l->dpooled = smoe_arena_take(scratch, B * d, sizeof(real));
 }
 
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
@@ -110,7 +107,7 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
         l->dfeatures = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
     }
     if (is_map(l)) reserve_map(l, space);
-    if (!norms_mean(l)) return;
+    if (!is_map(l) && !norms_mean(l)) return;
     l->pooled = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
     smoe_norm_reserve(&l->norm, space->B, space);
     if (space->train) l->dpooled = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
