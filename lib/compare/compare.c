@@ -2,7 +2,7 @@
 #include "compare/compare.h"
 #include "base/alloc.h"
 #include "compare/contrast.h"
-#include "compare/margin.h"
+#include "compare/settings.h"
 #include "spec/metrics.h"
 
 #include <math.h>
@@ -62,34 +62,27 @@ static int compare_unknown(const smoe_combinations *tables, const char *key, con
                      from, key, known);
 }
 
-static int compare_check(const smoe_combinations *tables, const smoe_settings *s, const char *text,
-                         const char *from, smoe_err *err) {
+int smoe_compare_check(const smoe_combinations tables[2], const char *text, const char *from,
+                       smoe_err *err) {
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     bool named[2] = {false, false};
-    for (size_t i = 0; i < s->count; i++) {
+    smoe_settings_read(&s, text);
+    for (size_t i = 0; i < s.count; i++) {
         int found = 0;
-        for (size_t t = 0; t < 2 && s->item[i].value && !found; t++) {
-            found = find_setting(&tables[t], &s->item[i], from, err);
+        for (size_t t = 0; t < 2 && s.item[i].value && !found; t++) {
+            found = find_setting(&tables[t], &s.item[i], from, err);
             if (found < 0) return -1;
             named[t] |= found;
         }
-        if (!found) return compare_unknown(tables, s->item[i].key, from, err);
+        if (!found) return compare_unknown(tables, s.item[i].key, from, err);
     }
     for (size_t t = 0; t < 2; t++)
-        if (named[t] && !has_counterpart(&tables[t], s))
+        if (named[t] && !has_counterpart(&tables[t], &s))
             return smoe_fail(err, SMOE_USAGE,
                              "%s: no row differs from another in %s alone; keys that change "
                              "together are given together, KEY=VALUE,KEY=VALUE",
                              from, text);
     return 0;
-}
-
-int smoe_compare_check(const smoe_combinations tables[2], const char *text, const char *from,
-                       smoe_err *err) {
-    smoe_settings s;
-    smoe_settings_read(&s, text);
-    int status = compare_check(tables, &s, text, from, err);
-    smoe_settings_free(&s);
-    return status;
 }
 
 /* ---- the differences ------------------------------------------------------------------------- */
@@ -126,6 +119,25 @@ static bool is_reference(const smoe_comparison *r, size_t group, size_t of, cons
     return true;
 }
 
+/* The number of groups that can be the reference of a group if the columns `any`, which may be
+ * NULL, are ignored; *last is one of them. */
+static size_t count_references(const smoe_comparison *r, size_t group, const bool *any,
+                               size_t *last) {
+    size_t count = 0;
+    for (size_t g = 0; g < r->of->groups; g++) {
+        if (!is_reference(r, g, group, any)) continue;
+        *last = g;
+        count++;
+    }
+    return count;
+}
+
+/* The group that a group is compared with; SIZE_MAX: none, several, or itself. */
+static size_t reference_of(const smoe_comparison *r, size_t group) {
+    size_t found = group;
+    return count_references(r, group, NULL, &found) == 1 && found != group ? found : SIZE_MAX;
+}
+
 bool smoe_comparison_refers(const smoe_comparison *r, size_t group) {
     size_t fixed = 0; /* columns in which the reference has a value */
     for (size_t c = 0; r->reference && c < r->of->columns; c++)
@@ -134,27 +146,6 @@ bool smoe_comparison_refers(const smoe_comparison *r, size_t group) {
 }
 
 /* ---- groups that are not compared ------------------------------------------------------------ */
-
-/* Whether some group has the values that the reference of `group` must have, where of the columns
- * with the group's own value only `column` is compared. */
-static bool has_own(const smoe_comparison *r, size_t group, size_t column) {
-    for (size_t g = 0; g < r->of->groups; g++) {
-        bool same = !strcmp(values_of(r, g)[column], values_of(r, group)[column]);
-        for (size_t c = 0; c < r->of->columns && same; c++)
-            same = c == r->of->seed || !r->reference[c] || smoe_settings_is_any(r->reference[c]) ||
-                   !strcmp(values_of(r, g)[c], r->reference[c]);
-        if (same) return true;
-    }
-    return false;
-}
-
-/* The number of groups that can be the reference of a group if the columns `any` are ignored
- * too. */
-static size_t count_references(const smoe_comparison *r, size_t group, const bool *any) {
-    size_t count = 0;
-    for (size_t g = 0; g < r->of->groups; g++) count += is_reference(r, g, group, any);
-    return count;
-}
 
 /* Appends "column=value" for the columns of `any`, with their own values or "*". */
 static void put_settings(FILE *out, const smoe_comparison *r, size_t group, const bool *any,
@@ -166,55 +157,49 @@ static void put_settings(FILE *out, const smoe_comparison *r, size_t group, cons
     }
 }
 
-static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *any) {
+/* `own` and `lacks` are scratch [columns]: those with the group's own value, and of these those
+ * whose value no group has that has the values of the reference. */
+static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *own, bool *lacks) {
     const smoe_measures *m = r->of;
     const char *comma = "not compared: ";
-    size_t missing = 0;
+    size_t missing = 0, last;
+    for (size_t c = 0; c < m->columns; c++) own[c] = c != m->seed && !r->reference[c];
     for (size_t c = 0; c < m->columns; c++) {
         if (c == m->seed) continue;
         fprintf(out, "%s%s", comma, values_of(r, group)[c]);
         comma = ", ";
-        any[c] = !r->reference[c] && !has_own(r, group, c);
-        missing += any[c];
+        if (!own[c]) continue;
+        own[c] = false;
+        lacks[c] = !count_references(r, group, own, &last);
+        own[c] = true;
+        missing += lacks[c];
     }
-    if (count_references(r, group, NULL)) {
+    if (count_references(r, group, NULL, &last)) {
         fputs(" (several rows could be its reference)", out);
         return;
     }
-    for (size_t c = 0; c < m->columns && !missing; c++)
-        any[c] = c != m->seed && !r->reference[c]; /* each is there, but not together */
-    put_settings(out, r, group, any, NULL, " (no row of the reference with ");
+    if (!missing) lacks = own; /* each is there, but not together */
+    put_settings(out, r, group, lacks, NULL, " (no row of the reference with ");
     fputc(')', out);
-    if (count_references(r, group, any) != 1) return;
+    if (count_references(r, group, lacks, &last) != 1) return;
     fprintf(out, "; --reference %s", r->options.reference);
-    put_settings(out, r, group, any, "*", ",");
+    put_settings(out, r, group, lacks, "*", ",");
     fputs(" compares it", out);
 }
 
 char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
     char *text = NULL;
-    size_t size;
+    size_t size, last, columns = r->of->columns;
     if (!r->reference || is_reference(r, group, group, NULL) ||
-        count_references(r, group, NULL) == 1)
+        count_references(r, group, NULL, &last) == 1)
         return NULL;
-    SMOE_FREED bool *any = smoe_alloc(r->of->columns + 1, sizeof *any);
+    SMOE_FREED bool *scratch = smoe_alloc(2 * columns, sizeof *scratch);
     FILE *out = smoe_alloc_stream(&text, &size);
-    put_reason(out, r, group, any);
+    put_reason(out, r, group, scratch, scratch + columns);
     return smoe_alloc_stream_close(out, &text);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
-
-/* The group that a group is compared with; SIZE_MAX: none, several, or itself. */
-static size_t reference_of(const smoe_comparison *r, size_t group) {
-    size_t found = SIZE_MAX;
-    for (size_t g = 0; g < r->of->groups; g++) {
-        if (!is_reference(r, g, group, NULL)) continue;
-        if (g == group || found != SIZE_MAX) return SIZE_MAX;
-        found = g;
-    }
-    return found;
-}
 
 /* Whether two groups have the same in all columns for which the reference has a value. */
 static bool same_pool(const smoe_comparison *r, size_t a, size_t b) {
@@ -247,16 +232,13 @@ static bool takes_part(const smoe_comparison *r, const size_t *reference, const 
            smoe_contrast_has(r->of, reference[g], d->metric);
 }
 
-/* The difference of a group, or of its pool. One without pairs is left out. `weight` [groups] is
- * scratch. */
-static int compare_add(smoe_comparison *r, const size_t *reference, double *weight, size_t group,
-                       size_t metric, bool pooled, smoe_err *err) {
+/* The difference of a group, or of its pool. One without pairs is left out. */
+static int compare_add(smoe_comparison *r, const size_t *reference, size_t group, size_t metric,
+                       bool pooled, smoe_err *err) {
     smoe_difference d = {.group = group, .metric = metric, .pooled = pooled};
+    SMOE_FREED double *weight = smoe_alloc(r->of->groups, sizeof *weight);
     size_t taking = 0;
-    for (size_t g = 0; g < r->of->groups; g++) {
-        weight[g] = 0;
-        taking += takes_part(r, reference, &d, g);
-    }
+    for (size_t g = 0; g < r->of->groups; g++) taking += takes_part(r, reference, &d, g);
     for (size_t g = 0; g < r->of->groups; g++) {
         if (!takes_part(r, reference, &d, g)) continue;
         weight[g] += 1 / (double)taking;
@@ -277,25 +259,20 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
     bool asked;
     *r = (smoe_comparison){.of = m, .options = *options};
     if (m->seed == SIZE_MAX && !r->options.reference) return 0;
-    size_t *reference = smoe_alloc(m->groups + 1, sizeof *reference);
-    double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    SMOE_FREED size_t *reference = smoe_alloc(m->groups + 1, sizeof *reference);
     r->reference = smoe_alloc(m->columns + 1, sizeof *r->reference);
     r->difference = smoe_alloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
-    int status = 0;
     compare_choose(r, &asked);
     for (size_t g = 0; g < m->groups; g++) reference[g] = reference_of(r, g);
-    for (size_t i = 0; i < m->metrics && !status; i++) {
+    for (size_t i = 0; i < m->metrics; i++) {
         if (!smoe_metric_is_shown(m->metric[i], true) || smoe_measures_zero(m, i)) continue;
-        for (size_t g = 0; g < m->groups && !status; g++)
-            if (reference[g] != SIZE_MAX)
-                status = compare_add(r, reference, weight, g, i, false, err);
-        for (size_t g = 0; g < m->groups && asked && !status; g++)
-            if (reference[g] != SIZE_MAX && pool_of(r, reference, g) > 1)
-                status = compare_add(r, reference, weight, g, i, true, err);
+        for (int pooled = 0; pooled <= asked; pooled++)
+            for (size_t g = 0; g < m->groups; g++)
+                if (reference[g] != SIZE_MAX && (!pooled || pool_of(r, reference, g) > 1) &&
+                    compare_add(r, reference, g, i, pooled, err))
+                    return -1;
     }
-    free(weight);
-    free(reference);
-    return status;
+    return 0;
 }
 
 void smoe_comparison_free(smoe_comparison *r) {

@@ -30,7 +30,7 @@ typedef struct smoe_difference {
 
 typedef struct smoe_compare_options {
     const char *reference;   /* settings; NULL: see above */
-    const char *equivalence; /* margins (compare/margin.h), or NULL */
+    const char *equivalence; /* margins (compare/settings.h), or NULL */
     size_t from; /* without settings, the columns from this one on are those of the reference */
 } smoe_compare_options;
 

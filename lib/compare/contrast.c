@@ -2,6 +2,8 @@
 #include "compare/contrast.h"
 #include "base/alloc.h"
 #include "compare/outcomes.h"
+#include "compare/settings.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 
@@ -67,7 +69,7 @@ static size_t seed_of(const contrast *c, size_t run) {
  * none, -1 with err. */
 static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
                             size_t *images, smoe_err *err) {
-    float *outcome = NULL;
+    SMOE_FREED float *outcome = NULL;
     if (c->m->outcomes[run] && smoe_outcomes_read(&outcome, images, c->m->outcomes[run], column,
                                                   contrast_value_of(c, run), err))
         return -1;
@@ -75,7 +77,6 @@ static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t c
     if (!*d) *d = smoe_alloc(c->seeds * *images, sizeof **d);
     double weight = c->weight[c->m->group[run]];
     for (size_t k = 0; k < *images; k++) (*d)[seed * *images + k] += weight * (double)outcome[k];
-    free(outcome);
     return 1;
 }
 
@@ -106,18 +107,13 @@ static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
 
 int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *m, const double *weight,
                           size_t metric, smoe_err *err) {
-    contrast c = {.m = m,
-                  .weight = weight,
-                  .metric = metric,
-                  .of = smoe_alloc(m->runs + 1, sizeof *c.of),
-                  .value = smoe_alloc(m->runs + 1, sizeof *c.value)};
+    SMOE_FREED size_t *of = smoe_alloc(m->runs + 1, sizeof *of);
+    SMOE_FREED double *value = smoe_alloc(m->runs + 1, sizeof *value);
+    contrast c = {.m = m, .weight = weight, .metric = metric, .of = of, .value = value};
     for (size_t g = 0; g < m->groups; g++) c.groups += weight[g] != 0;
     contrast_collect(&c);
-    *paired = smoe_stats_paired(c.value, c.seeds);
-    int status = add_images(paired, &c, err);
-    free(c.of);
-    free(c.value);
-    return status;
+    *paired = smoe_stats_paired(value, c.seeds);
+    return add_images(paired, &c, err);
 }
 
 bool smoe_contrast_slope(double *weight, const bool *member, const double *x, size_t groups) {
@@ -145,4 +141,66 @@ bool smoe_contrast_has(const smoe_measures *m, size_t group, size_t metric) {
     for (size_t i = 0; i < m->runs; i++)
         if (m->group[i] == group && isfinite(m->value[i * m->metrics + metric])) return true;
     return false;
+}
+
+/* ---- trends ---------------------------------------------------------------------------------- */
+
+/* Whether two groups differ in no column but this one and the seed. */
+static bool on_a_line(const smoe_measures *m, size_t a, size_t b, size_t column) {
+    for (size_t c = 0; c < m->columns; c++)
+        if (c != column && c != m->seed &&
+            strcmp(smoe_measures_setting(m, a, c), smoe_measures_setting(m, b, c)))
+            return false;
+    return true;
+}
+
+/* The slope over the line that a group begins, if it begins one. */
+static int trend_add(smoe_trends *trends, size_t group, size_t column, size_t metric,
+                     smoe_err *err) {
+    const smoe_measures *m = trends->of;
+    SMOE_FREED bool *member = smoe_alloc(m->groups + 1, sizeof *member);
+    SMOE_FREED double *x = smoe_alloc(m->groups + 1, sizeof *x);
+    SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    smoe_trend t = {.group = group, .column = column, .metric = metric};
+    for (size_t g = 0; g < m->groups; g++) {
+        bool line = on_a_line(m, g, group, column);
+        if (line && g < group) return 0;
+        if (line && !smoe_settings_number(smoe_measures_setting(m, g, column), &x[g])) return 0;
+        member[g] = line && smoe_contrast_has(m, g, metric);
+        t.groups += member[g];
+    }
+    if (!smoe_contrast_slope(weight, member, x, m->groups)) return 0;
+    if (smoe_contrast_measure(&t.paired, m, weight, metric, err)) return -1;
+    t.time = smoe_metric_is_time(smoe_metric_of_column(m->metric[metric], NULL));
+    t.p = smoe_stats_p(&t.paired, t.paired.mean);
+    if (t.paired.n) trends->trend[trends->count++] = t;
+    return 0;
+}
+
+int smoe_trends_make(smoe_trends *trends, const smoe_measures *m, smoe_err *err) {
+    *trends = (smoe_trends){.of = m};
+    if (m->seed == SIZE_MAX) return 0;
+    trends->trend = smoe_alloc(m->groups * m->metrics * m->columns + 1, sizeof *trends->trend);
+    for (size_t i = 0; i < m->metrics; i++) {
+        if (!smoe_metric_is_shown(m->metric[i], true) || smoe_measures_zero(m, i)) continue;
+        for (size_t c = 0; c < m->columns; c++)
+            for (size_t g = 0; g < m->groups && c != m->seed; g++)
+                if (trend_add(trends, g, c, i, err)) return -1;
+    }
+    return 0;
+}
+
+void smoe_trends_free(smoe_trends *trends) {
+    free(trends->trend);
+    *trends = (smoe_trends){0};
+}
+
+const char *smoe_trend_direction(const smoe_trend *t) {
+    if (t->time) return SMOE_MEASURES_TIME;
+    if (!t->paired.distinguishable) return "not distinguishable";
+    return t->paired.mean > 0 ? "rising" : "falling";
+}
+
+const char *smoe_trend_setting(const smoe_trends *trends, const smoe_trend *t, size_t column) {
+    return column == t->column ? "*" : smoe_measures_setting(trends->of, t->group, column);
 }

@@ -15,17 +15,14 @@ void smoe_measures_open(smoe_measures *m) {
     m->first = smoe_alloc(m->runs + 1, sizeof *m->first);
     m->outcomes = smoe_alloc(m->runs + 1, sizeof *m->outcomes);
     m->images = smoe_alloc(m->runs + 1, sizeof *m->images);
+    m->value = smoe_alloc(m->runs * m->metrics + 1, sizeof *m->value);
+    for (size_t i = 0; i < m->runs * m->metrics; i++) m->value[i] = NAN;
     for (size_t i = 0; i < m->runs; i++) {
         size_t g = 0;
         while (g < m->groups && !same_group(m, m->first[g], i)) g++;
         if (g == m->groups) m->first[m->groups++] = i;
         m->group[i] = g;
     }
-}
-
-void smoe_measures_allocate(smoe_measures *m) {
-    m->value = smoe_alloc(m->runs * m->metrics + 1, sizeof *m->value);
-    for (size_t i = 0; i < m->runs * m->metrics; i++) m->value[i] = NAN;
 }
 
 void smoe_measures_free(smoe_measures *m) {

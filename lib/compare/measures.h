@@ -15,7 +15,7 @@ typedef struct smoe_measures {
     size_t seed;           /* the column that is the seed; SIZE_MAX: none */
     char *const **setting; /* [runs][columns] */
     size_t runs;
-    /* Owned, and filled after smoe_measures_open. */
+    /* Owned; the values are filled after smoe_measures_open. */
     const char **metric; /* [metrics] "test_loss"; the names are borrowed */
     size_t metrics;
     double *value; /* [runs,metrics]; NAN where a run has none */
@@ -31,10 +31,9 @@ typedef struct smoe_measures {
     size_t groups;
 } smoe_measures;
 
-/* Finds the groups of runs whose borrowed members are set. Free in any case. */
+/* Finds the groups of runs whose borrowed members and metrics are set, and makes room for what is
+ * known of them; values are NAN. Free in any case. */
 void smoe_measures_open(smoe_measures *measures);
-/* Makes room for the values of the metrics, NAN. */
-void smoe_measures_allocate(smoe_measures *measures);
 void smoe_measures_free(smoe_measures *measures);
 
 /* The index of a metric, SIZE_MAX where there is none of that name. */

@@ -11,15 +11,11 @@
  * also of an evaluation; -1 for others. */
 int smoe_outcomes_column(const char *metric);
 
-/* The first column of a file of outcomes as 0 or 1, fresh; NULL where there is no file. A packed
- * sweep (sweep/sweep_pack.h) has this column alone. */
-int smoe_outcomes_right(uint8_t **right, size_t *images, const char *path,
-                        smoe_err *err) SMOE_MUST_CHECK;
-
 /*
- * A column of the file, [images], fresh; NULL where there is no such file, or no such column in it.
- * *images is how many there must be, 0 for any number; it is set to how many there are. SMOE_DATA:
- * another number, or a mean that is not `value`: the file is of another evaluation.
+ * A column of the file, [images], fresh; NULL where there is no such file, or no such column in it:
+ * a packed sweep (sweep/sweep_pack.h) has the first one alone. *images is how many there must be, 0
+ * for any number; it is set to how many there are. SMOE_DATA: another number, or a mean that is not
+ * `value`, which may be NAN: the file is of another evaluation.
  */
 int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t column,
                        double value, smoe_err *err) SMOE_MUST_CHECK;

@@ -2,7 +2,6 @@
 #include "compare/primary.h"
 #include "base/alloc.h"
 #include "compare/contrast.h"
-#include "compare/margin.h"
 #include "spec/metrics.h"
 
 #include <math.h>
@@ -60,11 +59,10 @@ static size_t counterpart(const smoe_combinations *r, const asked *a, size_t i) 
     return found;
 }
 
-/* Weights [count] of a difference; returns the number of combinations with a counterpart, SIZE_MAX
+/* Adds the weights [count], which are 0, of a difference; returns the number of combinations with a counterpart, SIZE_MAX
  * if one has several. */
 static size_t weigh_difference(double *weight, const smoe_combinations *r, const asked *a) {
     size_t n = 0;
-    for (size_t i = 0; i < r->count; i++) weight[i] = 0;
     for (size_t i = 0; i < r->count; i++) {
         size_t k = fits(r, i, &a->row) ? counterpart(r, a, i) : SIZE_MAX;
         if (k == SIZE_MAX) continue;
@@ -78,12 +76,11 @@ static size_t weigh_difference(double *weight, const smoe_combinations *r, const
 }
 
 /* The same of a trend: the mean of the slopes of all lines with three numbers or more. */
-static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, const asked *a) {
-    double *x = smoe_alloc(2 * r->count + 1, sizeof *x), *line = x + r->count;
+static size_t weigh_trend(double *weight, const smoe_combinations *r, const asked *a) {
+    SMOE_FREED double *x = smoe_alloc(2 * r->count + 1, sizeof *x);
+    double *line = x + r->count;
     SMOE_FREED bool *member = smoe_alloc(r->count + 1, sizeof *member);
-    size_t lines = 0;
-    *n = 0;
-    for (size_t i = 0; i < r->count; i++) weight[i] = 0;
+    size_t lines = 0, n = 0;
     for (size_t i = 0; i < r->count; i++) {
         size_t size = 0, first = SIZE_MAX;
         for (size_t k = 0; k < r->count; k++) {
@@ -94,23 +91,19 @@ static void weigh_trend(double *weight, size_t *n, const smoe_combinations *r, c
         }
         if (first != i || !smoe_contrast_slope(line, member, x, r->count)) continue;
         for (size_t k = 0; k < r->count; k++) weight[k] += line[k];
-        *n += size;
+        n += size;
         lines++;
     }
     for (size_t i = 0; i < r->count && lines; i++) weight[i] /= (double)lines;
-    free(x);
+    return n;
 }
 
-/* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
- * SIZE_MAX: one has several references. */
-static void primary_weigh(double *weight, size_t *n, const smoe_combinations *r,
-                          const smoe_primary *p) {
+/* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot be
+ * measured); SIZE_MAX: one has several references. */
+static size_t primary_weigh(double *weight, const smoe_combinations *r, const smoe_primary *p) {
     SMOE_FREED_BY(asked_free) asked a = {0};
     asked_read(&a, p, r);
-    if (p->trend)
-        weigh_trend(weight, n, r, &a);
-    else
-        *n = weigh_difference(weight, r, &a);
+    return p->trend ? weigh_trend(weight, r, &a) : weigh_difference(weight, r, &a);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -135,35 +128,28 @@ static bool has_column(const smoe_combinations *r, const char *key) {
 
 static int check_settings(const smoe_combinations *r, const char *text, const char *from,
                           smoe_err *err) {
-    smoe_settings s = {0};
-    int status = 0;
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (text) smoe_settings_read(&s, text);
-    for (size_t i = 0; i < s.count && !status; i++)
+    for (size_t i = 0; i < s.count; i++)
         if (!s.item[i].value || !has_column(r, s.item[i].key))
-            status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
-                               s.item[i].key);
-    smoe_settings_free(&s);
-    return status;
-}
-
-static bool is_one_of(const char *word, const char *const *list) {
-    for (; *list; list++)
-        if (!strcmp(word, *list)) return true;
-    return false;
+            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
+                             s.item[i].key);
+    return 0;
 }
 
 /* Checks that the parts can be used together. */
 static int check_parts(const smoe_primary *p, bool evaluated, const char *from, smoe_err *err) {
-    static const char *const difference[] = {"higher", "lower", "different", "equivalent", NULL};
-    static const char *const trend[] = {"rising", "falling", NULL};
+    const char *findings = p->trend ? "rising, falling" : "higher, lower, different, equivalent";
+    char word[16];
+    bool known = false;
     double x;
+    for (const char *rest = findings; smoe_text_next(&rest, ',', word, sizeof word);)
+        known |= p->expect && !strcmp(word + strspn(word, " "), p->expect);
     if (!p->trend == !(p->row || p->reference) || !p->row != !p->reference ||
         (p->where && !p->trend))
         return smoe_fail(err, SMOE_USAGE,
                          "%s: give row and reference, or trend and optionally where", from);
-    if (!p->expect || !is_one_of(p->expect, p->trend ? trend : difference))
-        return smoe_fail(err, SMOE_USAGE, "%s: expect: give one of %s", from,
-                         p->trend ? "rising, falling" : "higher, lower, different, equivalent");
+    if (!known) return smoe_fail(err, SMOE_USAGE, "%s: expect: give one of %s", from, findings);
     bool equivalent = !strcmp(p->expect, "equivalent");
     if (equivalent && (!p->margin || !smoe_settings_number(p->margin, &x)))
         return smoe_fail(err, SMOE_USAGE,
@@ -180,27 +166,23 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
 
 static int check_groups(const smoe_combinations *r, const smoe_primary *p, const char *from,
                         smoe_err *err) {
-    size_t n = 0;
-    double *weight = smoe_alloc(r->count + 1, sizeof *weight);
-    int status = check_settings(r, p->row, from, err);
-    if (!status) status = check_settings(r, p->reference, from, err);
-    if (!status) status = check_settings(r, p->where, from, err);
-    if (!status && p->trend && !has_column(r, p->trend))
-        status = smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
-    if (!status) primary_weigh(weight, &n, r, p);
-    if (!status && n == SIZE_MAX)
-        status = smoe_fail(err, SMOE_USAGE,
-                           "%s: several rows could be the reference of one; name all keys that "
-                           "change together",
-                           from);
-    if (!status && !n)
-        status = smoe_fail(err, SMOE_USAGE,
-                           p->trend ? "%s: no rows with three positive numbers that differ in %s "
-                                      "alone"
-                                    : "%s: no row has such a reference%s",
-                           from, p->trend ? p->trend : "");
-    free(weight);
-    return status;
+    SMOE_FREED double *weight = smoe_alloc(r->count + 1, sizeof *weight);
+    if (check_settings(r, p->row, from, err) || check_settings(r, p->reference, from, err) ||
+        check_settings(r, p->where, from, err))
+        return -1;
+    if (p->trend && !has_column(r, p->trend))
+        return smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
+    size_t n = primary_weigh(weight, r, p);
+    if (n == SIZE_MAX)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: several rows could be the reference of one; name all keys that "
+                         "change together",
+                         from);
+    if (!n && p->trend)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: no rows with three positive numbers that differ in %s alone", from,
+                         p->trend);
+    return n ? 0 : smoe_fail(err, SMOE_USAGE, "%s: no row has such a reference", from);
 }
 
 /* Fills in the parts that the spec leaves out. */
@@ -241,11 +223,9 @@ char *smoe_primary_name(const smoe_primary *p) {
 /* ---- the results ----------------------------------------------------------------------------- */
 
 static int primary_measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
-    const smoe_primary *p = result->asked;
-    size_t metric = smoe_measures_metric(m, p->measure);
-    char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
+    size_t metric = smoe_measures_metric(m, result->asked->measure);
+    SMOE_FREED char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
     SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
-    int status = 0;
     for (size_t g = 0; g < m->groups; g++) value[g] = m->setting[m->first[g]];
     const smoe_combinations groups = {.prefix = "",
                                       .column = m->column,
@@ -253,17 +233,9 @@ static int primary_measure(smoe_primary_result *result, const smoe_measures *m, 
                                       .seed = m->seed,
                                       .value = value,
                                       .count = m->groups};
-    primary_weigh(weight, &result->groups, &groups, p);
-    if (result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
-        status = smoe_contrast_measure(&result->paired, m, weight, metric, err);
-    free(value);
-    return status;
-}
-
-/* The test of a contrast. */
-static double p_of(const smoe_primary_result *result) {
-    if (isfinite(result->margin)) return smoe_stats_p_equivalent(&result->paired, result->margin);
-    return smoe_stats_p(&result->paired, result->paired.mean);
+    result->groups = primary_weigh(weight, &groups, result->asked);
+    if (!result->groups || result->groups == SIZE_MAX || metric == SIZE_MAX) return 0;
+    return smoe_contrast_measure(&result->paired, m, weight, metric, err);
 }
 
 static smoe_finding finding_of(const smoe_primary_result *result) {
@@ -287,26 +259,24 @@ int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *pl
     size_t n = plan->primaries, family = plan->family ? strtoull(plan->family, NULL, 10) : n;
     *results = NULL;
     if (!n) return 0;
-    double *p = smoe_alloc(2 * n, sizeof *p);
+    SMOE_FREED double *p = smoe_alloc(2 * n, sizeof *p);
     smoe_primary_result *list = *results = smoe_alloc(n, sizeof *list);
-    int status = 0;
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n; i++) {
         const smoe_primary *primary = &plan->primary[i];
         const smoe_measures *of = smoe_primary_is_evaluated(primary) ? evaluations : trials;
-        list[i] = (smoe_primary_result){.asked = primary,
-                                        .paired = smoe_stats_paired(NULL, 0),
-                                        .margin = primary->margin ? strtod(primary->margin, NULL)
-                                                                  : (double)NAN};
-        if (of) status = primary_measure(&list[i], of, err);
-        p[i] = list[i].p = p_of(&list[i]);
+        double margin = primary->margin ? strtod(primary->margin, NULL) : (double)NAN;
+        list[i] = (smoe_primary_result){
+            .asked = primary, .paired = smoe_stats_paired(NULL, 0), .margin = margin};
+        if (of && primary_measure(&list[i], of, err)) return -1;
+        p[i] = list[i].p = isfinite(margin) ? smoe_stats_p_equivalent(&list[i].paired, margin)
+                                            : smoe_stats_p(&list[i].paired, list[i].paired.mean);
     }
-    if (!status) smoe_stats_holm(p + n, p, n, family);
-    for (size_t i = 0; i < n && !status; i++) {
+    smoe_stats_holm(p + n, p, n, family);
+    for (size_t i = 0; i < n; i++) {
         list[i].adjusted = p[n + i];
         list[i].finding = finding_of(&list[i]);
     }
-    free(p);
-    return status;
+    return 0;
 }
 
 const char *smoe_finding_name(smoe_finding finding) {

@@ -1,6 +1,7 @@
 /* Reading settings; see settings.h. */
 #include "compare/settings.h"
 #include "base/alloc.h"
+#include "spec/metrics.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -49,4 +50,33 @@ bool smoe_settings_number(const char *value, double *x) {
     char *end;
     *x = strtod(value, &end);
     return end != value && !*end && isfinite(*x) && *x > 0;
+}
+
+/* ---- margins --------------------------------------------------------------------------------- */
+
+double smoe_margin_of(const char *text, const char *metric) {
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    if (!text) return NAN;
+    smoe_settings_read(&s, text);
+    const char *own = smoe_settings_value(&s, metric);
+    if (!own && !s.item[0].value && smoe_metric_is_share(metric)) own = s.item[0].key;
+    return own ? strtod(own, NULL) : (double)NAN;
+}
+
+int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
+    double x;
+    smoe_settings_read(&s, text);
+    for (size_t i = 0; i < s.count; i++) {
+        const char *metric = s.item[i].value ? s.item[i].key : NULL;
+        if (!smoe_settings_number(metric ? s.item[i].value : s.item[i].key, &x) ||
+            (!metric && s.count > 1))
+            return smoe_fail(
+                err, SMOE_USAGE,
+                "%s: '%s' is not a margin: a positive number, or METRIC=NUMBER separated by commas",
+                from, text);
+        if (metric && !smoe_metric_is_measured(metric))
+            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not measured", from, metric);
+    }
+    return 0;
 }

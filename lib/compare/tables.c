@@ -28,15 +28,6 @@ void smoe_tables_key(smoe_frame *frame, const char *column, const char *within, 
     frame->keys = frame->cells;
 }
 
-/* The swept keys, by what `setting` returns for the contrast, and the metric. */
-typedef const char *setting_of(const smoe_contrasts *r, size_t i, size_t column);
-
-static void add_keys(smoe_frame *frame, const smoe_contrasts *r, setting_of *setting, size_t i) {
-    const smoe_measures *m = r->compared.of;
-    for (size_t c = 0; c < m->columns; c++)
-        if (c != m->seed) smoe_tables_key(frame, m->column[c], NULL, setting(r, i, c));
-}
-
 static void add_range(smoe_frame *frame, const char *heading, double mean, double half) {
     char text[64];
     snprintf(text, sizeof text, "[%+.4g, %+.4g]", mean - half, mean + half);
@@ -66,7 +57,8 @@ static void add_seeds(smoe_frame *frame, const smoe_paired *p) {
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
-    char *name = smoe_primary_name(result->asked), expected[64];
+    SMOE_FREED char *name = smoe_primary_name(result->asked);
+    char expected[64];
     snprintf(expected, sizeof expected, "within \xc2\xb1%g", result->margin);
     smoe_cell_text(frame, "contrast", name);
     smoe_cell_text(frame, "measure", result->asked->measure);
@@ -81,20 +73,18 @@ static void add_primary(smoe_frame *frame, const smoe_primary_result *result) {
                    .heading = "expected");
     smoe_cell_text(frame, "finding", smoe_finding_name(result->finding));
     smoe_frame_end(frame);
-    free(name);
-}
-
-static const char *difference_setting(const smoe_contrasts *r, size_t i, size_t column) {
-    return smoe_difference_setting(&r->compared, &r->compared.difference[i], column);
 }
 
 static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
                            const char *reference) {
+    const smoe_measures *m = r->compared.of;
     const smoe_difference *d = &r->compared.difference[i];
     char verdict[64];
-    add_keys(frame, r, difference_setting, i);
+    for (size_t c = 0; c < m->columns; c++)
+        if (c != m->seed)
+            smoe_tables_key(frame, m->column[c], NULL, smoe_difference_setting(&r->compared, d, c));
     smoe_cell_text(frame, "reference", reference, .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "metric", r->compared.of->metric[d->metric]);
+    smoe_cell_text(frame, "metric", m->metric[d->metric]);
     frame->keys = frame->cells;
     add_value(frame, "difference", NULL, &d->paired);
     smoe_cell_truth(frame, "distinguishable", d->paired.distinguishable, .where = SMOE_IN_FILES);
@@ -104,15 +94,14 @@ static void add_difference(smoe_frame *frame, const smoe_contrasts *r, size_t i,
     smoe_cell_text(frame, "verdict", smoe_difference_verdict(verdict, sizeof verdict, d));
 }
 
-static const char *trend_setting(const smoe_contrasts *r, size_t i, size_t column) {
-    return smoe_trend_setting(&r->trends, &r->trends.trend[i], column);
-}
-
 static void add_trend(smoe_frame *frame, const smoe_contrasts *r, size_t i) {
+    const smoe_measures *m = r->trends.of;
     const smoe_trend *t = &r->trends.trend[i];
-    add_keys(frame, r, trend_setting, i);
-    smoe_cell_text(frame, "over", r->trends.of->column[t->column], .where = SMOE_IN_FILES);
-    smoe_cell_text(frame, "metric", r->trends.of->metric[t->metric]);
+    for (size_t c = 0; c < m->columns; c++)
+        if (c != m->seed)
+            smoe_tables_key(frame, m->column[c], NULL, smoe_trend_setting(&r->trends, t, c));
+    smoe_cell_text(frame, "over", m->column[t->column], .where = SMOE_IN_FILES);
+    smoe_cell_text(frame, "metric", m->metric[t->metric]);
     frame->keys = frame->cells;
     add_value(frame, "slope", "per doubling", &t->paired);
     smoe_cell_number(frame, "rows", (double)t->groups, .where = SMOE_IN_FILES);
@@ -132,9 +121,7 @@ static smoe_frame *open_table(smoe_result *result, const char *prefix, const cha
 /* The row of a metric is complete. */
 static void end_row(smoe_frame *frame, const smoe_measures *m, size_t metric, size_t first,
                     size_t most) {
-    bool shown =
-        m->groups <= most || metric == first || smoe_outcomes_column(m->metric[metric]) >= 0;
-    if (shown)
+    if (m->groups <= most || metric == first || smoe_outcomes_column(m->metric[metric]) >= 0)
         smoe_frame_end(frame);
     else
         smoe_frame_end_hidden(frame);
@@ -161,8 +148,8 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
     for (size_t i = 0; i < r->primaries; i++) add_primary(primary, &r->primary[i]);
 
     smoe_frame *differences = open_table(result, prefix, "differences");
-    char *reference = smoe_comparison_reference(&r->compared);
-    set_title(differences, "Differences from ", reference ? reference : "", r->planned);
+    SMOE_FREED char *reference = smoe_comparison_reference(&r->compared);
+    set_title(differences, "Differences from ", reference, r->planned);
     differences->caption =
         "Paired by seed and test image. The 95% interval is over both; the one over seeds alone is "
         "beside it, and is the only one where the number of images is missing.";
@@ -170,7 +157,6 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
         add_difference(differences, r, i, reference);
         end_row(differences, m, r->compared.difference[i].metric, first, MOST_ROWS);
     }
-    free(reference);
     for (size_t i = 0; i < r->compared.differences; i++)
         if (r->compared.difference[i].paired.n == 2) {
             smoe_result_line(result, NULL,
@@ -179,9 +165,8 @@ void smoe_tables_contrasts(smoe_result *result, const smoe_contrasts *r, const c
             break;
         }
     for (size_t g = 0; g < m->groups; g++) {
-        char *why = smoe_comparison_missing(&r->compared, g);
+        SMOE_FREED char *why = smoe_comparison_missing(&r->compared, g);
         if (why) smoe_result_line(result, NULL, "%s", why);
-        free(why);
     }
 
     smoe_frame *trends = open_table(result, prefix, "trends");

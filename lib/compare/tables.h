@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "compare/compare.h"
 #include "compare/primary.h"
-#include "compare/trend.h"
+#include "compare/contrast.h"
 
 /* Everything that runs are compared by. */
 typedef struct smoe_contrasts {

@@ -75,7 +75,6 @@ static void results_measure(smoe_measures *m, char *const **setting, const smoe_
     find_metrics(m, sweep);
     results_leave_out(m, sweep);
     smoe_measures_open(m);
-    smoe_measures_allocate(m);
     for (size_t i = 0; i < sweep->trials; i++) {
         m->images[i] = images_of(sweep, i);
         if (sweep->dir) m->outcomes[i] = smoe_trial_outcomes(sweep, i);

@@ -10,6 +10,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,15 +67,14 @@ static int add_file(pack *p, const char *name) {
 /* Adds which images a trial got right, if its outcomes exist. */
 static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
     SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
-    SMOE_FREED uint8_t *right = NULL;
-    SMOE_FREED void *npy = NULL;
+    SMOE_FREED float *outcome = NULL;
     size_t images = 0, size = 0;
-    int status = smoe_outcomes_right(&right, &images, path, p->err);
-    if (!status && right) {
-        npy = smoe_npy_make(&size, "|b1", right, 1, &images);
-        status = sweep_pack_add(p, path + strlen(p->dir) + 1, npy, size);
-    }
-    return status;
+    if (smoe_outcomes_read(&outcome, &images, path, 0, NAN, p->err)) return -1;
+    if (!outcome) return 0;
+    SMOE_FREED uint8_t *right = smoe_alloc(images, 1);
+    for (size_t k = 0; k < images; k++) right[k] = outcome[k] > 0;
+    SMOE_FREED void *npy = smoe_npy_make(&size, "|b1", right, 1, &images);
+    return sweep_pack_add(p, path + strlen(p->dir) + 1, npy, size);
 }
 
 static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {

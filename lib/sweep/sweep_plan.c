@@ -2,7 +2,7 @@
 #include "sweep/sweep_plan.h"
 #include "base/alloc.h"
 #include "compare/compare.h"
-#include "compare/margin.h"
+#include "compare/settings.h"
 #include "compare/primary.h"
 
 #include <stdlib.h>

@@ -21,7 +21,7 @@ void smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
 /* Whether a seed is one of them. */
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);
 
-/* Gives the plan other margins (compare/margin.h), for differences that are no primary
+/* Gives the plan other margins (compare/settings.h), for differences that are no primary
  * contrasts. */
 int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
                                smoe_err *err) SMOE_MUST_CHECK;

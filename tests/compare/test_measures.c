@@ -24,10 +24,9 @@ static void fill(smoe_measures *m, char *const **setting) {
     for (size_t i = 0; i < RUNS; i++) setting[i] = settings[i];
     *m = (smoe_measures){
         .column = columns, .columns = 2, .seed = 1, .setting = setting, .runs = RUNS};
-    smoe_measures_open(m);
     m->metric = malloc(sizeof *m->metric);
     m->metric[m->metrics++] = name;
-    smoe_measures_allocate(m);
+    smoe_measures_open(m);
     for (size_t i = 0; i < RUNS; i++) {
         assert_true(isnan(m->value[i]));
         m->value[i] = precision[i];
