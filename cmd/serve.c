@@ -63,21 +63,8 @@ static json_t *columns_json(void) {
     return list;
 }
 
-/* A run as it was read: it is read again when its files have changed, and not before ten times as
- * long has passed as reading took. */
-typedef struct served_run {
-    char *dir;
-    char status[16];
-    struct timespec changed[2]; /* metrics.jsonl, spec.yaml */
-    off_t size;
-    double read, took; /* when, how long */
-    json_t *json;
-    bool listed; /* in the answer that is being made */
-} served_run;
-
 static struct {
-    served_run *run;
-    size_t runs;
+    smoe_follow of;
     struct MHD_Response *answer; /* the last one, which all connections share */
     double made, took;
 } cache; /* of the only thread that answers */
@@ -86,118 +73,26 @@ static struct {
 static const double answer_for = 1, share = 10;
 
 /* A run that cannot be read, as one that was removed, is listed with the reason. */
-static json_t *lost_json(const char *dir, const smoe_err *problem) {
-    return json_pack("{s:o, s:s, s:o, s:i, s:i, s:n, s:o, s:{}}", "run", smoe_json_text(dir),
-                     "status", "lost", "problem", smoe_json_text(problem->text), "step", 0, "steps",
-                     0, smoe_metrics[SMOE_METRIC_WALL_S].name, "columns", columns_json(), "curves");
+static json_t *run_json(const smoe_followed *run) {
+    json_t *curves = json_object();
+    for (size_t k = 0; k < run->curves.count && !run->problem; k++)
+        json_object_set_new(curves, run->curves.curve[k].name, curve_json(&run->curves.curve[k]));
+    return json_pack(
+        "{s:o, s:s, s:o*, s:I, s:I, s:o, s:o, s:o}", "run", smoe_json_text(run->dir), "status",
+        run->status, "problem", run->problem ? smoe_json_text(run->problem) : NULL, "step",
+        (json_int_t)(run->problem ? 0 : run->curves.step), "steps",
+        (json_int_t)(isfinite(run->steps) ? run->steps : 0), smoe_metrics[SMOE_METRIC_WALL_S].name,
+        run->problem ? json_null() : smoe_run_number(run->curves.wall_s), "columns", columns_json(),
+        "curves", curves);
 }
 
-static json_t *run_json(const char *dir, const char *status, smoe_err *err) {
-    SMOE_FREED_BY(smoe_curves_free) smoe_curves curves = {0};
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
-    json_t *object = NULL;
-    bool known = !smoe_spec_read(&spec, path, NULL, 0, NULL);
-    if (!smoe_curves_read(&curves, dir, err)) {
-        json_t *all = json_object();
-        for (size_t k = 0; k < curves.count; k++)
-            json_object_set_new(all, curves.curve[k].name, curve_json(&curves.curve[k]));
-        object = json_pack("{s:o, s:s, s:I, s:I, s:o, s:o, s:o}", "run", smoe_json_text(dir),
-                           "status", status, "step", (json_int_t)curves.step, "steps",
-                           (json_int_t)(known ? spec.train.steps : 0),
-                           smoe_metrics[SMOE_METRIC_WALL_S].name, smoe_run_number(curves.wall_s),
-                           "columns", columns_json(), "curves", all);
-    }
-    return object;
-}
-
-/* Whether the files are those that were read; notes what they are now. */
-static bool is_same(served_run *r) {
-    static const char *const names[] = {"metrics.jsonl", "spec.yaml"};
-    bool same = true;
-    for (size_t i = 0; i < 2; i++) {
-        struct stat there = {0};
-        SMOE_FREED char *path = smoe_text_format("%s/%s", r->dir, names[i]);
-        (void)stat(path, &there);
-        same &= !memcmp(&r->changed[i], &there.st_mtim, sizeof there.st_mtim) &&
-                (i || r->size == there.st_size);
-        r->changed[i] = there.st_mtim;
-        if (!i) r->size = there.st_size;
-    }
-    return same;
-}
-
-static served_run *cached(const char *dir) {
-    for (size_t i = 0; i < cache.runs; i++)
-        if (!strcmp(cache.run[i].dir, dir)) return &cache.run[i];
-    cache.run = smoe_alloc_next(cache.run, cache.runs, sizeof *cache.run);
-    served_run *r = &cache.run[cache.runs++];
-    *r = (served_run){.dir = smoe_alloc_text(dir)};
-    return r;
-}
-
-/* Returns a new reference; NULL and err if the run cannot be read now. */
-static json_t *current_json(const char *dir, smoe_err *err) {
-    served_run *r = cached(dir);
-    char status[16];
-    double now = smoe_now();
-    smoe_curves_status(dir, status);
-    r->listed = true;
-    bool early = r->json && now - r->read < share * r->took;
-    if (early || (is_same(r) && r->json)) {
-        json_object_set_new(r->json, "status", json_string(status));
-        return json_incref(r->json);
-    }
-    json_decref(r->json);
-    r->json = run_json(dir, status, err);
-    r->read = smoe_now();
-    r->took = r->read - now;
-    return json_incref(r->json);
-}
-
-static void forget_unlisted(void) {
-    size_t kept = 0;
-    for (size_t i = 0; i < cache.runs; i++) {
-        served_run *r = &cache.run[i];
-        if (r->listed) {
-            r->listed = false;
-            cache.run[kept++] = *r;
-            continue;
-        }
-        json_decref(r->json);
-        free(r->dir);
-    }
-    cache.runs = kept;
-}
-
-/* All runs of all arguments. What cannot be read is listed as lost; or, if `strict`, the result is
- * NULL and err has the first reason. */
+/* All runs of all arguments; NULL and err if `strict` and one of them cannot be read. */
 static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err) {
+    if (smoe_follow_read(&cache.of, options->arg, options->args, strict, err)) return NULL;
     json_t *list = json_array();
-    bool failed = false;
-    for (size_t i = 0; i < options->args; i++) {
-        SMOE_FREED char **runs = NULL;
-        size_t count;
-        smoe_err problem = {0};
-        if (smoe_curves_runs(&runs, &count, options->arg[i], &problem)) {
-            if (strict && !failed) *err = problem;
-            failed = true;
-            json_array_append_new(list, lost_json(options->arg[i], &problem));
-            continue;
-        }
-        for (size_t k = 0; k < count; k++) {
-            json_t *run = current_json(runs[k], &problem);
-            if (!run && strict && !failed) *err = problem;
-            failed |= !run;
-            json_array_append_new(list, run ? run : lost_json(runs[k], &problem));
-            problem = (smoe_err){0};
-            free(runs[k]);
-        }
-    }
-    forget_unlisted();
-    if (!failed || !strict) return list;
-    json_decref(list);
-    return NULL;
+    for (size_t i = 0; i < cache.of.runs; i++)
+        json_array_append_new(list, run_json(&cache.of.run[i]));
+    return list;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -309,8 +204,7 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     if (!options->quiet) fputs("Ctrl-C ends it\n", stderr);
     while (!ended) (void)poll(NULL, 0, 500);
     MHD_stop_daemon(daemon);
-    forget_unlisted();
-    free(cache.run);
+    smoe_follow_free(&cache.of);
     if (cache.answer) MHD_destroy_response(cache.answer);
     return 0;
 }

@@ -14,16 +14,8 @@
 /* SMOOTH: points of a running mean. */
 enum { COLOURS = 12, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12, SMOOTH = 20 };
 
-typedef struct watched {
-    char *dir;
-    char status[16];
-    double steps; /* train.steps; NAN where the spec cannot be read */
-    smoe_curves curves;
-} watched;
-
 typedef struct watch_job {
-    watched *run;
-    size_t runs;
+    smoe_follow of;
     bool live, colour, braille, keys;
     bool help, log, smooth; /* pressed: what is shown */
 } watch_job;
@@ -35,57 +27,9 @@ static void watch_on_signal(int number) {
     ended = 1;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static void forget(watch_job *job) {
-    for (size_t i = 0; i < job->runs; i++) {
-        smoe_curves_free(&job->run[i].curves);
-        free(job->run[i].dir);
-    }
-    free(job->run);
-    job->run = NULL;
-    job->runs = 0;
-}
-
-static double steps_of(const char *dir) {
-    smoe_spec spec = {0};
-    char *path = smoe_text_format("%s/spec.yaml", dir);
-    double steps = NAN;
-    if (!smoe_spec_read(&spec, path, NULL, 0, NULL)) steps = (double)spec.train.steps;
-    smoe_spec_free(&spec);
-    free(path);
-    return steps;
-}
-
-/* What cannot be read is an error, or, unless `strict`, lost: a view goes on. */
-static int add_runs(watch_job *job, const char *dir, bool strict, smoe_err *err) {
-    char **list;
-    size_t count;
-    if (smoe_curves_runs(&list, &count, dir, strict ? err : NULL)) return strict ? -1 : 0;
-    int status = 0;
-    for (size_t i = 0; i < count; i++) {
-        job->run = smoe_alloc_next(job->run, job->runs, sizeof *job->run);
-        watched *w = &job->run[job->runs++];
-        *w = (watched){.dir = list[i], .steps = steps_of(list[i])};
-        smoe_curves_status(w->dir, w->status);
-        if (status || !smoe_curves_read(&w->curves, w->dir, strict ? err : NULL)) continue;
-        snprintf(w->status, sizeof w->status, "lost");
-        status = strict ? -1 : 0;
-    }
-    free(list);
-    return status;
-}
-
-static int read_all(watch_job *job, const smoe_options *options, bool strict, smoe_err *err) {
-    forget(job);
-    for (size_t i = 0; i < options->args; i++)
-        if (add_runs(job, options->arg[i], strict, err)) return -1;
-    return 0;
-}
-
 static bool all_ended(const watch_job *job) {
     bool going = false;
-    for (size_t i = 0; i < job->runs; i++) going |= !strcmp(job->run[i].status, "running");
+    for (size_t i = 0; i < job->of.runs; i++) going |= !strcmp(job->of.run[i].status, "running");
     return !going;
 }
 
@@ -116,8 +60,8 @@ static double level(const range *r, double value) {
 
 static range range_of(const watch_job *job, const char *name) {
     range r = {INFINITY, -INFINITY, 0, job->log};
-    for (size_t i = 0; i < job->runs; i++) {
-        const smoe_curve *c = smoe_curves_find(&job->run[i].curves, name);
+    for (size_t i = 0; i < job->of.runs; i++) {
+        const smoe_curve *c = smoe_curves_find(&job->of.run[i].curves, name);
         for (size_t k = 0; c && k < c->points; k++) {
             double value = level(&r, c->value[k]);
             if (!isfinite(value)) continue;
@@ -202,8 +146,8 @@ static void plot(const watch_job *job, const char *name, size_t columns, size_t 
     canvas c = {.columns = columns, .rows = rows};
     c.dots = smoe_alloc(columns * rows, 1);
     c.colour = smoe_alloc(columns * rows, 1);
-    for (size_t i = 0; i < job->runs; i++) {
-        const smoe_curve *curve = smoe_curves_find(&job->run[i].curves, name);
+    for (size_t i = 0; i < job->of.runs; i++) {
+        const smoe_curve *curve = smoe_curves_find(&job->of.run[i].curves, name);
         if (curve) draw_curve(&c, curve, &r, job->smooth, (uint8_t)(i % COLOURS));
     }
     printf("%*s%s%s%s\n", LABEL, "", name, r.log ? " (logarithmic)" : "",
@@ -216,22 +160,22 @@ static void plot(const watch_job *job, const char *name, size_t columns, size_t 
 /* The names of the runs in their colours, as many as a line has room for. */
 static void print_legend(const watch_job *job, size_t columns) {
     size_t used = 0, shown = 0;
-    if (!job->colour || job->runs < 2) return;
-    for (; shown < job->runs && shown < COLOURS; shown++) {
+    if (!job->colour || job->of.runs < 2) return;
+    for (; shown < job->of.runs && shown < COLOURS; shown++) {
         char name[256];
-        const char *slash = strrchr(job->run[shown].dir, '/');
-        smoe_text_shown(slash ? slash + 1 : job->run[shown].dir, name, sizeof name);
+        const char *slash = strrchr(job->of.run[shown].dir, '/');
+        smoe_text_shown(slash ? slash + 1 : job->of.run[shown].dir, name, sizeof name);
         if (used + smoe_text_letters(name) + 2 > columns) break;
         begin_colour(shown);
         printf("%s\033[0m  ", name);
         used += smoe_text_letters(name) + 2;
     }
-    puts(shown == job->runs ? "" : job->runs > COLOURS ? "... (colours repeat)" : "...");
+    puts(shown == job->of.runs ? "" : job->of.runs > COLOURS ? "... (colours repeat)" : "...");
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static double last_of(const watched *w, smoe_metric metric) {
+static double last_of(const smoe_followed *w, smoe_metric metric) {
     const smoe_curve *c = smoe_curves_find(&w->curves, smoe_metrics[metric].name);
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
@@ -248,8 +192,8 @@ static layout fit(const watch_job *job, size_t columns) {
     layout l = {SIZE_MAX, 4};
     if (!job->live || !columns) return l;
     l = (layout){LEAST, 0};
-    for (size_t i = 0; i < job->runs; i++) {
-        size_t letters = smoe_text_letters(job->run[i].dir);
+    for (size_t i = 0; i < job->of.runs; i++) {
+        size_t letters = smoe_text_letters(job->of.run[i].dir);
         if (letters > l.name) l.name = letters;
     }
     size_t most = columns > FIXED + LEAST ? columns - FIXED : LEAST, used = FIXED;
@@ -270,7 +214,7 @@ static char *short_name(const char *path, size_t most) {
     return smoe_text_format("...%s", at);
 }
 
-static void watch_add_run(smoe_frame *table, const watched *w, const layout *l) {
+static void watch_add_run(smoe_frame *table, const smoe_followed *w, const layout *l) {
     char left[32] = "", step[48], *name = short_name(w->dir, l->name);
     const double total = w->steps;
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
@@ -301,22 +245,22 @@ static void print_runs(const watch_job *job, const smoe_options *options) {
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
     smoe_frame_init(&table, NULL, NULL, NULL, NULL);
     for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < job->runs; i++) {
-            bool going = !strcmp(job->run[i].status, "running");
-            bool turn = job->runs <= most ? !pass : going != (pass == 1);
+        for (size_t i = 0; i < job->of.runs; i++) {
+            bool going = !strcmp(job->of.run[i].status, "running");
+            bool turn = job->of.runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            watch_add_run(&table, &job->run[i], &l);
+            watch_add_run(&table, &job->of.run[i], &l);
             shown++;
         }
     smoe_frame_print(&table, stdout, &paper);
     smoe_frame_free(&table);
-    if (shown < job->runs) printf("... and %zu more runs\n", job->runs - shown);
+    if (shown < job->of.runs) printf("... and %zu more runs\n", job->of.runs - shown);
 }
 
 static json_t *result_json(const watch_job *job) {
     json_t *list = json_array();
-    for (size_t i = 0; i < job->runs; i++) {
-        const watched *w = &job->run[i];
+    for (size_t i = 0; i < job->of.runs; i++) {
+        const smoe_followed *w = &job->of.run[i];
         json_t *last = json_object();
         for (size_t k = 0; k < w->curves.count; k++) {
             const smoe_curve *c = &w->curves.curve[k];
@@ -340,7 +284,8 @@ static void watch_show(const watch_job *job, const smoe_options *options) {
     struct winsize size;
     bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
     size_t columns = (known ? size.ws_col : 80) - LABEL - 1;
-    size_t table = 4 + (job->runs < LIST_ROWS ? job->runs : LIST_ROWS + 1); /* legend and keys */
+    size_t table =
+        4 + (job->of.runs < LIST_ROWS ? job->of.runs : LIST_ROWS + 1); /* legend and keys */
     size_t plots = options->metric ? 1 : 2, height = known ? size.ws_row : 40;
     size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
     if (each > PLOT_ROWS) each = PLOT_ROWS;
@@ -358,8 +303,8 @@ static void watch_show(const watch_job *job, const smoe_options *options) {
 /* In a terminal the metric may still be recorded. */
 static int check_metric(const watch_job *job, const char *metric, smoe_err *err) {
     if (!metric || job->live) return 0;
-    for (size_t i = 0; i < job->runs; i++)
-        if (smoe_curves_find(&job->run[i].curves, metric)) return 0;
+    for (size_t i = 0; i < job->of.runs; i++)
+        if (smoe_curves_find(&job->of.run[i].curves, metric)) return 0;
     return smoe_fail(
         err, SMOE_USAGE,
         "--metric %s: no run has recorded it; smoe watch --json lists what is recorded", metric);
@@ -407,7 +352,7 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     const bool taken = job.keys = job.live && take_keys(&before);
     signal(SIGINT, watch_on_signal);
     signal(SIGTERM, watch_on_signal);
-    int status = read_all(&job, options, true, err);
+    int status = smoe_follow_read(&job.of, options->arg, options->args, true, err);
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
         if (options->json)
@@ -416,9 +361,9 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
             watch_show(&job, options);
         if (status || !job.live || all_ended(&job)) break;
         pause_for_key(&job);
-        if (!ended) status = read_all(&job, options, false, err);
+        if (!ended) status = smoe_follow_read(&job.of, options->arg, options->args, false, err);
     }
     if (taken) (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    forget(&job);
+    smoe_follow_free(&job.of);
     return status;
 }

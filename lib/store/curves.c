@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "spec/metrics.h"
+#include "spec/spec.h"
 #include "store/records.h"
 #include "store/run_files.h"
 
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static smoe_curve *curves_named(smoe_curves *c, const char *name) {
@@ -72,7 +74,8 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.' && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
 }
 
-/* Adds the runs in a folder; `sweeps`: and those in the sweeps that are in it. */
+/* Adds the runs in a folder, fresh paths by name; `sweeps`: and those in the sweeps that are in it.
+ */
 static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, smoe_err *err) {
     SMOE_FREED struct dirent **list = NULL;
     if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
@@ -92,22 +95,16 @@ static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, s
     return status;
 }
 
-int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
-    *runs = NULL;
-    *count = 0;
+/* The runs of a folder: itself, or those in it and the cells of sweeps in it. */
+static int curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
     if (smoe_file_holds(dir, "metrics.jsonl")) {
         *runs = smoe_alloc_next(NULL, 0, sizeof **runs);
         (*runs)[(*count)++] = smoe_alloc_text(dir);
         return 0;
     }
-    int status = add_runs(runs, count, dir, true, err);
-    if (!status && !*count && !smoe_file_holds(dir, "cells.jsonl"))
-        status = smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
-    if (!status) return 0;
-    smoe_texts_free(*runs, *count);
-    *runs = NULL;
-    *count = 0;
-    return -1;
+    if (add_runs(runs, count, dir, true, err)) return -1;
+    if (*count || smoe_file_holds(dir, "cells.jsonl")) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
 }
 
 /* Whether a process has the lock of a run, by the kernel's list of locks: another process may have
@@ -130,7 +127,9 @@ static bool is_gone(long pid, const char *host) {
     return (kill((pid_t)pid, 0) && errno == ESRCH) || !has_lock(pid);
 }
 
-const char *smoe_curves_status(const char *dir, char buf[16]) {
+/* The word of DIR/STATUS, or "killed" where it says running and no process has the run; "waiting"
+ * without such a file. */
+static void curves_status(const char *dir, char buf[16]) {
     char *path = smoe_text_format("%s/STATUS", dir), host[256] = "";
     long pid = 0;
     int fd = smoe_file_open(path, O_RDONLY | O_NOFOLLOW, NULL);
@@ -143,5 +142,74 @@ const char *smoe_curves_status(const char *dir, char buf[16]) {
         close(fd);
     free(path);
     if (found == 3 && !strcmp(buf, "running") && is_gone(pid, host)) snprintf(buf, 16, "killed");
-    return buf;
+}
+
+/* ---- runs that are looked at again ----------------------------------------------------------- */
+
+static smoe_followed *follow_add(smoe_follow *f, const char *dir) {
+    f->run = smoe_alloc_next(f->run, f->runs, sizeof *f->run);
+    f->run[f->runs] = (smoe_followed){.dir = smoe_alloc_text(dir), .steps = NAN};
+    return &f->run[f->runs++];
+}
+
+/* A run with its numbers, from `before` if its files have not changed since. */
+static int follow_run(smoe_follow *f, const smoe_follow *before, const char *dir, smoe_err *err) {
+    static const char *const names[] = {"metrics.jsonl", "spec.yaml"};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    smoe_followed *run = follow_add(f, dir);
+    curves_status(dir, run->status);
+    for (size_t i = 0; i < 2; i++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
+        struct stat there = {0};
+        (void)stat(path, &there);
+        run->file[i].size = there.st_size;
+        run->file[i].changed = there.st_mtim;
+    }
+    for (size_t i = 0; i < before->runs; i++) {
+        smoe_followed *old = &before->run[i];
+        if (old->problem || strcmp(old->dir, dir) ||
+            memcmp(old->file, run->file, sizeof run->file) != 0)
+            continue;
+        run->steps = old->steps;
+        run->curves = old->curves;
+        old->curves = (smoe_curves){0};
+        return 0;
+    }
+    SMOE_FREED char *path = smoe_text_format("%s/spec.yaml", dir);
+    if (!smoe_spec_read(&spec, path, NULL, 0, NULL)) run->steps = (double)spec.train.steps;
+    return smoe_curves_read(&run->curves, dir, err);
+}
+
+static void follow_lose(smoe_followed *run, const smoe_err *why) {
+    run->problem = smoe_alloc_text(why->text);
+    snprintf(run->status, sizeof run->status, "lost");
+}
+
+int smoe_follow_read(smoe_follow *f, char *const *dir, size_t dirs, bool strict, smoe_err *err) {
+    SMOE_FREED_BY(smoe_follow_free) smoe_follow before = *f;
+    *f = (smoe_follow){0};
+    for (size_t i = 0; i < dirs; i++) {
+        char **runs = NULL;
+        size_t count = 0;
+        smoe_err why = {0};
+        int lost = curves_runs(&runs, &count, dir[i], &why);
+        if (lost) follow_lose(follow_add(f, dir[i]), &why);
+        for (size_t k = 0; k < count && !(lost && strict); k++) {
+            lost = follow_run(f, &before, runs[k], &why);
+            if (lost) follow_lose(&f->run[f->runs - 1], &why);
+        }
+        smoe_texts_free(runs, count);
+        if (lost && strict) return *err = why, -1;
+    }
+    return 0;
+}
+
+void smoe_follow_free(smoe_follow *f) {
+    for (size_t i = 0; i < f->runs; i++) {
+        smoe_curves_free(&f->run[i].curves);
+        free(f->run[i].dir);
+        free(f->run[i].problem);
+    }
+    free(f->run);
+    *f = (smoe_follow){0};
 }

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <time.h>
+
 typedef struct smoe_curve {
     char *name;           /* of the metric; of a layer in an evaluation with the split before it */
     double *step, *value; /* [points] */
@@ -26,12 +28,30 @@ void smoe_curves_free(smoe_curves *curves);
 /* The curve of that name, or NULL. */
 const smoe_curve *smoe_curves_find(const smoe_curves *curves, const char *name);
 
-/* The runs of a folder: itself, or those in it and the cells of sweeps in it, by name; fresh paths,
- * each freed by the caller, as the list is. A folder that is neither is SMOE_DATA. */
-int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+/* A run, and its numbers when its files were read. */
+typedef struct smoe_followed {
+    char *dir;
+    char status[16]; /* the word of its STATUS, "running"; or "killed" where it says running and no
+                        process has the run, "waiting" without such a file, "lost" */
+    char *problem;   /* why it is lost: it cannot be read; or NULL */
+    double steps;    /* train.steps; NAN where the spec cannot be read */
+    smoe_curves curves;
+    struct {
+        int64_t size;
+        struct timespec changed;
+    } file[2]; /* metrics.jsonl, spec.yaml */
+} smoe_followed;
 
-/* The word of DIR/STATUS ("running"), or "killed" where it says running and no process has the run;
- * "waiting" without such a file. */
-const char *smoe_curves_status(const char *dir, char buf[16]);
+typedef struct smoe_follow {
+    smoe_followed *run;
+    size_t runs;
+} smoe_follow;
+
+/* The runs of folders as they are now, by name: a folder itself, or the runs and the cells of sweeps
+ * in it. What has not changed since the last call is not read again. A run that cannot be read, or a
+ * folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}; free in any case. */
+int smoe_follow_read(smoe_follow *follow, char *const *dir, size_t dirs, bool strict,
+                     smoe_err *err) SMOE_MUST_CHECK;
+void smoe_follow_free(smoe_follow *follow);
 
 #endif
