@@ -91,26 +91,23 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
 
 /* ---- keys, routers and profiles -------------------------------------------------------------- */
 
-typedef struct key_query {
-    const char *key; /* whole, or a section */
-    size_t found;
-} key_query;
-
-/* A key in full, or one line for each of a section. */
-static void key_lines(void *user, const char *key, const char *type, const char *preset,
-                      const char *help) {
-    key_query *query = user;
-    size_t length = strlen(query->key);
-    if (strncmp(key, query->key, length) || (key[length] && key[length] != '.')) return;
-    query->found++;
-    if (key[length]) {
-        list_entry(key, help, KEY_NAME, stdout);
-        return;
+/* A key in full, or one line for each of a section; how many there are. */
+static size_t list_keys(const char *word) {
+    size_t length = strlen(word), found = 0;
+    smoe_key_words k;
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
+        if (strncmp(k.key, word, length) || (k.key[length] && k.key[length] != '.')) continue;
+        found++;
+        if (k.key[length]) {
+            list_entry(k.key, k.help, KEY_NAME, stdout);
+            continue;
+        }
+        printf("%s\n  ", k.key);
+        smoe_cmd_wrap(stdout, k.help, 2);
+        printf("  type     %s\n  default  %s\n  write    %s=%s\n", k.type, k.preset, k.key,
+               strcmp(k.preset, "variant's") ? k.preset : "N");
     }
-    printf("%s\n  ", key);
-    smoe_cmd_wrap(stdout, help, 2);
-    printf("  type     %s\n  default  %s\n  write    %s=%s\n", type, preset, key,
-           strcmp(preset, "variant's") ? preset : "N");
+    return found;
 }
 
 static void list_routers(void) {
@@ -167,55 +164,43 @@ static void help_papers(void) {
 }
 
 static bool help_key(const char *word) {
-    key_query query = {.key = word};
     const char *key = smoe_spec_key_called(word);
-    if (key) query.key = key;
-    smoe_spec_each_key(key_lines, &query);
-    if (!strcmp(query.key, "model.moe.router")) list_routers();
-    return query.found;
+    if (!key) key = word;
+    size_t found = list_keys(key);
+    if (!strcmp(key, "model.moe.router")) list_routers();
+    return found;
 }
 
 /* ---- a word that is no name ------------------------------------------------------------------ */
 
-typedef struct word_query {
-    const char *word;
-    size_t found;
-} word_query;
-
 /* A line of an entry whose name or words have the word. */
-static void search_entry(word_query *query, const char *name, const char *words) {
-    if (!strcasestr(name, query->word) && !strcasestr(words, query->word)) return;
-    if (!query->found++)
-        printf("'%s' is not a command, a key or a router; it is in:\n", query->word);
+static void search_entry(const char *word, size_t *found, const char *name, const char *words) {
+    if (!strcasestr(name, word) && !strcasestr(words, word)) return;
+    if (!(*found)++) printf("'%s' is not a command, a key or a router; it is in:\n", word);
     list_entry(name, words, KEY_NAME, stdout);
-}
-
-static void search_key(void *user, const char *key, const char *type, const char *preset,
-                       const char *help) {
-    (void)type, (void)preset;
-    search_entry(user, key, help);
 }
 
 /* Commands, options, keys, routers, and the metrics of records or of results. */
 static bool search(const char *word) {
-    word_query query = {.word = word};
+    size_t found = 0;
     char name[80];
+    smoe_key_words k;
     for (size_t i = 0; i < smoe_command_count; i++) {
         snprintf(name, sizeof name, "smoe %s", smoe_commands[i].name);
-        search_entry(&query, name, smoe_commands[i].summary);
+        search_entry(word, &found, name, smoe_commands[i].summary);
     }
     for (size_t i = 0; i < smoe_option_count; i++) {
         snprintf(name, sizeof name, "--%s", smoe_option_table[i].name);
-        search_entry(&query, name, smoe_option_table[i].help);
+        search_entry(word, &found, name, smoe_option_table[i].help);
     }
-    smoe_spec_each_key(search_key, &query);
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) search_entry(word, &found, k.key, k.help);
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
-        search_entry(&query, smoe_routers[i].name, smoe_routers[i].summary);
+        search_entry(word, &found, smoe_routers[i].name, smoe_routers[i].summary);
     for (size_t i = 0; i < SMOE_METRICS; i++) {
         const smoe_metric_entry *m = &smoe_metrics[i];
-        search_entry(&query, m->name ? m->name : m->column, m->label);
+        search_entry(word, &found, m->name ? m->name : m->column, m->label);
     }
-    return query.found;
+    return found;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -256,16 +241,10 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-static void key_word(void *out, const char *key, const char *type, const char *preset,
-                     const char *help) {
-    (void)type, (void)preset, (void)help;
-    fprintf(out, "%s= ", key);
-}
-
-static void bare_key_word(void *out, const char *key, const char *type, const char *preset,
-                          const char *help) {
-    (void)type, (void)preset, (void)help;
-    fprintf(out, "%s ", key);
+/* Every key, with `after` behind it. */
+static void key_words(const char *after) {
+    smoe_key_words k;
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);
 }
 
 /* The words a key may have: "soft|uniform" of its type "soft | uniform"; nothing for numbers. */
@@ -278,65 +257,58 @@ static bool words_of(const char *type, char *buf, size_t size) {
     return true;
 }
 
-/* A `case` arm of a key that has words. */
-static void key_arm(void *out, const char *key, const char *type, const char *preset,
-                    const char *help) {
-    char words[256];
-    (void)preset, (void)help;
-    if (words_of(type, words, sizeof words)) fprintf(out, "    %s) words='%s' ;;\n", key, words);
-}
-
-static void command_words(FILE *out) {
+static void command_words(void) {
     for (size_t i = 0; i < smoe_command_count; i++)
-        fprintf(out, "%s%s", i ? " " : "", smoe_commands[i].name);
+        printf("%s%s", i ? " " : "", smoe_commands[i].name);
 }
 
 /* Keys and routers are many; sections and their names are found by `smoe help model`. */
-static void help_words(FILE *out) {
-    command_words(out);
-    for (size_t i = 0; i < SMOE_ROUTERS; i++) fprintf(out, " %s", smoe_routers[i].name);
-    fputs(" router profiles papers ", out);
-    smoe_spec_each_key(bare_key_word, out);
+static void help_words(void) {
+    command_words();
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) printf(" %s", smoe_routers[i].name);
+    printf(" router profiles papers ");
+    key_words(" ");
 }
 
-static void option_words(const smoe_command *command, FILE *out) {
+static void option_words(const smoe_command *command) {
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *entry = &smoe_option_table[i];
         if (!smoe_option_applies(entry, command)) continue;
-        fprintf(out, "--%s ", entry->name);
-        if (entry->letter) fprintf(out, "-%c ", entry->letter);
+        printf("--%s ", entry->name);
+        if (entry->letter) printf("-%c ", entry->letter);
     }
 }
 
 /* One `case` arm per option that lists its alternatives. */
-static void choice_arms(FILE *out) {
+static void choice_arms(void) {
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *entry = &smoe_option_table[i];
-        if (!*entry->choices) continue;
-        fprintf(out, "    --%s) words='", entry->name);
-        for (size_t k = 0; entry->choices[k]; k++)
-            fprintf(out, "%s%s", k ? " " : "", entry->choices[k]);
-        fputs("' ;;\n", out);
+        if (*entry->choices) printf("    --%s) words='", entry->name);
+        for (size_t k = 0; entry->choices[k]; k++) printf("%s%s", k ? " " : "", entry->choices[k]);
+        if (*entry->choices) puts("' ;;");
     }
 }
 
 /* Values of KEY=. In bash the text after '=' is a separate word, in zsh it is not. */
-static void bash_values(FILE *out) {
+static void bash_values(void) {
+    char words[256];
+    smoe_key_words k;
     fputs("_smoe_value() {\n"
           "    local words='' before=\"${1%%=*}=\" prefix=''\n"
           "    case \"${1%%=*}\" in\n",
-          out);
-    smoe_spec_each_key(key_arm, out);
+          stdout);
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++)
+        if (words_of(k.type, words, sizeof words)) printf("    %s) words='%s' ;;\n", k.key, words);
     fputs("    esac\n"
           "    [ -n \"${BASH_VERSION-}\" ] || prefix=$before\n"
           "    COMPREPLY=($(compgen -P \"$prefix\" -W \"$words\" -- \"${1#*=}\"))\n"
           "    [ -n \"$words\" ] || COMPREPLY=($(compgen -P \"$prefix\" -f -- \"${1#*=}\"))\n"
           "}\n",
-          out);
+          stdout);
 }
 
-static void bash_function(FILE *out) {
-    bash_values(out);
+static void bash_function(void) {
+    bash_values();
     fputs("_smoe() {\n"
           "    local cur prev run step words=''\n"
           "    local line=\"${COMP_LINE:0:$COMP_POINT}\"\n"
@@ -345,21 +317,21 @@ static void bash_function(FILE *out) {
           "    COMPREPLY=()\n"
           "    case \"$cur\" in *=*) _smoe_value \"$cur\"; return ;; esac\n"
           "    case \"$prev\" in\n",
-          out);
-    choice_arms(out);
+          stdout);
+    choice_arms();
     fputs("    --which) words='latest best'\n"
           "        for run in \"${COMP_WORDS[@]}\"; do\n"
           "            for step in \"$run\"/ckpt/step_*; do\n"
           "                [ -d \"$step\" ] && words=\"$words ${step##*/}\"\n"
           "            done\n"
           "        done ;;\n",
-          out);
-    fputs("    *)\n        case \"${COMP_WORDS[1]}\" in\n", out);
+          stdout);
+    fputs("    *)\n        case \"${COMP_WORDS[1]}\" in\n", stdout);
     for (size_t i = 0; i < smoe_command_count; i++) {
-        fprintf(out, "        %s) words='", smoe_commands[i].name);
-        option_words(&smoe_commands[i], out);
-        if (!strcmp(smoe_commands[i].name, "help")) help_words(out);
-        fputs("' ;;\n", out);
+        printf("        %s) words='", smoe_commands[i].name);
+        option_words(&smoe_commands[i]);
+        if (!strcmp(smoe_commands[i].name, "help")) help_words();
+        fputs("' ;;\n", stdout);
     }
     fputs("        esac\n"
           "        case \"${COMP_WORDS[1]}\" in eval|inspect|predict|compare|watch|serve)\n"
@@ -368,16 +340,16 @@ static void bash_function(FILE *out) {
           "            done ;;\n"
           "        esac\n"
           "        if [ \"$COMP_CWORD\" -le 1 ]; then words='",
-          out);
-    command_words(out);
-    fputc(' ', out);
-    option_words(NULL, out);
+          stdout);
+    command_words();
+    putchar(' ');
+    option_words(NULL);
     fputs("'\n"
           "        elif [ \"${COMP_WORDS[1]}\" != help ] && [ \"${COMP_WORDS[1]}\" != version ]; "
           "then\n"
           "            words=\"$words ",
-          out);
-    smoe_spec_each_key(key_word, out);
+          stdout);
+    key_words("= ");
     fputs(
         "\"\n"
         "        fi ;;\n"
@@ -387,64 +359,62 @@ static void bash_function(FILE *out) {
         "    case \"${COMPREPLY[0]-}\" in *=) compopt -o nospace +o filenames 2>/dev/null ;; esac\n"
         "}\n"
         "complete -o filenames -F _smoe smoe\n",
-        out);
+        stdout);
 }
 
-static void fish_key(void *out, const char *key, const char *type, const char *preset,
-                     const char *help) {
-    (void)preset;
-    fputs("complete -c smoe -n 'not __fish_use_subcommand' -a ", out);
-    fprintf(out, "'%s=' -d ", key);
-    smoe_cmd_put_quoted(out, help);
-    fputc('\n', out);
+/* " -d 'HELP'", the end of a line for fish. */
+static void fish_end(const char *help) {
+    printf(" -d ");
+    smoe_cmd_put_quoted(stdout, help);
+    putchar('\n');
+}
+
+static void fish_keys(void) {
+    static const char line[] = "complete -c smoe -n 'not __fish_use_subcommand' -a '";
     char words[256];
-    if (!words_of(type, words, sizeof words)) return;
-    fputs("complete -c smoe -n 'not __fish_use_subcommand' -a '", out);
-    for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
-        fprintf(out, "%s%s=%.*s", word == words ? "" : " ", key, (int)strcspn(word, " "), word);
-    fputs("'\n", out);
+    smoe_key_words k;
+    for (size_t i = 0; smoe_spec_key_at(&k, i); i++) {
+        printf("%s%s='", line, k.key);
+        fish_end(k.help);
+        if (!words_of(k.type, words, sizeof words)) continue;
+        fputs(line, stdout);
+        for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
+            printf("%s%s=%.*s", word == words ? "" : " ", k.key, (int)strcspn(word, " "), word);
+        puts("'");
+    }
 }
 
-static void fish_option(const smoe_option *entry, const smoe_command *command, FILE *out) {
-    fputs("complete -c smoe -n '", out);
-    if (command)
-        fprintf(out, "__fish_seen_subcommand_from %s", command->name);
-    else
-        fputs("__fish_use_subcommand", out);
-    fprintf(out, "' -l %s", entry->name);
-    if (entry->letter) fprintf(out, " -s %c", entry->letter);
-    if (entry->kind != SMOE_OPT_FLAG && !entry->optional) fputs(" -r", out);
+static void fish_option(const smoe_option *entry, const smoe_command *command) {
+    if (!smoe_option_applies(entry, command)) return;
+    printf("complete -c smoe -n '%s%s' -l %s",
+           command ? "__fish_seen_subcommand_from " : "__fish_use_subcommand",
+           command ? command->name : "", entry->name);
+    if (entry->letter) printf(" -s %c", entry->letter);
+    if (entry->kind != SMOE_OPT_FLAG && !entry->optional) printf(" -r");
     for (size_t k = 0; entry->choices[k]; k++)
-        fprintf(out, "%s%s", k ? " " : " -f -a '", entry->choices[k]);
-    if (*entry->choices) fputc('\'', out);
-    fputs(" -d ", out);
-    smoe_cmd_put_quoted(out, help_of(entry, command));
-    fputc('\n', out);
+        printf("%s%s", k ? " " : " -f -a '", entry->choices[k]);
+    if (*entry->choices) putchar('\'');
+    fish_end(help_of(entry, command));
 }
 
-static void fish_script(FILE *out) {
+static void fish_script(void) {
     for (size_t i = 0; i < smoe_command_count; i++) {
-        fprintf(out, "complete -c smoe -n __fish_use_subcommand -f -a %s -d ",
-                smoe_commands[i].name);
-        smoe_cmd_put_quoted(out, smoe_commands[i].summary);
-        fputc('\n', out);
+        printf("complete -c smoe -n __fish_use_subcommand -f -a %s", smoe_commands[i].name);
+        fish_end(smoe_commands[i].summary);
     }
     for (size_t i = 0; i < smoe_option_count; i++) {
-        if (smoe_option_applies(&smoe_option_table[i], NULL))
-            fish_option(&smoe_option_table[i], NULL, out);
+        fish_option(&smoe_option_table[i], NULL);
         for (size_t j = 0; j < smoe_command_count; j++)
-            if (smoe_option_applies(&smoe_option_table[i], &smoe_commands[j]))
-                fish_option(&smoe_option_table[i], &smoe_commands[j], out);
+            fish_option(&smoe_option_table[i], &smoe_commands[j]);
     }
-    smoe_spec_each_key(fish_key, out);
+    fish_keys();
 }
 
-void smoe_options_completion(const char *shell, FILE *out) {
-    fprintf(out, "# Completion of smoe for %s, printed by `smoe --completion %s`.\n", shell, shell);
-    if (!strcmp(shell, "fish")) {
-        fish_script(out);
-        return;
-    }
-    if (!strcmp(shell, "zsh")) fputs("autoload -U +X bashcompinit && bashcompinit\n", out);
-    bash_function(out);
+void smoe_options_completion(const char *shell) {
+    printf("# Completion of smoe for %s, printed by `smoe --completion %s`.\n", shell, shell);
+    if (!strcmp(shell, "zsh")) puts("autoload -U +X bashcompinit && bashcompinit");
+    if (!strcmp(shell, "fish"))
+        fish_script();
+    else
+        bash_function();
 }

@@ -89,39 +89,24 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
     return check_isa(err);
 }
 
-/* A key of specs as the name of a variable, SMOE_TRAIN_STEPS. */
-typedef struct variable {
-    const char *name; /* without SMOE_ */
-    size_t length;
-    const char *key; /* found, or NULL */
-} variable;
-
-static void match_key(void *user, const char *key, const char *type, const char *preset,
-                      const char *help) {
-    variable *v = user;
-    (void)type, (void)preset, (void)help;
-    size_t i = 0;
-    while (i < v->length && key[i] &&
-           v->name[i] == (key[i] == '.' ? '_' : (char)toupper((unsigned char)key[i])))
-        i++;
-    if (i == v->length && !key[i]) v->key = key;
+/* Whether a variable, "TRAIN_STEPS=..." without SMOE_, has the name of a key. */
+static bool is_key(const char *variable, const char *key) {
+    for (; *key; variable++, key++)
+        if (*variable != (*key == '.' ? '_' : (char)toupper((unsigned char)*key))) return false;
+    return *variable == '=';
 }
 
 /* Specs are not read from the environment. A variable with the name of a key is an error, since its
  * user would expect an effect. Other variables are ignored. */
 static int check_environment(smoe_err *err) {
-    static const char prefix[] = "SMOE_";
-    for (char **entry = environ; *entry; entry++) {
-        if (strncmp(*entry, prefix, sizeof prefix - 1)) continue;
-        variable v = {.name = *entry + sizeof prefix - 1};
-        v.length = strcspn(v.name, "=");
-        smoe_spec_each_key(match_key, &v);
-        if (v.key)
-            return smoe_fail(err, SMOE_USAGE,
-                             "%s%.*s: keys are not read from the environment; give %s=VALUE as an "
-                             "argument",
-                             prefix, (int)v.length, v.name, v.key);
-    }
+    smoe_key_words k;
+    for (char **entry = environ; *entry; entry++)
+        for (size_t i = 0; !strncmp(*entry, "SMOE_", 5) && smoe_spec_key_at(&k, i); i++)
+            if (is_key(*entry + 5, k.key))
+                return smoe_fail(err, SMOE_USAGE,
+                                 "%.*s: keys are not read from the environment; give %s=VALUE as "
+                                 "an argument",
+                                 (int)strcspn(*entry, "="), *entry, k.key);
     return 0;
 }
 
@@ -172,7 +157,7 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     else if (options.version)
         puts("smoe " SMOE_VERSION);
     else if (options.completion)
-        smoe_options_completion(options.completion, stdout);
+        smoe_options_completion(options.completion);
     else {
         smoe_options_help(NULL, stderr);
         smoe_fail(err, SMOE_USAGE, "no command given");

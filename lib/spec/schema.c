@@ -182,12 +182,12 @@ const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t s
     return buf;
 }
 
-void smoe_spec_each_key(smoe_spec_key *key, void *user) {
-    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
-        char type[256];
-        key(user, smoe_schema[i].key, smoe_schema_type(&smoe_schema[i], type, sizeof type),
-            smoe_schema[i].preset, smoe_schema[i].help);
-    }
+bool smoe_spec_key_at(smoe_key_words *words, size_t number) {
+    if (number == SMOE_SCHEMA_COUNT) return false;
+    const smoe_schema_entry *entry = &smoe_schema[number];
+    *words = (smoe_key_words){.key = entry->key, .preset = entry->preset, .help = entry->help};
+    smoe_schema_type(entry, words->type, sizeof words->type);
+    return true;
 }
 
 /* ---- what was meant -------------------------------------------------------------------------- */

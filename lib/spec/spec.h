@@ -520,11 +520,14 @@ const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, cha
 #define SMOE_SPEC_RESOLVED "# resolved: "
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 
-/* Calls key(user, key, type, default, help) for every key of the schema, in order: for help, man
- * page and completion. */
-typedef void smoe_spec_key(void *user, const char *key, const char *type, const char *preset,
-                           const char *help);
-void smoe_spec_each_key(smoe_spec_key *key, void *user);
+/* What is to be read about a key: for help, man page and completion. */
+typedef struct smoe_key_words {
+    const char *key, *preset, *help;
+    char type[256];
+} smoe_key_words;
+
+/* The key with this number, in the order of the schema; false behind the last one. */
+bool smoe_spec_key_at(smoe_key_words *words, size_t number);
 
 /* The key of the schema that a word probably means: the whole key, or the end of one after a
  * dot, with '-' or '_'; of several keys the one in `train`, or else the shortest. NULL if there is

@@ -536,31 +536,23 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-typedef struct page_check {
-    char *page;
-    size_t rows;
-} page_check;
-
-static void row_is_in_page(void *user, const char *key, const char *type, const char *preset,
-                           const char *help) {
-    page_check *check = user;
-    assert_true(strlen(help) > 3);
-    char *entry = smoe_text_format("\n.TP\n.BR %s \" [%s]  %s\"\n", key, preset, type);
-    if (!strstr(check->page, entry)) fail_msg("smoe-spec.5 lacks the entry%s", entry);
-    free(entry);
-    check->rows++;
-}
-
 static void the_man_page_is_the_table(void **state) {
     (void)state;
-    page_check check = {.page = scratch_read("man/smoe-spec.5", NULL)};
-    unescape(check.page);
-    smoe_spec_each_key(row_is_in_page, &check);
-    size_t entries = 0; /* conversely: no entry beyond those of the table */
-    for (const char *c = check.page; (c = strstr(c, "\n.TP\n.BR ")); c++) entries++;
-    assert_int_equal(entries, check.rows);
-    assert_int_equal(check.rows, SMOE_SCHEMA_COUNT);
-    free(check.page);
+    char *page = scratch_read("man/smoe-spec.5", NULL);
+    smoe_key_words k;
+    size_t entries = 0, rows = 0;
+    unescape(page);
+    for (; smoe_spec_key_at(&k, rows); rows++) {
+        assert_true(strlen(k.help) > 3);
+        char *entry = smoe_text_format("\n.TP\n.BR %s \" [%s]  %s\"\n", k.key, k.preset, k.type);
+        if (!strstr(page, entry)) fail_msg("smoe-spec.5 lacks the entry%s", entry);
+        free(entry);
+    }
+    /* conversely: no entry beyond those of the table */
+    for (const char *c = page; (c = strstr(c, "\n.TP\n.BR ")); c++) entries++;
+    assert_int_equal(entries, rows);
+    assert_int_equal(rows, SMOE_SCHEMA_COUNT);
+    free(page);
 }
 
 /* A resolved spec that ends early, wherever, is refused: the keys behind would be the defaults. */

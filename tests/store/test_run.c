@@ -342,15 +342,12 @@ static bool listed(const char *key, const char *list) {
 }
 
 /* Keys that do not change the weights of a step may differ; any other key may not. */
-static void resume_with(void *user, const char *key, const char *type, const char *preset,
-                        const char *help) {
-    (void)preset, (void)help;
+static void resume_with(run_folder *r, const char *key, const char *type) {
     static const char may[] =
         "name data.cache_mb train.steps train.log_every train.eval_every train.patience "
         "train.experts_over train.checkpoint_every train.checkpoint_minutes "
         "train.keep train.shard_bytes "
         "train.keep_every train.tensorboard";
-    run_folder *r = user;
     smoe_run *run;
     smoe_spec_free(&r->spec);
     size_t number = key_number++;
@@ -381,7 +378,8 @@ static void test_every_key_is_free_or_not(void **state) {
         key_number = 0;
         respecify(r, plain);
         run_folder_closed(r, run_folder_opened(r, i ? SMOE_RUN_FORCE : SMOE_RUN_NEW), "stopped");
-        smoe_spec_each_key(resume_with, r);
+        smoe_key_words k;
+        for (size_t n = 0; smoe_spec_key_at(&k, n); n++) resume_with(r, k.key, k.type);
     }
     for (size_t i = 0; i < key_number; i++)
         if (!tried[i]) fail_msg("key number %zu of the table was not tried", i);
