@@ -12,42 +12,42 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shares of a limit, by the best values and by the medians of the rounds. */
-typedef struct share {
-    double best, median;
-} share;
+/* Numbers are those of the best round, or medians of the rounds. */
+static double time_of(const smoe_bench_time *time, bool median) {
+    return median ? time->median : time->min;
+}
+static const smoe_machine *machine_of(const smoe_bench *b, bool median) {
+    return median ? &b->median : &b->best;
+}
 
-static share share_of(double work, const smoe_bench_time *time, double best, double median) {
-    return (share){work / time->min / best, work / time->median / median};
+/* Shares of a limit; NAN of a pass that was not measured. */
+static double of_gemm(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
+    return pass->flops / 1e9 / time_of(&pass->whole, median) / machine_of(b, median)->gemm_gflops;
 }
-static share of_gemm(const smoe_bench *b, const smoe_bench_pass *pass) {
-    return share_of(pass->flops / 1e9, &pass->whole, b->best.gemm_gflops, b->median.gemm_gflops);
-}
-static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass) {
-    return share_of(pass->flops / 1e9, &pass->whole, b->best.fma_gflops, b->median.fma_gflops);
+static double of_fma(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
+    return pass->flops / 1e9 / time_of(&pass->whole, median) / machine_of(b, median)->fma_gflops;
 }
 /* Of the time of a pass, what its products alone would take at the speed of their units. */
-static share of_units(const smoe_bench *b, const smoe_bench_pass *pass) {
-    return (share){smoe_bench_products(pass, &b->best, true) / pass->whole.min,
-                   smoe_bench_products(pass, &b->median, true) / pass->whole.median};
+static double of_units(const smoe_bench *b, const smoe_bench_pass *pass, bool median) {
+    return smoe_bench_products(pass, machine_of(b, median), true) / time_of(&pass->whole, median);
 }
 /* The training step without the optimiser. */
-static share layers_of_fma(const smoe_bench *b) {
+static double layers_of_fma(const smoe_bench *b, bool median) {
     double flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
-    return share_of(flops / 1e9, &b->train.layers, b->best.fma_gflops, b->median.fma_gflops);
+    return flops / 1e9 / time_of(&b->train.layers, median) / machine_of(b, median)->fma_gflops;
 }
-static share layers_of_units(const smoe_bench *b) {
-    return (share){smoe_bench_products(&b->train, &b->best, false) / b->train.layers.min,
-                   smoe_bench_products(&b->train, &b->median, false) / b->train.layers.median};
+static double layers_of_units(const smoe_bench *b, bool median) {
+    return smoe_bench_products(&b->train, machine_of(b, median), false) /
+           time_of(&b->train.layers, median);
+}
+static double of_memory(const smoe_bench *b, bool median) {
+    const smoe_bench_pass *x = &b->train;
+    return x->part_bytes[SMOE_PART_optimizer] / time_of(&x->part[SMOE_PART_optimizer], median) /
+           machine_of(b, median)->memory_bandwidth;
 }
 /* What the shares of a pass are relative to. */
 static const char *units_of(const smoe_bench_pass *pass) {
     return smoe_bench_unit(pass, SMOE_PART_mlp);
-}
-static share of_memory(const smoe_bench *b) {
-    const smoe_bench_pass *x = &b->train;
-    return share_of(x->part_bytes[SMOE_PART_optimizer], &x->part[SMOE_PART_optimizer],
-                    b->best.memory_bandwidth, b->median.memory_bandwidth);
 }
 
 static bool trained(const smoe_bench *b) {
@@ -72,95 +72,80 @@ static double work_share(const smoe_bench_pass *pass, int work) {
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-/* The two passes: what was not measured, training with the weights in a file, has NULL. */
+/* The peaks of the machine, and shares of them by the passes and by training without the
+ * optimiser. */
+static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
+    const smoe_machine *m = machine_of(b, median);
+    const smoe_bench_pass *train = &b->train, *infer = &b->infer;
+    const struct {
+        const char *key;
+        double value;
+    } peaks[] = {{"gemm_gflops", m->gemm_gflops},
+                 {"fma_gflops", m->fma_gflops},
+                 {"matrix_gflops", m->matrix_gflops},
+                 {"memory_bytes_per_s", m->memory_bandwidth},
+                 {"read_bytes_per_s", m->read_bandwidth}};
+    const struct {
+        const char *key;
+        double train, infer, layers;
+    } shares[] = {
+        {"gemm", of_gemm(b, train, median), of_gemm(b, infer, median), 0},
+        {"fma", of_fma(b, train, median), of_fma(b, infer, median), layers_of_fma(b, median)},
+        {"unit", of_units(b, train, median), of_units(b, infer, median),
+         layers_of_units(b, median)}};
+    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
+        smoe_cmd_number(result, peaks[i].value, "%s%s", median ? "median:" : "", peaks[i].key);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        const char *key = shares[i].key, *suffix = median ? "_median" : "";
+        smoe_cmd_number(result, shares[i].train, "mfu_%s%s:train", key, suffix);
+        smoe_cmd_number(result, shares[i].infer, "mfu_%s%s:infer", key, suffix);
+        if (i)
+            smoe_cmd_number(result, shares[i].layers, "mfu_%s%s:train_without_optimizer", key,
+                            suffix);
+    }
+}
+
+/* A pass: its times, least and median. Then what each part takes, its limit, and what the threads do
+ * meanwhile; medians. A pass that was not measured, training with the weights in a file, is null. */
 static const char *const pass_name[] = {"infer", "train"};
+
 static const smoe_bench_pass *bench_pass_of(const smoe_bench *b, int i) {
     return i == 0 ? &b->infer : trained(b) ? &b->train : NULL;
 }
 
-/* A number in the object `of`, or in an object of it: "mfu_fma:train". */
-static void add_fact(smoe_result *result, const char *of, const char *key, double value) {
-    char path[96];
-    snprintf(path, sizeof path, "%s:%s", of, key);
-    smoe_fact_number(result, path, value);
+static void add_times(smoe_result *result, const smoe_bench *b, int i) {
+    const smoe_bench_pass *pass = bench_pass_of(b, i);
+    for (int processor = 0; processor < 2; processor++) {
+        const char *unit = processor ? "processor_s" : "s";
+        if (!pass) {
+            smoe_cmd_number(result, NAN, "%s_%s", pass_name[i], unit);
+            continue;
+        }
+        const smoe_bench_time *time = processor ? &pass->processor : &pass->whole;
+        smoe_cmd_number(result, time->min, "%s_%s:min", pass_name[i], unit);
+        smoe_cmd_number(result, time->median, "%s_%s:median", pass_name[i], unit);
+    }
 }
 
-/* A member for each pass; null of one that was not measured. */
-static void add_passes(smoe_result *result, const char *of, const smoe_bench *b, double train,
-                       double infer) {
-    add_fact(result, of, "train", trained(b) ? train : NAN);
-    add_fact(result, of, "infer", infer);
-}
-
-/* Shares of the passes, and of training without the optimiser. */
-static void add_share(smoe_result *result, const char *name, bool median, const smoe_bench *b,
-                      share train, share infer, const share *layers) {
-    char of[64];
-    snprintf(of, sizeof of, "%s%s", name, median ? "_median" : "");
-    add_passes(result, of, b, median ? train.median : train.best,
-               median ? infer.median : infer.best);
-    if (layers)
-        add_fact(result, of, "train_without_optimizer",
-                 !trained(b) ? NAN
-                 : median    ? layers->median
-                             : layers->best);
-}
-
-/* The peaks of the machine, and shares of them: of the best values, or of the medians. */
-static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
-    const smoe_machine *m = median ? &b->median : &b->best;
-    const struct {
-        const char *key, *path;
-        double value;
-    } peaks[] = {{"gemm_gflops", "median:gemm_gflops", m->gemm_gflops},
-                 {"fma_gflops", "median:fma_gflops", m->fma_gflops},
-                 {"matrix_gflops", "median:matrix_gflops", m->matrix_gflops},
-                 {"memory_bytes_per_s", "median:memory_bytes_per_s", m->memory_bandwidth},
-                 {"read_bytes_per_s", "median:read_bytes_per_s", m->read_bandwidth}};
-    for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
-        smoe_fact_number(result, median ? peaks[i].path : peaks[i].key, peaks[i].value);
-    const share fma = layers_of_fma(b), units = layers_of_units(b);
-    add_share(result, "mfu_gemm", median, b, of_gemm(b, &b->train), of_gemm(b, &b->infer), NULL);
-    add_share(result, "mfu_fma", median, b, of_fma(b, &b->train), of_fma(b, &b->infer), &fma);
-    add_share(result, "mfu_unit", median, b, of_units(b, &b->train), of_units(b, &b->infer),
-              &units);
-}
-
-/* What each part of a pass takes, its limit, and what the threads do meanwhile; medians. */
 static void add_breakdown(smoe_result *result, const smoe_bench *b, int i) {
     const smoe_bench_pass *pass = bench_pass_of(b, i);
-    char of[64];
+    const char *name = pass_name[i];
     for (int p = 0; p < SMOE_PART_COUNT && pass; p++) {
         bool memory;
+        char path[96];
         const char *part = smoe_part_name((smoe_part)p);
         double seconds = smoe_bench_limit(pass, (smoe_part)p, &b->median, &memory);
-        snprintf(of, sizeof of, "breakdown:%s", pass_name[i]);
-        add_fact(result, of, part, pass->part[p].median);
+        smoe_cmd_number(result, pass->part[p].median, "breakdown:%s:%s", name, part);
         if (!(seconds > 0)) continue;
-        snprintf(of, sizeof of, "limits:%s:%s", pass_name[i], part);
-        add_fact(result, of, "seconds", seconds);
-        snprintf(of, sizeof of, "limits:%s:%s:bound_by", pass_name[i], part);
-        smoe_fact_text(result, of, memory ? "memory" : "arithmetic");
+        smoe_cmd_number(result, seconds, "limits:%s:%s:seconds", name, part);
+        snprintf(path, sizeof path, "limits:%s:%s:bound_by", name, part);
+        smoe_fact_text(result, path, memory ? "memory" : "arithmetic");
     }
-    for (size_t w = 0; w < SMOE_WORK_COUNT && pass; w++) {
-        snprintf(of, sizeof of, "work:%s", pass_name[i]);
-        add_fact(result, of, smoe_works[w].name, work_share(pass, smoe_works[w].work));
-    }
+    for (size_t w = 0; w < SMOE_WORK_COUNT && pass; w++)
+        smoe_cmd_number(result, work_share(pass, smoe_works[w].work), "work:%s:%s", name,
+                        smoe_works[w].name);
     static const char *const objects[] = {"breakdown", "limits", "work"};
-    for (size_t k = 0; k < 3 && !pass; k++) add_fact(result, objects[k], pass_name[i], NAN);
-}
-
-/* "infer_s" or "infer_processor_s": its least value and its median. */
-static void add_time(smoe_result *result, int i, const char *unit, const smoe_bench_pass *pass,
-                     const smoe_bench_time *time) {
-    char of[32];
-    snprintf(of, sizeof of, "%s_%s", pass_name[i], unit);
-    if (!pass) {
-        smoe_fact_number(result, of, NAN);
-        return;
-    }
-    add_fact(result, of, "min", time->min);
-    add_fact(result, of, "median", time->median);
+    for (size_t k = 0; k < 3 && !pass; k++) smoe_cmd_number(result, NAN, "%s:%s", objects[k], name);
 }
 
 static void add_facts(smoe_result *result, const smoe_bench *b) {
@@ -171,26 +156,21 @@ static void add_facts(smoe_result *result, const smoe_bench *b) {
     smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_PARAMS), b->params);
     smoe_fact_number(result, "flops_train", train ? train->flops : NAN);
     smoe_fact_number(result, "flops_infer", b->infer.flops);
-    for (int i = 1; i >= 0; i--) {
-        add_time(result, i, "s", bench_pass_of(b, i), i ? &b->train.whole : &b->infer.whole);
-        add_time(result, i, "processor_s", bench_pass_of(b, i),
-                 i ? &b->train.processor : &b->infer.processor);
-    }
-    add_machine(result, b, false);
-    add_machine(result, b, true);
+    for (int i = 1; i >= 0; i--) add_times(result, b, i);
+    for (int median = 0; median < 2; median++) add_machine(result, b, median);
     smoe_fact_number(result, "optimizer_bytes_per_s",
                      train ? train->part_bytes[SMOE_PART_optimizer] / update : NAN);
     smoe_fact_number(result, "data_s", b->data_s > 0 ? b->data_s : NAN);
     smoe_fact_number(result, "planned_bytes", b->planned_bytes);
     smoe_fact_number(result, "peak_rss_bytes", b->peak_bytes);
     for (int i = 1; i >= 0; i--) add_breakdown(result, b, i);
-    if (b->weight_bytes > 0) {
-        add_fact(result, "weights", "weight_bytes", b->weight_bytes);
-        add_fact(result, "weights", "read_s", reading_s(b));
-        add_fact(result, "weights", "arithmetic_s", arithmetic_s(b));
-    } else {
+    if (!(b->weight_bytes > 0)) {
         smoe_fact_number(result, "weights", NAN);
+        return;
     }
+    smoe_fact_number(result, "weights:weight_bytes", b->weight_bytes);
+    smoe_fact_number(result, "weights:read_s", reading_s(b));
+    smoe_fact_number(result, "weights:arithmetic_s", arithmetic_s(b));
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -226,16 +206,16 @@ static void add_parts(smoe_result *result, const smoe_bench *b) {
 /* A pass as a line: time, rate, shares; best values, then medians. */
 static void add_pass(smoe_result *result, const smoe_bench *b, const smoe_bench_pass *pass,
                      const char *name, const char *unit) {
-    share gemm = of_gemm(b, pass), units = of_units(b, pass);
     smoe_result_line(result, name,
                      "%.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, "
                      "%.0f%% of the %s",
                      pass->whole.min, unit, (double)b->batch / pass->whole.min,
-                     pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * units.best,
-                     units_of(pass));
-    smoe_result_line(
-        result, "", "(medians: %.4f s, %.0f%%, %.0f%%; processor time at least %.4f s)",
-        pass->whole.median, 100 * gemm.median, 100 * units.median, pass->processor.min);
+                     pass->flops / pass->whole.min / 1e9, 100 * of_gemm(b, pass, false),
+                     100 * of_units(b, pass, false), units_of(pass));
+    smoe_result_line(result, "",
+                     "(medians: %.4f s, %.0f%%, %.0f%%; processor time at least %.4f s)",
+                     pass->whole.median, 100 * of_gemm(b, pass, true),
+                     100 * of_units(b, pass, true), pass->processor.min);
 }
 
 /* What the threads do, over all parts of the model; medians. */
@@ -254,13 +234,13 @@ static void add_work(smoe_result *result, const smoe_bench *b) {
 static void add_lines(smoe_result *result, const smoe_bench *b) {
     char a[32], c[32];
     if (trained(b)) {
-        share layers = layers_of_units(b), memory = of_memory(b);
         add_pass(result, b, &b->train, "training", "step");
         smoe_result_line(result, "",
                          "without the optimizer %.0f%% of the %s (medians: %.0f%%), the optimizer "
                          "%.0f%% of memory (%.0f%%)",
-                         100 * layers.best, units_of(&b->train), 100 * layers.median,
-                         100 * memory.best, 100 * memory.median);
+                         100 * layers_of_units(b, false), units_of(&b->train),
+                         100 * layers_of_units(b, true), 100 * of_memory(b, false),
+                         100 * of_memory(b, true));
     }
     add_pass(result, b, &b->infer, "inference", "batch");
     smoe_result_line(result, "peaks",
@@ -314,18 +294,17 @@ static void add_heading(FILE *out) {
 
 static void bench_add_line(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
-    share layers = layers_of_units(b), memory = of_memory(b);
-    share infer = of_units(b, &b->infer);
     fprintf(out, "| %s | %zu | ", name, b->batch);
     if (trained(b))
         fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %.0f%% (%.0f%%) | ", b->train.whole.min,
-                b->train.whole.median, 100 * layers.best, 100 * layers.median, 100 * memory.best,
-                100 * memory.median);
+                b->train.whole.median, 100 * layers_of_units(b, false),
+                100 * layers_of_units(b, true), 100 * of_memory(b, false),
+                100 * of_memory(b, true));
     else
         fprintf(out, "- | - | - | ");
     fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %s, %s |\n", b->infer.whole.min,
-            b->infer.whole.median, 100 * infer.best, 100 * infer.median,
-            smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
+            b->infer.whole.median, 100 * of_units(b, &b->infer, false),
+            100 * of_units(b, &b->infer, true), smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
             smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
 }
 

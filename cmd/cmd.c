@@ -62,6 +62,15 @@ int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *er
     return status;
 }
 
+void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) {
+    char path[128];
+    va_list args;
+    va_start(args, key);
+    vsnprintf(path, sizeof path, key, args);
+    va_end(args);
+    smoe_fact_number(result, path, value);
+}
+
 int smoe_cmd_json(json_t *value, smoe_err *err) {
     SMOE_FREED char *text = smoe_json_dump(value, 2);
     int status = puts(text) == EOF ? smoe_fail_errno(err, SMOE_RUNTIME, "standard output") : 0;

@@ -35,6 +35,9 @@ void smoe_cmd_wrap(FILE *out, const char *text, size_t at);
 /* Prints the result on stdout, as text or with --json as JSON, and frees it. */
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
+/* A fact that is a number, whose key is put together: "fewshot:10". */
+void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) SMOE_PRINTF(3, 4);
+
 /* Prints `value` on stdout as indented JSON and releases it. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -7,6 +7,8 @@
 #include "train/prune.h"
 #include "vit/model.h"
 
+#include <limits.h>
+
 /* --type and --only; `preset` where there is no --type. */
 static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
     smoe_storage storage = {.type = preset, .only = options->only, .dry = options->dry_run};
@@ -86,19 +88,6 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
 
 /* ---- fewer experts --------------------------------------------------------------------------- */
 
-/* --experts: 0 is the mean. */
-static int read_experts(size_t *experts, const char *text, smoe_err *err) {
-    char *end;
-    *experts = 0;
-    if (!strcmp(text, "mean")) return 0;
-    long count = strtol(text, &end, 10);
-    if (*end || count < 1)
-        return smoe_fail(err, SMOE_USAGE, "--experts %s: expected a number of experts, or mean",
-                         text);
-    *experts = (size_t)count;
-    return 0;
-}
-
 static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned *p, size_t layer,
                       size_t block) {
     const double *of = p->share + layer * p->before;
@@ -175,8 +164,10 @@ static int prune(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED char **assign = smoe_alloc(options->overrides + 1, sizeof *assign);
+    static const smoe_option_range counts = {1, INT_MAX, .whole = true,
+                                             .expected = "a number of experts, or mean"};
     smoe_options own = *options;
-    size_t experts;
+    double experts = 0; /* the mean */
     own.assign = assign;
     own.overrides = 1;
     assign[0] = "eval.split=train";
@@ -184,11 +175,12 @@ static int prune(const smoe_options *options, smoe_err *err) {
         bool split = !strncmp(options->assign[i], "eval.split=", 11);
         assign[split ? 0 : own.overrides++] = options->assign[i];
     }
-    if (read_experts(&experts, options->experts, err) ||
+    if ((strcmp(options->experts, "mean") != 0 &&
+         smoe_option_numbers(&experts, 1, NULL, "experts", options->experts, &counts, err)) ||
         smoe_load_spec(&loaded, options->arg[0], &own, err) ||
-        make_spec(&spec, &loaded, experts, err) || smoe_load_model(&loaded, err))
+        make_spec(&spec, &loaded, (size_t)experts, err) || smoe_load_model(&loaded, err))
         return -1;
-    return prune_loaded(&loaded, &spec, experts, options, err);
+    return prune_loaded(&loaded, &spec, (size_t)experts, options, err);
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */

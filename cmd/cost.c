@@ -2,7 +2,7 @@
  * what is counted. */
 #include "cmd.h"
 
-#include <math.h>
+#include <float.h>
 
 /* "blocks.3.mlp": the number of the block, and where the rest begins; SIZE_MAX for other layers. */
 static size_t block_of(const smoe_cost_layer *l, const char **rest) {
@@ -107,43 +107,31 @@ typedef struct shares {
     size_t count;
 } shares;
 
-/* The whole of `text` as a positive number; `preset` if it is NULL. */
-static int positive(double *number, const char *name, const char *text, double preset,
-                    smoe_err *err) {
-    char *rest;
-    *number = preset;
-    if (!text) return 0;
-    *number = strtod(text, &rest);
-    if (*text && !*rest && *number > 0 && isfinite(*number)) return 0;
-    return smoe_fail(err, SMOE_USAGE, "--%s %s: not a number above 0", name, text);
-}
-
 static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
                        const smoe_options *options, smoe_err *err) {
-    double rate, latency, gflops;
+    static const smoe_option_range positive = {DBL_MIN, DBL_MAX, .expected = "a number above 0"};
+    static const smoe_option_range numbers = {1, 65536, .whole = true,
+                                              .expected = "up to 16 numbers, as in 1,8,64"};
+    const char *const option[] = {"link", "latency", "gflops"};
+    const char *const text[] = {options->link, options->latency, options->gflops};
+    double value[] = {1, 10, 100}, processes[MOST_LISTED];
     size_t classes;
-    if (smoe_cmd_classes(spec, 0, false, &classes, err)) return -1;
     *s = (shares){.count = 0};
-    if (positive(&rate, "link", options->link, 1, err) ||
-        positive(&latency, "latency", options->latency, 10, err) ||
-        positive(&gflops, "gflops", options->gflops, 100, err))
-        return -1;
-    for (const char *at = options->processes; at && *at; at += *at == ',') {
-        char *rest;
-        long processes = strtol(at, &rest, 10);
-        if (rest == at || (*rest && *rest != ',') || processes < 1 || processes > 65536 ||
-            s->count == MOST_LISTED)
-            return smoe_fail(err, SMOE_USAGE,
-                             "--processes %s: expected up to %d numbers, as in 1,8,64",
-                             options->processes, MOST_LISTED);
-        smoe_cost_share *share = &s->share[s->count];
-        if (smoe_cost_share_of(share, spec, classes, (int)processes, rate * 1e9, latency / 1e6,
-                               err))
+    for (size_t i = 0; i < 3; i++)
+        if (text[i] && smoe_option_numbers(&value[i], 1, NULL, option[i], text[i], &positive, err))
             return -1;
-        share->computing = cost->flops_train_per_image * (double)spec->train.batch_size /
-                           (double)processes / (gflops * 1e9);
-        s->overlap[s->count++] = smoe_cost_overlap(share, cost);
-        at = rest;
+    if (!options->processes) return 0;
+    if (smoe_cmd_classes(spec, 0, false, &classes, err) ||
+        smoe_option_numbers(processes, MOST_LISTED, &s->count, "processes", options->processes,
+                            &numbers, err))
+        return -1;
+    for (size_t i = 0; i < s->count; i++) {
+        if (smoe_cost_share_of(&s->share[i], spec, classes, (int)processes[i], value[0] * 1e9,
+                               value[1] / 1e6, err))
+            return -1;
+        s->share[i].computing = cost->flops_train_per_image * (double)spec->train.batch_size /
+                                processes[i] / (value[2] * 1e9);
+        s->overlap[i] = smoe_cost_overlap(&s->share[i], cost);
     }
     return 0;
 }

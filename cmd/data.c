@@ -91,22 +91,17 @@ static const char *counts_text(char *buf, size_t size, const char *const *name, 
     return buf;
 }
 
-static json_t *counts_json(const char *const *name, const size_t *count, size_t n) {
-    json_t *object = json_object();
+/* The same as members of an object. */
+static void add_counts(smoe_result *part, const char *key, const char *const *name,
+                       const size_t *count, size_t n) {
     for (size_t k = 0; k < n; k++)
-        if (count[k]) json_object_set_new(object, name[k], json_integer((json_int_t)count[k]));
-    return object;
+        if (count[k]) smoe_cmd_number(part, (double)count[k], "%s:%s", key, name[k]);
 }
 
 static json_t *reals_json(const double *value, size_t n) {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, smoe_run_number(value[i]));
     return list;
-}
-
-static json_t *sizes_json(const size_t value[3]) {
-    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)value[0], "median", (json_int_t)value[1],
-                     "max", (json_int_t)value[2]);
 }
 
 static void add_sides(smoe_frame *frame, const char *heading, const smoe_survey *v,
@@ -143,10 +138,13 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     smoe_result_value(part, "std", reals_json(v->std, v->channels));
     smoe_fact_number(part, "seconds_per_image", v->seconds);
     if (!v->files) return;
-    smoe_result_value(part, "width", sizes_json(v->width));
-    smoe_result_value(part, "height", sizes_json(v->height));
-    smoe_result_value(part, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
-    smoe_result_value(part, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
+    for (size_t k = 0; k < 3; k++) {
+        static const char *const of[] = {"min", "median", "max"};
+        smoe_cmd_number(part, (double)v->width[k], "width:%s", of[k]);
+        smoe_cmd_number(part, (double)v->height[k], "height:%s", of[k]);
+    }
+    add_counts(part, "formats", kind_name, v->kind, SMOE_IMAGE_KINDS);
+    add_counts(part, "modes", mode_name, v->mode, SMOE_IMAGE_MODES);
     smoe_fact_number(part, "cropped", v->cropped[0]);
     smoe_fact_number(part, "deep", (double)v->deep);
     smoe_fact_number(part, "turned", (double)v->turned);
@@ -232,18 +230,13 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     static const char *const files[] = {"contact.png", "contact.svg",         "contact-images.png",
                                         "classes.csv", "near_duplicates.csv", "left_out.csv",
                                         "exclude.txt"};
+    SMOE_FREED_BY(smoe_result_free) smoe_result tables = {0};
     bool drawn = false;
-    for (size_t i = 0; i < 4; i++) {
-        char *path =
-            smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact-images",
-                             i < 3 ? ".csv" : ".png");
-        int status = smoe_file_make_parents(path, err);
-        if (!status) status = smoe_cmd_target(path, options, err);
-        if (!status && i < 3) status = smoe_frame_csv(&frame[i], path, err);
-        free(path);
-        if (status) return -1;
-    }
-    if (smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err)) return -1;
+    for (size_t i = 0; i < 3; i++) smoe_result_frame(&tables, NULL, &frame[i], false);
+    if (smoe_cmd_targets(files + 2, 4, options, err) ||
+        smoe_result_csv(&tables, options->out, err) ||
+        smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
+        return -1;
     fflush(stdout);
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");

@@ -14,36 +14,29 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* One finding; advice "" where nothing is to be done. */
-typedef struct finding {
-    const char *name;
-    char value[256], advice[256];
-} finding;
-
-enum { MOST = 32 };
+/* What was found: a line each, with an advice below it, and a row in JSON. */
 typedef struct findings {
-    finding list[MOST];
-    size_t count;
+    smoe_result result;
+    smoe_frame *list;
+    size_t advised;
 } findings;
 
-static finding *doctor_find(findings *f, const char *name, const char *fmt, ...) SMOE_PRINTF(3, 4);
-static finding *doctor_find(findings *f, const char *name, const char *fmt, ...) {
-    finding *x = &f->list[f->count < MOST ? f->count++ : MOST - 1];
+/* A finding, and what would help; NULL: nothing is to be done. */
+static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...)
+    SMOE_PRINTF(4, 5);
+static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...) {
+    SMOE_FREED char *value = NULL;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(x->value, sizeof x->value, fmt, args);
+    if (vasprintf(&value, fmt, args) < 0) smoe_alloc_end();
     va_end(args);
-    x->name = name;
-    *x->advice = '\0';
-    return x;
-}
-
-static void advise(finding *x, const char *fmt, ...) SMOE_PRINTF(2, 3);
-static void advise(finding *x, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(x->advice, sizeof x->advice, fmt, args);
-    va_end(args);
+    smoe_cell_text(f->list, "name", name);
+    smoe_cell_text(f->list, "value", value);
+    smoe_cell_text(f->list, "advice", advice);
+    smoe_frame_end(f->list);
+    smoe_result_line(&f->result, name, "%s", value);
+    if (advice) smoe_result_line(&f->result, "", "> %s", advice);
+    f->advised += advice != NULL;
 }
 
 /* The first line of a small file, "" where there is none. */
@@ -74,37 +67,44 @@ static void look_at_processor(findings *f) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     double limit = quota(), load = 0;
     const char *model = json_string_value(json_object_get(env, "cpu"));
-    doctor_find(f, "processor", "%s", model ? model : "unknown");
-    finding *x = doctor_find(f, "processors", "%d of %ld, %d threads", here, all, smoe_threads());
+    SMOE_FREED char *threads = NULL;
+    doctor_find(f, "processor", NULL, "%s", model ? model : "unknown");
     if (limit > 0 && limit < smoe_threads())
-        advise(x, "a limit of %.3g processors is set (cpu.max): use -j %d", limit,
-               limit < 1 ? 1 : (int)limit);
+        smoe_text_add(&threads, "a limit of %.3g processors is set (cpu.max): use -j %d", limit,
+                      limit < 1 ? 1 : (int)limit);
     else if (smoe_threads() > here)
-        advise(x, "more threads than processors: use -j %d", here);
-    if (getloadavg(&load, 1) == 1) {
-        x = doctor_find(f, "load", "%.1f", load);
-        if (load > 0.5 * (double)all)
-            advise(x, "other programs use the processors; timings vary, and training is slower");
-    }
+        smoe_text_add(&threads, "more threads than processors: use -j %d", here);
+    doctor_find(f, "processors", threads, "%d of %ld, %d threads", here, all, smoe_threads());
+    if (getloadavg(&load, 1) == 1)
+        doctor_find(f, "load",
+                    load > 0.5 * (double)all
+                        ? "other programs use the processors; timings vary, and training is slower"
+                        : NULL,
+                    "%.1f", load);
     line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line);
-    if (!*line) return;
-    x = doctor_find(f, "governor", "%s", line);
-    if (!strcmp(line, "powersave"))
-        advise(x, "the clock may stay low: `cpupower frequency-set -g performance`");
+    if (*line)
+        doctor_find(f, "governor",
+                    strcmp(line, "powersave")
+                        ? NULL
+                        : "the clock may stay low: `cpupower frequency-set -g performance`",
+                    "%s", line);
 }
 
 static void look_at_kernels(findings *f) {
     const smoe_kernels *kernels = smoe_kernels_get();
     const char *asked = getenv("SMOE_ISA");
-    finding *x = doctor_find(f, "instructions", "%s", kernels->isa);
+    SMOE_FREED char *isa = NULL;
     if (asked)
-        advise(x, "SMOE_ISA=%s is set; without it the widest are used", asked);
+        smoe_text_add(&isa, "SMOE_ISA=%s is set; without it the widest are used", asked);
     else if (!strcmp(kernels->isa, "base"))
-        advise(x, "this processor has no AVX2: expect a tenth of the speed");
-    x = doctor_find(f, "matrix unit", "%s", kernels->matrix->unit);
-    if (!strcmp(kernels->matrix->unit, "multiply-adds"))
-        advise(x, "none: train.precision=bf16 and bf16x3 save no time here");
-    doctor_find(f, "blas", "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
+        smoe_text_add(&isa, "this processor has no AVX2: expect a tenth of the speed");
+    doctor_find(f, "instructions", isa, "%s", kernels->isa);
+    doctor_find(f, "matrix unit",
+                strcmp(kernels->matrix->unit, "multiply-adds")
+                    ? NULL
+                    : "none: train.precision=bf16 and bf16x3 save no time here",
+                "%s", kernels->matrix->unit);
+    doctor_find(f, "blas", NULL, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
 }
 
 static int doctor_measure(findings *f, smoe_err *err) {
@@ -120,13 +120,14 @@ static int doctor_measure(findings *f, smoe_err *err) {
         if (m.memory_bandwidth > best.memory_bandwidth) best.memory_bandwidth = m.memory_bandwidth;
         if (m.read_bandwidth > best.read_bandwidth) best.read_bandwidth = m.read_bandwidth;
     }
-    finding *x = doctor_find(f, "products", "%s of %s",
-                             smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
-                             smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
-    if (best.gemm_gflops < 0.5 * best.fma_gflops)
-        advise(x,
-               "less than half of the peak: other programs, too many threads, or BLIS_ARCH_TYPE");
-    doctor_find(f, "bandwidth", "%s read and written, %s read",
+    doctor_find(f, "products",
+                best.gemm_gflops < 0.5 * best.fma_gflops
+                    ? "less than half of the peak: other programs, too many threads, or "
+                      "BLIS_ARCH_TYPE"
+                    : NULL,
+                "%s of %s", smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
+                smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
+    doctor_find(f, "bandwidth", NULL, "%s read and written, %s read",
                 smoe_text_si(a, sizeof a, best.memory_bandwidth, "B/s"),
                 smoe_text_si(b, sizeof b, best.read_bandwidth, "B/s"));
     return 0;
@@ -136,13 +137,15 @@ static int doctor_measure(findings *f, smoe_err *err) {
 
 static void look_at_memory(findings *f) {
     char a[32], line[128];
-    doctor_find(f, "memory", "%s", smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
+    doctor_find(f, "memory", NULL, "%s", smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
     line_of("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line);
-    if (!*line) return;
-    finding *x = doctor_find(f, "large pages", "%s", line);
-    if (strstr(line, "[never]"))
-        advise(x, "weights and optimiser are read faster from large pages: write madvise to "
-                  "/sys/kernel/mm/transparent_hugepage/enabled");
+    if (*line)
+        doctor_find(f, "large pages",
+                    strstr(line, "[never]")
+                        ? "weights and optimiser are read faster from large pages: write madvise "
+                          "to /sys/kernel/mm/transparent_hugepage/enabled"
+                        : NULL,
+                    "%s", line);
 }
 
 static const char *limit_text(rlim_t limit, const char *unit, char *buf, size_t size) {
@@ -170,9 +173,8 @@ static void look_at_limits(findings *f) {
         struct rlimit limit;
         char text[32];
         if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit)) continue;
-        finding *x = doctor_find(f, limits[i].name, "%s",
-                                 limit_text(limit.rlim_cur, limits[i].unit, text, sizeof text));
-        if (limit.rlim_cur < limits[i].least) advise(x, "%s", limits[i].advice);
+        doctor_find(f, limits[i].name, limit.rlim_cur < limits[i].least ? limits[i].advice : NULL,
+                    "%s", limit_text(limit.rlim_cur, limits[i].unit, text, sizeof text));
     }
 }
 
@@ -181,21 +183,22 @@ static void look_at_disk(findings *f) {
     char a[32];
     if (statvfs(".", &here)) return;
     double left = (double)here.f_bavail * (double)here.f_frsize;
-    finding *x = doctor_find(f, "disk here", "%s free", smoe_text_si(a, sizeof a, left, "B"));
-    if (left < 1e9) advise(x, "checkpoints may not fit; -o DIR chooses another place");
+    doctor_find(f, "disk here",
+                left < 1e9 ? "checkpoints may not fit; -o DIR chooses another place" : NULL,
+                "%s free", smoe_text_si(a, sizeof a, left, "B"));
 }
 
-/* Whether a program is found by PATH. */
-static bool has_program(const char *name) {
+/* A program that is looked for by PATH. */
+static void find_program(findings *f, const char *name, const char *advice) {
     const char *path = getenv("PATH");
-    while (path && *path) {
+    bool found = false;
+    while (path && *path && !found) {
         size_t n = strcspn(path, ":");
         SMOE_FREED char *file = smoe_text_format("%.*s/%s", (int)n, path, name);
-        bool found = !access(file, X_OK);
-        if (found) return true;
+        found = !access(file, X_OK);
         path += n + (path[n] == ':');
     }
-    return false;
+    doctor_find(f, name, found ? NULL : advice, "%s", found ? "there" : "not found");
 }
 
 /* Modules are loaded, since one that is there may miss a library. */
@@ -212,55 +215,32 @@ static void look_at_modules(findings *f) {
         smoe_err err = {0};
         smoe_module_found found = smoe_module_load(modules[i].module, modules[i].entry,
                                                    modules[i].global, &function, &err);
-        finding *x = doctor_find(f, modules[i].name, "%s",
-                                 found == SMOE_MODULE_HERE     ? "there"
-                                 : found == SMOE_MODULE_BROKEN ? "cannot be loaded"
-                                                               : "not in this build");
-        if (found == SMOE_MODULE_BROKEN) advise(x, "%s", err.text);
+        SMOE_FREED char *advice = NULL;
+        if (found == SMOE_MODULE_BROKEN) advice = smoe_alloc_text(err.text);
         if (found == SMOE_MODULE_MISSING)
-            advise(x, "install %s and build again, if you need it", modules[i].package);
+            advice =
+                smoe_text_format("install %s and build again, if you need it", modules[i].package);
+        doctor_find(f, modules[i].name, advice, "%s",
+                    found == SMOE_MODULE_HERE     ? "there"
+                    : found == SMOE_MODULE_BROKEN ? "cannot be loaded"
+                                                  : "not in this build");
     }
-    finding *x = doctor_find(f, "mpirun", "%s", has_program("mpirun") ? "there" : "not found");
-    if (!has_program("mpirun")) advise(x, "starts several processes: install openmpi-bin");
+    find_program(f, "mpirun", "starts several processes: install openmpi-bin");
 }
 
 static void look_at_programs(findings *f) {
 #ifdef SMOE_HTTP
-    doctor_find(f, "smoe serve", "there");
+    doctor_find(f, "smoe serve", NULL, "there");
 #else
-    advise(doctor_find(f, "smoe serve", "not in this build"),
-           "install libmicrohttpd-dev and build again, if you need it");
+    doctor_find(f, "smoe serve", "install libmicrohttpd-dev and build again, if you need it",
+                "not in this build");
 #endif
-    bool there = has_program("gnuplot");
-    finding *x = doctor_find(f, "gnuplot", "%s", there ? "there" : "not found");
-    if (!there) advise(x, "figures are left as scripts: install gnuplot-nox");
-}
-
-/* ---- the command ----------------------------------------------------------------------------- */
-
-static int doctor_show(const findings *f, const smoe_options *options, smoe_err *err) {
-    smoe_result result = {0};
-    smoe_frame *list = smoe_result_records(&result, "findings");
-    size_t advised = 0;
-    for (size_t i = 0; i < f->count; i++) {
-        const finding *x = &f->list[i];
-        advised += *x->advice != '\0';
-        smoe_cell_text(list, "name", x->name);
-        smoe_cell_text(list, "value", x->value);
-        smoe_cell_text(list, "advice", *x->advice ? x->advice : NULL);
-        smoe_frame_end(list);
-        smoe_result_line(&result, x->name, "%s", x->value);
-        if (*x->advice) smoe_result_line(&result, "", "> %s", x->advice);
-    }
-    if (advised)
-        smoe_result_line(&result, NULL, "%zu remark%s, marked by >", advised, SMOE_S(advised));
-    else
-        smoe_result_line(&result, NULL, "no problems found");
-    return smoe_cmd_emit(&result, options, err);
+    find_program(f, "gnuplot", "figures are left as scripts: install gnuplot-nox");
 }
 
 int cmd_doctor(const smoe_options *options, smoe_err *err) {
-    findings f = {.count = 0};
+    findings f = {.advised = 0};
+    f.list = smoe_result_records(&f.result, "findings");
     look_at_processor(&f);
     look_at_kernels(&f);
     if (doctor_measure(&f, err)) return -1;
@@ -269,5 +249,10 @@ int cmd_doctor(const smoe_options *options, smoe_err *err) {
     look_at_disk(&f);
     look_at_programs(&f);
     look_at_modules(&f);
-    return doctor_show(&f, options, err);
+    if (f.advised)
+        smoe_result_line(&f.result, NULL, "%zu remark%s, marked by >", f.advised,
+                         SMOE_S(f.advised));
+    else
+        smoe_result_line(&f.result, NULL, "no problems found");
+    return smoe_cmd_emit(&f.result, options, err);
 }

@@ -189,18 +189,15 @@ static void add_superclasses(smoe_result *result, const collector *c) {
 
 static void add_fewshot(smoe_result *result, const smoe_fewshot_score *score, size_t count,
                         size_t draws) {
-    char key[48], label[32];
+    char label[32];
     if (!count) {
         smoe_result_value(result, "fewshot", json_object());
         smoe_result_value(result, "fewshot_detail", json_object());
     }
     for (size_t k = 0; k < count; k++) {
-        snprintf(key, sizeof key, "fewshot:%zu", score[k].shots);
-        smoe_fact_number(result, key, score[k].mean);
-        snprintf(key, sizeof key, "fewshot_detail:%zu:sd", score[k].shots);
-        smoe_fact_number(result, key, score[k].sd);
-        snprintf(key, sizeof key, "fewshot_detail:%zu:l2", score[k].shots);
-        smoe_fact_number(result, key, score[k].l2);
+        smoe_cmd_number(result, score[k].mean, "fewshot:%zu", score[k].shots);
+        smoe_cmd_number(result, score[k].sd, "fewshot_detail:%zu:sd", score[k].shots);
+        smoe_cmd_number(result, score[k].l2, "fewshot_detail:%zu:l2", score[k].shots);
         snprintf(label, sizeof label, "fewshot %zu", score[k].shots);
         smoe_result_line(result, label, "%.4f  (deviation %.4f over %zu draws, l2 %g)",
                          score[k].mean, score[k].sd, draws, score[k].l2);
@@ -211,10 +208,8 @@ static void add_recall(smoe_result *result, const char *name, const char *label,
                        const double recall[SMOE_RECALLS]) {
     smoe_result_line(result, label, "%s", "");
     for (size_t k = 0; k < SMOE_RECALLS; k++) {
-        char key[48];
-        snprintf(key, sizeof key, "%s:%zu", name, smoe_recall_at[k]);
         smoe_result_more(result, "%s%zu: %.4f", k ? ", " : "", smoe_recall_at[k], recall[k]);
-        smoe_fact_number(result, key, recall[k]);
+        smoe_cmd_number(result, recall[k], "%s:%zu", name, smoe_recall_at[k]);
     }
 }
 
@@ -328,5 +323,5 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {
-    return smoe_together(options, "eval", eval_together, err);
+    return smoe_together(options, eval_together, err);
 }

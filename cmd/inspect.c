@@ -11,14 +11,10 @@
 #include "draw/overlay.h"
 #include "inspect/inspect.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <unistd.h>
 
-enum {
-    IMAGES = 8
-}; /* images that are kept whole, evenly spread over the split, unless --images names them */
+enum { IMAGES = 8 }; /* that are kept whole, evenly over the split, unless --images names them */
 
 /* One run; its model is freed once its rows are in the tables. */
 typedef struct inspected {
@@ -32,66 +28,71 @@ typedef struct inspected {
     smoe_inspection *inspection;
 } inspected;
 
-static void inspected_free(inspected *x) {
-    smoe_inspect_free(x->inspection);
-    smoe_loaded_free(&x->loaded);
-    free(x->label);
-    free(x->metrics);
-    free(x->image);
-    free(x->slot);
+typedef struct inspect_job {
+    const smoe_options *options;
+    inspected *run; /* [runs] */
+    size_t runs;
+    smoe_frame *frame; /* [frames] one for each analysis */
+    size_t frames;
+    const smoe_frame *all, *routing; /* of these, those of the runs and of their layers */
+    smoe_origin origin;
+} inspect_job;
+
+static void job_free(inspect_job *job) {
+    for (size_t i = 0; i < job->runs; i++) {
+        inspected *x = &job->run[i];
+        smoe_inspect_free(x->inspection);
+        smoe_loaded_free(&x->loaded);
+        free(x->label);
+        free(x->metrics);
+        free(x->image);
+        free(x->slot);
+    }
+    free(job->run);
+    smoe_frames_free(job->frame, job->frames);
+    smoe_origin_free(&job->origin);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* Adds to a list without duplicates. */
-static int add_number(size_t **list, size_t *count, size_t number, const char *option,
-                      smoe_err *err) {
-    for (size_t i = 0; i < *count; i++)
-        if ((*list)[i] == number)
-            return smoe_fail(err, SMOE_USAGE, "%s: %zu is given twice", option, number);
-    *list = smoe_alloc_next(*list, *count, sizeof **list);
-    (*list)[(*count)++] = number;
-    return 0;
-}
-
-/* "0,17,1203", the argument of --images or --slots; whether they exist is checked later. */
+/* The argument of --images or --slots, each number once; whether they exist is checked later. */
 static int read_numbers(size_t **list, size_t *count, const char *text, const char *option,
-                        const char *what, smoe_err *err) {
-    for (const char *at = text;; at++) {
-        char *end;
-        errno = 0;
-        unsigned long long number = strtoull(at, &end, 10);
-        if (!isdigit((unsigned char)*at) || errno || (*end && *end != ','))
-            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not a list of %s numbers like 0,17,1203",
-                             option, text, what);
-        if (add_number(list, count, number, option, err)) return -1;
-        at = end;
-        if (!*at) return 0;
+                        const char *expected, smoe_err *err) {
+    const smoe_option_range range = {0, 0x1p53, .whole = true, .expected = expected};
+    size_t most = strlen(text);
+    SMOE_FREED double *number = smoe_alloc(most, sizeof *number);
+    if (smoe_option_numbers(number, most, count, option, text, &range, err)) return -1;
+    *list = smoe_alloc(*count, sizeof **list);
+    for (size_t i = 0; i < *count; i++) {
+        (*list)[i] = (size_t)number[i];
+        for (size_t k = 0; k < i; k++)
+            if ((*list)[k] == (*list)[i])
+                return smoe_fail(err, SMOE_USAGE, "--%s: %zu is given twice", option, (*list)[i]);
     }
+    return 0;
 }
 
-static int choose_images(inspected *x, const smoe_dataset *set, const smoe_options *options,
-                         smoe_err *err) {
+/* Some of the split, where images are needed and none was named. */
+static void choose_images(inspected *x, const smoe_dataset *set, const smoe_options *options) {
     size_t all = smoe_dataset_images(set), count = all < IMAGES ? all : IMAGES;
-    if (options->images) return 0; /* read already */
-    if (!options->out && !options->dump_routing) return 0;
-    for (size_t i = 0; i < count; i++)
-        if (add_number(&x->image, &x->images, i * all / count, "--images", err)) return -1;
-    return 0;
+    if (options->images || (!options->out && !options->dump_routing)) return;
+    x->image = smoe_alloc(count, sizeof *x->image);
+    for (x->images = 0; x->images < count; x->images++)
+        x->image[x->images] = x->images * all / count;
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
 /* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
 static char *metrics_of(const char *checkpoint) {
-    char *path = smoe_alloc_text(checkpoint), *found = NULL;
+    SMOE_FREED char *path = smoe_alloc_text(checkpoint);
+    char *found = NULL;
     for (int up = 0; up < 3; up++) {
         char *slash = strrchr(path, '/');
         if (slash) *slash = '\0';
         if (up == 1 && strcmp(slash ? path + strlen(path) - 4 : "", "ckpt")) break;
         if (up == 2) found = smoe_text_format("%s/metrics.jsonl", slash ? path : ".");
     }
-    free(path);
     if (found && !access(found, R_OK)) return found;
     free(found);
     return NULL;
@@ -100,10 +101,10 @@ static char *metrics_of(const char *checkpoint) {
 static int inspect_find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
     x->label = smoe_alloc_text(arg);
     for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
-    if (options->images &&
-        read_numbers(&x->image, &x->images, options->images, "--images", "image", err))
-        return -1;
-    if (options->slots && read_numbers(&x->slot, &x->slots, options->slots, "--slots", "slot", err))
+    if ((options->images && read_numbers(&x->image, &x->images, options->images, "images",
+                                         "image numbers like 0,17,1203", err)) ||
+        (options->slots && read_numbers(&x->slot, &x->slots, options->slots, "slots",
+                                        "slot numbers like 0,17,1203", err)))
         return -1;
     if (smoe_load_spec(&x->loaded, arg, options, err)) return -1;
     x->metrics = metrics_of(x->loaded.path);
@@ -130,8 +131,8 @@ static int check_slots(const inspected *x, const smoe_model *model, smoe_err *er
     return 0;
 }
 
-static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
-                        const smoe_options *options, smoe_err *err) {
+static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
+    const smoe_options *options = job->options;
     smoe_progress progress;
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = x->loaded;
     smoe_loaded *l = &loaded;
@@ -140,8 +141,9 @@ static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
     json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
-    smoe_origin_model(origin, x->label, &l->spec, env);
-    if (check_slots(x, l->model, err) || choose_images(x, l->set, options, err)) return -1;
+    smoe_origin_model(&job->origin, x->label, &l->spec, env);
+    if (check_slots(x, l->model, err)) return -1;
+    choose_images(x, l->set, options);
     smoe_inspect_subject subject = {.run = x->label,
                                     .checkpoint = l->path,
                                     .metrics = x->metrics,
@@ -159,7 +161,7 @@ static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
     int status = smoe_inspect_run(&x->inspection, &subject, err);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_progress_close(&progress);
-    if (status || smoe_inspect_fill(x->inspection, frames, err)) return -1;
+    if (status || smoe_inspect_fill(x->inspection, job->frame, err)) return -1;
     if (!options->dump_routing || options->comm->rank) return 0;
     return smoe_inspect_dump(x->inspection, options->dump_routing, err);
 }
@@ -167,25 +169,23 @@ static int inspect_look(inspected *x, smoe_frame *frames, smoe_origin *origin,
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Checks for mistakes that are reported before the work and not after it. */
-static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
-                         smoe_err *err) {
+static int check_targets(const inspect_job *job, smoe_err *err) {
     static const char *const report = "report.html";
-    if (smoe_cmd_target(options->dump_routing, options, err)) return -1;
-    for (size_t i = 0; i < tables; i++) {
-        SMOE_FREED char *file = smoe_text_format("%s.csv", frames[i].name);
-        if (smoe_cmd_targets((const char *const[]){file}, 1, options, err)) return -1;
+    if (smoe_cmd_target(job->options->dump_routing, job->options, err)) return -1;
+    for (size_t i = 0; i < job->frames; i++) {
+        SMOE_FREED char *file = smoe_text_format("%s.csv", job->frame[i].name);
+        if (smoe_cmd_targets((const char *const[]){file}, 1, job->options, err)) return -1;
     }
-    return smoe_cmd_targets(&report, 1, options, err);
+    return smoe_cmd_targets(&report, 1, job->options, err);
 }
 
 /* A table without rows has no file; the file of an earlier inspection is removed. */
-static int write_tables(const smoe_frame *frames, size_t tables, const char *folder,
-                        smoe_err *err) {
-    for (size_t i = 0; i < tables; i++) {
-        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", folder, frames[i].name);
-        if (frames[i].rows
-                ? smoe_file_make_parents(path, err) || smoe_frame_csv(&frames[i], path, err)
-                : smoe_file_remove(path, err))
+static int write_tables(const inspect_job *job, smoe_err *err) {
+    for (size_t i = 0; i < job->frames; i++) {
+        const smoe_frame *frame = &job->frame[i];
+        SMOE_FREED char *path = smoe_text_format("%s/%s.csv", job->options->out, frame->name);
+        if (frame->rows ? smoe_file_make_parents(path, err) || smoe_frame_csv(frame, path, err)
+                        : smoe_file_remove(path, err))
             return -1;
     }
     return 0;
@@ -205,28 +205,28 @@ static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_ov
 }
 
 /* Figures, overlays and report, from the images kept of all runs. */
-static int inspect_draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                        const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
+static int inspect_draw(const inspect_job *job, smoe_err *err) {
+    const smoe_options *options = job->options;
     size_t count = 0, kept, scripts, drawn;
-    for (size_t i = 0; i < runs; i++) count += x[i].images;
+    for (size_t i = 0; i < job->runs; i++) count += job->run[i].images;
     SMOE_FREED smoe_sample *samples = smoe_alloc(count + 1, sizeof *samples);
     count = 0;
-    for (size_t i = 0; i < runs; i++, count += kept) {
-        const smoe_sample *own = smoe_inspect_samples(x[i].inspection, &kept);
+    for (size_t i = 0; i < job->runs; i++, count += kept) {
+        const smoe_sample *own = smoe_inspect_samples(job->run[i].inspection, &kept);
         memcpy(samples + count, own, kept * sizeof *own);
     }
-    const smoe_overlay_units units = {x->slot, x->slots};
-    const smoe_report report = {.frames = frames,
-                                .frame_count = tables,
+    const smoe_overlay_units units = {job->run->slot, job->run->slots};
+    const smoe_report report = {.frames = job->frame,
+                                .frame_count = job->frames,
                                 .samples = samples,
                                 .sample_count = count,
-                                .origin = origin->fact,
-                                .origin_count = origin->count};
+                                .origin = job->origin.fact,
+                                .origin_count = job->origin.count};
     smoe_plot_size size;
     bool sheets;
     if (smoe_cmd_width(options, &size.width, err) ||
         draw_overlays(samples, count, &units, &size, &sheets, options, err) ||
-        smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err))
+        smoe_figures_write(job->frame, job->frames, options->out, &size, &scripts, &drawn, err))
         return -1;
     if (drawn < scripts || !sheets)
         smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");
@@ -235,13 +235,6 @@ static int inspect_draw(const smoe_frame *frames, size_t tables, const inspected
 }
 
 /* ---- what is printed ------------------------------------------------------------------------- */
-
-/* Everything comes from the tables: runs has the runs, routing the layers. */
-typedef struct printed {
-    const smoe_frame *frame; /* [count] */
-    size_t count;
-    const smoe_frame *runs, *routing;
-} printed;
 
 static const char *text_in(const smoe_frame *frame, size_t row, const char *column) {
     return smoe_frame_text_at(frame, row, smoe_frame_find(frame, column));
@@ -270,16 +263,16 @@ static const shown more[] = {
     {"position chance", "expert_information", "by_chance", "position", 0},
 };
 
-static bool is_of(const printed *t, size_t layer, const smoe_frame *frame, size_t row) {
-    return !strcmp(text_in(frame, row, "run"), text_in(t->routing, layer, "run")) &&
-           number_in(frame, row, "block") == number_in(t->routing, layer, "block");
+static bool is_of(const inspect_job *job, size_t layer, const smoe_frame *frame, size_t row) {
+    return !strcmp(text_in(frame, row, "run"), text_in(job->routing, layer, "run")) &&
+           number_in(frame, row, "block") == number_in(job->routing, layer, "block");
 }
 
 /* The number for a layer (a row of `routing`); NAN where there is none. */
-static double look_up(const printed *t, const shown *column, size_t layer) {
-    const smoe_frame *frame = smoe_frames_find(t->frame, t->count, column->frame);
+static double look_up(const inspect_job *job, const shown *column, size_t layer) {
+    const smoe_frame *frame = smoe_frames_find(job->frame, job->frames, column->frame);
     for (size_t i = 0; i < frame->rows; i++)
-        if (is_of(t, layer, frame, i) &&
+        if (is_of(job, layer, frame, i) &&
             (!column->about || !strcmp(text_in(frame, i, "about"), column->about)) &&
             (!column->rank || number_in(frame, i, "rank") == (double)column->rank))
             return number_in(frame, i, column->column);
@@ -287,58 +280,58 @@ static double look_up(const printed *t, const shown *column, size_t layer) {
 }
 
 /* The number of experts of a layer that have no weight in any token; NAN: none. */
-static double unused(const printed *t, size_t layer) {
-    const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
+static double unused(const inspect_job *job, size_t layer) {
+    const smoe_frame *frame = smoe_frames_find(job->frame, job->frames, "combine_expert");
     size_t count = 0;
     for (size_t i = 0; i < frame->rows; i++)
-        count += is_of(t, layer, frame, i) && number_in(frame, i, "weight") == 0;
+        count += is_of(job, layer, frame, i) && number_in(frame, i, "weight") == 0;
     return count ? (double)count : NAN;
 }
 
 /* The layer of a row, with its run if there are several. */
-static void add_layer(smoe_frame *table, const printed *t, size_t layer) {
+static void add_layer(smoe_frame *table, const inspect_job *job, size_t layer) {
     char name[32];
-    snprintf(name, sizeof name, "blocks.%.0f", number_in(t->routing, layer, "block"));
-    smoe_cell_text(table, "run", t->runs->rows > 1 ? text_in(t->routing, layer, "run") : NULL);
+    snprintf(name, sizeof name, "blocks.%.0f", number_in(job->routing, layer, "block"));
+    smoe_cell_text(table, "run", job->all->rows > 1 ? text_in(job->routing, layer, "run") : NULL);
     smoe_cell_text(table, "layer", name);
 }
 
 /* The columns of `routing` behind run and block. */
-static void add_means(smoe_result *result, const printed *t) {
+static void add_means(smoe_result *result, const inspect_job *job) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
-    for (size_t l = 0; l < t->routing->rows; l++) {
-        add_layer(table, t, l);
-        for (size_t c = 2; c < t->routing->columns; c++) {
+    for (size_t l = 0; l < job->routing->rows; l++) {
+        add_layer(table, job, l);
+        for (size_t c = 2; c < job->routing->columns; c++) {
             char heading[64];
-            snprintf(heading, sizeof heading, "%s", t->routing->column[c].name);
+            snprintf(heading, sizeof heading, "%s", job->routing->column[c].name);
             for (char *at = heading; (at = strchr(at, '_'));) *at = ' ';
-            smoe_cell_number(table, heading, smoe_frame_number_at(t->routing, l, c),
+            smoe_cell_number(table, heading, smoe_frame_number_at(job->routing, l, c),
                              .format = "%.4g");
         }
         smoe_frame_end(table);
     }
 }
 
-static void add_more(smoe_result *result, const printed *t) {
+static void add_more(smoe_result *result, const inspect_job *job) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
-    for (size_t l = 0; l < t->routing->rows; l++) {
-        add_layer(table, t, l);
+    for (size_t l = 0; l < job->routing->rows; l++) {
+        add_layer(table, job, l);
         for (size_t c = 0; c < sizeof more / sizeof *more; c++)
-            smoe_cell_number(table, more[c].heading, look_up(t, &more[c], l), .format = "%.4g");
-        smoe_cell_number(table, "unused experts", unused(t, l));
+            smoe_cell_number(table, more[c].heading, look_up(job, &more[c], l), .format = "%.4g");
+        smoe_cell_number(table, "unused experts", unused(job, l));
         smoe_frame_end(table);
     }
 }
 
 /* The members of a run: a row of `runs`, and its rows of `routing`. */
-static void add_run(smoe_result *result, const printed *t, size_t row) {
-    const smoe_frame *routing = t->routing;
-    const char *run = text_in(t->runs, row, "run");
+static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
+    const smoe_frame *routing = job->routing;
+    const char *run = text_in(job->all, row, "run");
     smoe_fact_text(result, "run", run);
-    smoe_fact_text(result, "checkpoint", text_in(t->runs, row, "checkpoint"));
-    smoe_fact_text(result, "split", text_in(t->runs, row, "split"));
-    smoe_fact_number(result, "images", number_in(t->runs, row, "images"));
-    smoe_fact_text(result, "router", text_in(t->runs, row, "router"));
+    smoe_fact_text(result, "checkpoint", text_in(job->all, row, "checkpoint"));
+    smoe_fact_text(result, "split", text_in(job->all, row, "split"));
+    smoe_fact_number(result, "images", number_in(job->all, row, "images"));
+    smoe_fact_text(result, "router", text_in(job->all, row, "router"));
     smoe_frame *layers = smoe_result_records(result, "layers");
     for (size_t l = 0; l < routing->rows; l++) {
         if (strcmp(text_in(routing, l, "run"), run)) continue;
@@ -349,112 +342,94 @@ static void add_run(smoe_result *result, const printed *t, size_t row) {
     }
 }
 
-static int inspect_show(const smoe_frame *frames, size_t count, const smoe_options *options,
-                        smoe_err *err) {
-    const printed t = {.frame = frames,
-                       .count = count,
-                       .runs = smoe_frames_find(frames, count, "runs"),
-                       .routing = smoe_frames_find(frames, count, "routing")};
+/* Everything comes from the tables. */
+static int inspect_show(const inspect_job *job, smoe_err *err) {
+    const smoe_frame *all = job->all;
     smoe_result result = {0};
-    bool several = t.runs->rows > 1;
-    json_t *all = json_object();
-    for (size_t i = 0; i < t.runs->rows; i++)
-        add_run(several ? smoe_result_part(&result, "runs") : &result, &t, i);
-    for (size_t i = 0; i < t.runs->rows; i++)
+    json_t *tables = json_object();
+    for (size_t i = 0; i < all->rows; i++)
+        add_run(all->rows > 1 ? smoe_result_part(&result, "runs") : &result, job, i);
+    for (size_t i = 0; i < all->rows; i++)
         smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
-                         text_in(t.runs, i, "checkpoint"), number_in(t.runs, i, "images"),
-                         text_in(t.runs, i, "split"), text_in(t.runs, i, "router"));
-    for (size_t i = 0; i < count; i++)
-        if (frames[i].rows) json_object_set_new(all, frames[i].name, smoe_frame_json(&frames[i]));
-    smoe_result_value(&result, "tables", all);
-    add_means(&result, &t);
-    add_more(&result, &t);
-    return smoe_cmd_emit(&result, options, err);
+                         text_in(all, i, "checkpoint"), number_in(all, i, "images"),
+                         text_in(all, i, "split"), text_in(all, i, "router"));
+    for (size_t i = 0; i < job->frames; i++)
+        if (job->frame[i].rows)
+            json_object_set_new(tables, job->frame[i].name, smoe_frame_json(&job->frame[i]));
+    smoe_result_value(&result, "tables", tables);
+    add_means(&result, job);
+    add_more(&result, job);
+    return smoe_cmd_emit(&result, job->options, err);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int check_arguments(const inspected *x, size_t runs, const smoe_options *options,
-                           smoe_err *err) {
+static int check_arguments(const inspect_job *job, smoe_err *err) {
     double inches;
-    if (smoe_cmd_width(options, &inches, err)) return -1;
-    for (size_t i = 0; i < runs; i++) {
-        if (!x[i].loaded.spec.model.moe.layer_count)
-            return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x[i].loaded.path);
+    if (smoe_cmd_width(job->options, &inches, err)) return -1;
+    for (size_t i = 0; i < job->runs; i++) {
+        const inspected *x = &job->run[i];
+        if (!x->loaded.spec.model.moe.layer_count)
+            return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x->loaded.path);
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(x[i].label, x[k].label))
-                return smoe_fail(err, SMOE_USAGE, "%s is given twice", x[i].label);
+            if (!strcmp(x->label, job->run[k].label))
+                return smoe_fail(err, SMOE_USAGE, "%s is given twice", x->label);
     }
     return 0;
 }
 
 /* The last line, which tells where the result is. */
-static void say_written(const smoe_frame *frames, size_t tables, const smoe_options *options) {
+static void say_written(const inspect_job *job) {
+    static const char *const files[] = {"report.html", "overlays"};
     size_t written = 0;
     char many[64];
-    for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;
+    for (size_t i = 0; i < job->frames; i++) written += job->frame[i].rows > 0;
     snprintf(many, sizeof many, "%zu tables with their figures", written);
-    const char *const files[] = {"report.html", "overlays"};
-    smoe_heading_files(options, options->out, files, 2, many);
+    smoe_heading_files(job->options, job->options->out, files, 2, many);
 }
 
-/* What the first process does when all have counted: tables, figures, and what is printed. */
-static int inspect_finish(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                          smoe_origin *origin, const smoe_options *options, smoe_err *err) {
-    if (options->out && (write_tables(frames, tables, options->out, err) ||
-                         inspect_draw(frames, tables, x, runs, origin, options, err)))
+/* The first process writes and prints when all have counted. */
+static int inspect(inspect_job *job, smoe_err *err) {
+    const smoe_options *options = job->options;
+    smoe_origin_open(&job->origin, options);
+    smoe_frames_open(&job->frame, &job->frames);
+    job->all = smoe_frames_find(job->frame, job->frames, "runs");
+    job->routing = smoe_frames_find(job->frame, job->frames, "routing");
+    if (check_targets(job, err)) return -1;
+    for (size_t i = 0; i < job->runs; i++)
+        if (inspect_look(job, &job->run[i], err)) return -1;
+    if (options->comm->rank) return 0;
+    if ((options->out && (write_tables(job, err) || inspect_draw(job, err))) ||
+        inspect_show(job, err))
         return -1;
-    if (inspect_show(frames, tables, options, err)) return -1;
-    if (options->out) say_written(frames, tables, options);
+    if (options->out) say_written(job);
     return 0;
 }
 
-static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
-    smoe_frame *frames = NULL;
-    SMOE_FREED_BY(smoe_origin_free) smoe_origin origin = {0};
-    size_t tables = 0;
-    smoe_origin_open(&origin, options);
-    smoe_frames_open(&frames, &tables);
-    int status = check_targets(frames, tables, options, err);
-    for (size_t i = 0; i < runs && !status; i++)
-        status = inspect_look(&x[i], frames, &origin, options, err);
-    if (!status && !options->comm->rank)
-        status = inspect_finish(frames, tables, x, runs, &origin, options, err);
-    smoe_frames_free(frames, tables);
-    return status;
-}
-
-static int dry_run(const inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
+static int dry_run(const inspect_job *job, smoe_err *err) {
     smoe_result result = {0};
     smoe_frame *list = smoe_result_records(&result, "runs");
-    for (size_t i = 0; i < runs; i++) {
-        const char *path = x[i].loaded.path, *split = x[i].loaded.spec.eval.split;
-        smoe_cell_text(list, "checkpoint", path);
-        smoe_cell_text(list, "split", split);
+    for (size_t i = 0; i < job->runs; i++) {
+        const smoe_loaded *l = &job->run[i].loaded;
+        smoe_cell_text(list, "checkpoint", l->path);
+        smoe_cell_text(list, "split", l->spec.eval.split);
         smoe_frame_end(list);
-        smoe_result_line(&result, NULL, "would inspect %s on the %s split", path, split);
+        smoe_result_line(&result, NULL, "would inspect %s on the %s split", l->path,
+                         l->spec.eval.split);
     }
-    return smoe_cmd_emit(&result, options, err);
+    return smoe_cmd_emit(&result, job->options, err);
 }
 
 static int inspect_together(const smoe_options *options, smoe_err *err) {
-    size_t runs = options->args;
-    SMOE_FREED inspected *x = smoe_alloc(runs, sizeof *x);
-    int status = 0;
-    for (size_t i = 0; i < runs && !status; i++)
-        status = inspect_find(&x[i], options->arg[i], options, err);
-    if (status || (status = check_arguments(x, runs, options, err)))
-        ;
-    else if (options->print_config)
-        status = smoe_cmd_print_config(&x->loaded.spec, err);
-    else if (options->dry_run)
-        status = dry_run(x, runs, options, err);
-    else
-        status = inspect(x, runs, options, err);
-    for (size_t i = 0; i < runs; i++) inspected_free(&x[i]);
-    return status;
+    SMOE_FREED_BY(job_free) inspect_job job = {.options = options, .runs = options->args};
+    job.run = smoe_alloc(job.runs, sizeof *job.run);
+    for (size_t i = 0; i < job.runs; i++)
+        if (inspect_find(&job.run[i], options->arg[i], options, err)) return -1;
+    if (check_arguments(&job, err)) return -1;
+    if (options->print_config) return smoe_cmd_print_config(&job.run->loaded.spec, err);
+    return options->dry_run ? dry_run(&job, err) : inspect(&job, err);
 }
 
 int cmd_inspect(const smoe_options *options, smoe_err *err) {
-    return smoe_together(options, "inspect", inspect_together, err);
+    return smoe_together(options, inspect_together, err);
 }

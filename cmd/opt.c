@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <unistd.h>
 
 const smoe_option smoe_option_table[] = {
@@ -283,6 +284,24 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
         options->given[entry - smoe_option_table] = true;
     }
     return sort_arguments(options, argc - optind, argv + optind, files, err);
+}
+
+int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
+                        const char *text, const smoe_option_range *range, smoe_err *err) {
+    size_t n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        double x = strtod(at, &end);
+        if (n == most || end == at || (*end && *end != ',') || !(x >= range->least) ||
+            x > range->most || (range->whole && x != floor(x)))
+            return smoe_fail(err, SMOE_USAGE, "--%s %s: expected %s", option, text,
+                             range->expected);
+        number[n++] = x;
+        at = end;
+        if (!*at) break;
+    }
+    if (count) *count = n;
+    return 0;
 }
 
 void smoe_options_free(smoe_options *options) {

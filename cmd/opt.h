@@ -84,6 +84,18 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_options_free(smoe_options *options);
 
+/* What the argument of an option may be. */
+typedef struct smoe_option_range {
+    double least, most;
+    bool whole;
+    const char *expected; /* ends the message "--OPTION TEXT: expected ..." */
+} smoe_option_range;
+
+/* The numbers of a list with commas, one to `most`; count may be NULL. SMOE_USAGE: others. */
+int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
+                        const char *text, const smoe_option_range *range,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
 /* An entry of rules.def, which explains its members. */
 typedef struct smoe_option_rule {
     const char *commands, *options;
@@ -118,7 +130,7 @@ int smoe_options_check(const smoe_options *options, const char *state,
 /* The help of a command, or of `smoe` where it is NULL. */
 void smoe_options_help(const smoe_command *command, FILE *out);
 
-/* A completion script for bash, zsh or fish. */
-void smoe_options_completion(const char *shell, FILE *out);
+/* A completion script for bash, zsh or fish, on standard output. */
+void smoe_options_completion(const char *shell);
 
 #endif

@@ -105,15 +105,14 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, const smoe_opti
                      smoe_err *err) {
     smoe_result result = {0};
     const char *kind = options->greedy ? "greedy" : "uniform", *split = job->first.spec.eval.split;
-    char precision[64];
     size_t in = 0;
     double loss = 0;
-    snprintf(precision, sizeof precision, "soup:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
     smoe_fact_text(&result, "kind", kind);
     smoe_fact_text(&result, "split", split);
     smoe_fact_number(&result, "images", (double)soup->images);
     smoe_fact_number(&result, "soup:loss", soup->loss);
-    smoe_fact_number(&result, precision, soup->precision_at_1);
+    smoe_cmd_number(&result, soup->precision_at_1, "soup:%s",
+                    smoe_metric_name(SMOE_METRIC_PRECISION));
     smoe_frame *table = smoe_result_table(&result, "members", NULL);
     for (size_t i = 0; i < job->count; i++) {
         const smoe_soup_member *m = &job->member[i];

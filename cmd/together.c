@@ -30,7 +30,8 @@ static void divide_threads(smoe_comm *comm) {
 
 /* The command with its options and settings, without values of options, number of threads, and
  * where things are: these may differ. */
-static uint32_t command_sum(const smoe_options *options, const char *name) {
+static uint32_t command_sum(const smoe_options *options) {
+    const char *name = options->command->name;
     uLong sum = crc32_z(0, (const Bytef *)name, strlen(name) + 1);
     for (int i = 1; i < options->argc; i++) {
         const char *word = options->argv[i], *equals = strchr(word, '=');
@@ -47,9 +48,9 @@ static uint32_t command_sum(const smoe_options *options, const char *name) {
 /* Processes that do not compute alike, or run other commands, would mix bits or wait for each other
  * without an end. Every command begins with this exchange. They are refused rather than narrowed to
  * what all have: then the nodes that a scheduler happens to give would decide the bits of a run. */
-static int be_alike(smoe_comm *comm, const smoe_options *options, const char *name, smoe_err *err) {
+static int be_alike(smoe_comm *comm, const smoe_options *options, smoe_err *err) {
     const smoe_kernels *kernels = smoe_kernels_get();
-    const uint32_t command = command_sum(options, name);
+    const uint32_t command = command_sum(options);
     if (smoe_comm_alike(comm, "version", SMOE_VERSION, "install the same one everywhere", err) ||
         smoe_comm_alike(comm, "instruction set", kernels->isa,
                         "SMOE_ISA, the same for all and one that each has, makes them alike",
@@ -58,16 +59,16 @@ static int be_alike(smoe_comm *comm, const smoe_options *options, const char *na
                         "install the same program everywhere", err) ||
         smoe_comm_alike(comm, "BLIS", smoe_blas_version(), "install the same one everywhere",
                         err) ||
-        smoe_comm_alike(comm, "command", name, "all run the same one", err))
+        smoe_comm_alike(comm, "command", options->command->name, "all run the same one", err))
         return -1;
     return smoe_comm_same(comm, "set of options and settings", &command, sizeof command, err);
 }
 
-static int be_one(smoe_comm *comm, smoe_options *options, const char *name, smoe_err *err) {
+static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
     if (comm->size & (comm->size - 1))
         return smoe_fail(err, SMOE_USAGE, "%d processes: their number must be a power of two",
                          comm->size);
-    if (be_alike(comm, options, name, err)) return -1;
+    if (be_alike(comm, options, err)) return -1;
     if (!options->threads && !getenv("OMP_NUM_THREADS")) divide_threads(comm);
     if (!comm->rank) return 0;
     options->quiet = true;
@@ -75,24 +76,21 @@ static int be_one(smoe_comm *comm, smoe_options *options, const char *name, smoe
     return smoe_fail_errno(err, SMOE_RUNTIME, "/dev/null");
 }
 
-/* Messages are printed before any process ends, because a launcher kills the others as soon as one
- * has ended with a status other than 0. */
-static void say_once(const smoe_comm *comm, const char *name, int status, smoe_err *err) {
-    if (status && !comm->rank) smoe_cmd_complain(smoe_command_find(name, NULL), err);
-    fflush(stdout);
-    err->text[0] = '\0';
-}
-
-int smoe_together(const smoe_options *options, const char *name, smoe_command_run *command,
-                  smoe_err *err) {
+int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err) {
     smoe_comm comm;
     smoe_options own = *options;
     if (smoe_comm_open(&comm, err)) return -1;
     own.comm = &comm;
-    int status = comm.size > 1 ? be_one(&comm, &own, name, err) : 0;
+    int status = comm.size > 1 ? be_one(&comm, &own, err) : 0;
     if (!status) status = command(&own, err);
     if (!comm.agreed) status = smoe_comm_agree(&comm, status, NULL, err);
-    if (comm.size > 1) say_once(&comm, name, status, err);
+    if (comm.size > 1) {
+        /* before any process ends, because a launcher kills the others as soon as one has ended with
+         * a status other than 0 */
+        if (status && !comm.rank) smoe_cmd_complain(options->command, err);
+        fflush(stdout);
+        err->text[0] = '\0';
+    }
     smoe_comm_close(&comm);
     return status;
 }

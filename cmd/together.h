@@ -5,10 +5,8 @@
 
 #include "opt.h"
 
-/* Runs `command`, called `name`, with options->comm, all processes of which end with the same
- * status. Only process 0 prints, results and what fails. Each gets its share of the cores, where
- * threads are not given. */
-int smoe_together(const smoe_options *options, const char *name, smoe_command_run *command,
-                  smoe_err *err);
+/* Runs `command` with options->comm, all processes of which end with the same status. Only process 0
+ * prints, results and what fails. Each gets its share of the cores, where threads are not given. */
+int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err);
 
 #endif

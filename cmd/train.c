@@ -283,14 +283,6 @@ static smoe_fit fit_of(const smoe_options *options) {
                               : SMOE_FIT_INIT;
 }
 
-/* The optimiser of a model that is not reserved. */
-static int add_optimizer(smoe_result *plan, const train_job *job, size_t classes, smoe_err *err) {
-    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-    if (smoe_model_create(&model, job->spec, classes, err)) return -1;
-    smoe_heading_optimizer(plan, job->spec, model);
-    return 0;
-}
-
 /* The file to start from; NULL without --init. */
 static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *path = NULL, *spec = NULL;
@@ -299,14 +291,12 @@ static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_
 }
 
 /* What the model takes from it: *text, fresh. */
-static int plan_start(char **text, const train_job *job, const smoe_safetensors *file,
-                      bool headless, const smoe_options *options, size_t classes, smoe_err *err) {
-    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-    if (smoe_model_create(&model, job->spec, classes, err)) return -1;
-    smoe_params *params = smoe_model_params(model);
+static int plan_start(char **text, smoe_params *params, const smoe_spec *spec,
+                      const smoe_safetensors *file, bool headless, const smoe_options *options,
+                      smoe_err *err) {
     params->headless = headless;
     if (smoe_params_check(params, file, fit_of(options), err) ||
-        (!options->partial && smoe_implied_check(job->spec, file, false, err)))
+        (!options->partial && smoe_implied_check(spec, file, false, err)))
         return -1;
     *text = smoe_init_map_text(params, file, fit_of(options));
     return 0;
@@ -316,6 +306,7 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result plan = {0};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL; /* it is not reserved */
     SMOE_FREED char *start = NULL;
     smoe_estimate estimate;
     smoe_estimator by = {0};
@@ -324,12 +315,14 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     if (smoe_cmd_classes(job->spec, 0, true, &classes, err) || open_init(&file, options, err))
         return -1;
     see_data(&seen, job->spec, file);
-    if (file && plan_start(&start, job, file, seen.other_classes, options, classes, err)) return -1;
-    if (smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
+    if (smoe_model_create(&model, job->spec, classes, err) ||
+        (file && plan_start(&start, smoe_model_params(model), job->spec, file, seen.other_classes,
+                            options, err)) ||
+        smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
         smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err))
         return -1;
     add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
-    if (add_optimizer(&plan, job, classes, err)) return -1;
+    smoe_heading_optimizer(&plan, job->spec, model);
     return smoe_cmd_emit(&plan, options, err);
 }
 
@@ -350,14 +343,11 @@ static void say_files(const train_job *job, double seconds, const smoe_options *
 
 /* A loss and a precision, as members of the object `of`. */
 static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval) {
-    char key[64];
     if (!eval->images) return;
-    snprintf(key, sizeof key, "%s:images", of);
-    smoe_fact_number(result, key, (double)eval->images);
-    snprintf(key, sizeof key, "%s:loss", of);
-    smoe_fact_number(result, key, eval->loss);
-    snprintf(key, sizeof key, "%s:%s", of, smoe_metric_name(SMOE_METRIC_PRECISION));
-    smoe_fact_number(result, key, eval->precision_at_1);
+    smoe_cmd_number(result, (double)eval->images, "%s:images", of);
+    smoe_cmd_number(result, eval->loss, "%s:loss", of);
+    smoe_cmd_number(result, eval->precision_at_1, "%s:%s", of,
+                    smoe_metric_name(SMOE_METRIC_PRECISION));
 }
 
 static int train_report(const train_job *job, const smoe_train_result *r, double seconds,
@@ -371,9 +361,7 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
     add_eval(&result, "test", &r->test);
     add_eval(&result, "ema", &r->average);
     if (tested) {
-        char key[64];
-        snprintf(key, sizeof key, "best:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
-        smoe_fact_number(&result, key, r->best);
+        smoe_cmd_number(&result, r->best, "best:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
         smoe_fact_number(&result, "best:step", (double)r->best_step);
     }
     if (done) {
@@ -451,20 +439,15 @@ static int report_rates(const train_job *job, const smoe_find_rate *find,
     return 0;
 }
 
-/* --upcycle-noise: a number from 0 on. */
-static int noise_of(const smoe_options *options, double *noise, smoe_err *err) {
-    const char *text = options->upcycle_noise;
-    char *end = NULL;
-    *noise = text ? strtod(text, &end) : 0;
-    if (!text || (end != text && !*end && *noise >= 0 && *noise <= 100)) return 0;
-    return smoe_fail(err, SMOE_USAGE, "--upcycle-noise %s: expected a number in [0, 100]", text);
-}
-
 static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
+    static const smoe_option_range shares = {0, 100, .expected = "a number in [0, 100]"};
     smoe_progress progress;
-    double noise;
+    double noise = 0;
     smoe_file_choice choice;
-    if (noise_of(options, &noise, err) || smoe_cmd_choice(&choice, options, err)) return -1;
+    if ((options->upcycle_noise && smoe_option_numbers(&noise, 1, NULL, "upcycle-noise",
+                                                       options->upcycle_noise, &shares, err)) ||
+        smoe_cmd_choice(&choice, options, err))
+        return -1;
     if (options->find_lr && options->comm->size > 1)
         return smoe_fail(err, SMOE_USAGE, "--find-lr is for one process");
     const volatile sig_atomic_t *stop = smoe_stop_catch();
@@ -517,5 +500,5 @@ static int train_together(const smoe_options *options, smoe_err *err) {
 }
 
 int cmd_train(const smoe_options *options, smoe_err *err) {
-    return smoe_together(options, "train", train_together, err);
+    return smoe_together(options, train_together, err);
 }

@@ -5,10 +5,10 @@
 #include "base/threads.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
-#include "compare/settings.h"
 #include "sweep/evaluations.h"
 #include "sweep/trial.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <unistd.h>
@@ -99,18 +99,16 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
     const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
                                       smoe_metrics[SMOE_METRIC_PRECISION].column);
     const json_t *code = json_object_get(trial->outcome, "code");
-    char *holder = smoe_trial_holder(sweep, i);
+    SMOE_FREED char *holder = smoe_trial_holder(sweep, i);
     const char *state = state_of(sweep, i, holder);
     bool running = !strcmp(state, "running"), failed = !strcmp(state, "failed");
-    char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
+    SMOE_FREED char *by = running ? smoe_text_format("%s: %s", state, holder) : NULL;
     for (size_t k = 0; k < STATES; k++) count[k] += !strcmp(states[k], state);
     smoe_cell_text(frame, "cell", trial->name);
     smoe_cell_text(frame, "state", state, .where = SMOE_IN_JSON);
     smoe_cell_text(frame, NULL, by ? by : state, .heading = "state");
     smoe_cell_text(frame, "holder", running ? holder : NULL, .where = SMOE_IN_JSON,
                    .optional = true);
-    free(by);
-    free(holder);
     add_steps(frame, sweep, i);
     smoe_cell_number(frame, NULL, p ? json_number_value(p) : NAN, .heading = "top-1 accuracy",
                      .format = "%.4f");
@@ -166,20 +164,6 @@ static size_t like(const smoe_sweep *sweep, size_t i) {
         if (same) return k;
     }
     return i;
-}
-
-/* Of all trials: their sum, and the largest in parameters and memory. */
-static smoe_estimate report_sum_of(const smoe_estimate *all, size_t trials) {
-    smoe_estimate sum = {.measured = true, .fits = true};
-    for (size_t i = 0; i < trials; i++) {
-        sum.params = fmax(sum.params, all[i].params);
-        sum.bytes = fmax(sum.bytes, all[i].bytes);
-        sum.flops += all[i].flops;
-        sum.seconds += all[i].seconds;
-        sum.measured &= all[i].measured;
-        sum.fits &= all[i].fits;
-    }
-    return sum;
 }
 
 /* What is too large for this machine, alone or beside others. */
@@ -272,8 +256,16 @@ static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
 
 /* The sum of all; of parameters and memory the largest. */
 static void add_sum(smoe_result *result, const smoe_estimate *all, size_t trials) {
-    smoe_estimate sum = report_sum_of(all, trials);
+    smoe_estimate sum = {.measured = true, .fits = true};
     char params[32], flops[32], bytes[32], time[48];
+    for (size_t i = 0; i < trials; i++) {
+        sum.params = fmax(sum.params, all[i].params);
+        sum.bytes = fmax(sum.bytes, all[i].bytes);
+        sum.flops += all[i].flops;
+        sum.seconds += all[i].seconds;
+        sum.measured &= all[i].measured;
+        sum.fits &= all[i].fits;
+    }
     smoe_result_line(result, NULL,
                      "all: at most %s parameters and %s of memory; %s of training, %s",
                      smoe_text_si(params, sizeof params, sum.params, ""),
@@ -288,20 +280,17 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, s
     smoe_estimator by = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, "", NULL);
-    int status = trials ? estimate_all(all, &by, sweep, options, err) : 0;
-    bool slots = !status && slots_differ(all, trials);
-    for (size_t i = 0; i < trials && !status; i++) add_estimate(frame, sweep, i, &all[i], slots);
-    if (!status && trials) {
-        add_sum(&result, all, trials);
-        if (slots && swept(sweep, "model.moe.experts") && !swept(sweep, "model.moe.total_slots"))
-            smoe_result_line(&result, NULL,
-                             "more experts have more slots here, and so more FLOPs; with "
-                             "model.moe.total_slots=N all cells have the same number");
-        add_memory(&result, all, trials, (size_t)options->jobs, by.memory);
-    }
-    if (!status) add_points(&result, sweep);
-    if (!status) status = smoe_cmd_emit(&result, options, err);
-    return status;
+    if (trials && estimate_all(all, &by, sweep, options, err)) return -1;
+    bool slots = slots_differ(all, trials);
+    for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, i, &all[i], slots);
+    if (trials) add_sum(&result, all, trials);
+    if (slots && swept(sweep, "model.moe.experts") && !swept(sweep, "model.moe.total_slots"))
+        smoe_result_line(&result, NULL,
+                         "more experts have more slots here, and so more FLOPs; with "
+                         "model.moe.total_slots=N all cells have the same number");
+    if (trials) add_memory(&result, all, trials, (size_t)options->jobs, by.memory);
+    add_points(&result, sweep);
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- the number of seeds --------------------------------------------------------------------- */
@@ -315,18 +304,8 @@ typedef struct power {
     smoe_frame *table;
 } power;
 
-static int read_differences(power *w, const char *text, smoe_err *err) {
-    char *copy = smoe_alloc_text(*text ? text : "0.005,0.01,0.02,0.05"), *rest = copy, *item;
-    int status = 0;
-    while (!status && (item = strsep(&rest, ",")))
-        if (w->differences == MOST_DIFFERENCES ||
-            !smoe_settings_number(item, &w->difference[w->differences++]))
-            status =
-                smoe_fail(err, SMOE_USAGE,
-                          "--power: '%s': expected up to %d positive numbers separated by commas",
-                          text, MOST_DIFFERENCES);
-    free(copy);
-    return status;
+static void power_free(power *w) {
+    smoe_result_free(&w->result);
 }
 
 /* The number of seeds, or why no number of seeds is enough. */
@@ -412,17 +391,20 @@ static void add_contrasts(power *w, const smoe_results *r) {
 }
 
 int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_err *err) {
-    power w = {0};
-    int status = read_differences(&w, options->power, err);
+    static const smoe_option_range positive = {
+        DBL_MIN, DBL_MAX, .expected = "up to 16 positive numbers separated by commas"};
+    SMOE_FREED_BY(power_free) power w = {0};
+    const char *text = *options->power ? options->power : "0.005,0.01,0.02,0.05";
+    if (smoe_option_numbers(w.difference, MOST_DIFFERENCES, &w.differences, "power", text,
+                            &positive, err))
+        return -1;
     w.table = smoe_result_table(&w.result, NULL, NULL);
-    if (!status) add_contrasts(&w, r);
-    if (!status && !w.contrasts)
-        status = smoe_fail(err, SMOE_USAGE,
-                           "%s: no contrast has two seeds yet, so the variance is unknown",
-                           r->sweep->dir);
-    if (!status) status = smoe_cmd_emit(&w.result, options, err);
-    smoe_result_free(&w.result);
-    return status;
+    add_contrasts(&w, r);
+    if (!w.contrasts)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: no contrast has two seeds yet, so the variance is unknown",
+                         r->sweep->dir);
+    return smoe_cmd_emit(&w.result, options, err);
 }
 
 /* ---- a job array of Slurm -------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ status 0 smoe sweep plan --power >out
 status 0 smoe sweep plan.yaml train.steps=4 -o plan --power=0.03 --json >json
 [ "$(grep -c '"seeds_80": ' json)" -eq 2 ] && grep -q '"difference": 0.0' json || fail "$(cat json)"
 status 2 smoe sweep plan --power=0 2>err
-grep -q "^smoe sweep: --power: '0': expected up to 16 positive numbers separated by commas" err || fail "$(cat err)"
+grep -q "^smoe sweep: --power 0: expected up to 16 positive numbers separated by commas" err || fail "$(cat err)"
 status 2 smoe sweep plan --power --resume 2>err
 grep -q -- '--power cannot be used with --resume$' err || fail "$(cat err)"
 status 0 smoe ablate tiny.yaml --routers soft,dense --seeds 0 train.steps=4 -q -o one >/dev/null

@@ -86,9 +86,9 @@ refused "no MoE layer" dense
 refused "no MoE layer" run dense -o other
 [ ! -e other ] || fail "a refused inspection left a folder"
 refused "no image 200: the split test has images 0 to 199" run -o refused --images 3,200
-refused "'3,x' is not a list of image numbers" run -o refused --images 3,x
-refused "'-1' is not a list of image numbers" run -o refused --images=-1
-refused "'3,' is not a list of image numbers" run -o refused --images 3,
+refused "--images 3,x: expected image numbers like" run -o refused --images 3,x
+refused "--images -1: expected image numbers like" run -o refused --images=-1
+refused "--images 3,: expected image numbers like" run -o refused --images 3,
 refused "3 is given twice" run -o refused --images 3,4,3
 refused "run is given twice" run run/
 refused "dump-routing cannot be used with several arguments" run choice --dump-routing x.npy

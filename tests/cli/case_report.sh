@@ -77,7 +77,7 @@ refused() {
 }
 refused "no 8: blocks.1 of run has the slots 0 to 7" run -o refused --slots 0,8
 refused "no 4: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" -o refused --slots 4
-refused "'1,x' is not a list of slot numbers" run -o refused --slots 1,x
+refused "--slots 1,x: expected slot numbers like" run -o refused --slots 1,x
 refused "1 is given twice" run -o refused --slots 1,1
 # A gnuplot that hangs is killed after a minute, which a clock makes short here; this failure is told also with -q. Without
 # gnuplot, -q says nothing.
