@@ -1,7 +1,6 @@
 /* smoe bench: how fast a spec trains and predicts on this machine, compared with the limits of the
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
-#include "heading.h"
 #include "progress.h"
 #include "base/threads.h"
 #include "bench/bench.h"
@@ -358,7 +357,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
     if (head && head->ndim == 2)
         classes = head->dim[0];
-    else if (smoe_cmd_classes(spec, 0, false, &classes, err))
+    else if (smoe_cmd_classes(spec, false, &classes, err))
         return -1;
     if (check_table(options->append, err)) return -1;
     smoe_result out = {0};

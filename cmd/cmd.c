@@ -90,11 +90,9 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
 
 int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
                   char *const *assign, size_t count, smoe_err *err) {
-    smoe_spec_text text;
-    int status = smoe_cmd_text(&text, file, options, err);
-    if (!status) status = smoe_budget_parse(spec, &text, assign, count, err);
-    smoe_spec_text_free(&text);
-    return status;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
+    if (smoe_cmd_text(&text, file, options, err)) return -1;
+    return smoe_budget_parse(spec, &text, assign, count, err);
 }
 
 /* The keys that have no effect for the same reason as the one in front of `from`. */
@@ -170,24 +168,20 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
     return isatty(fileno(out));
 }
 
-int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool needed, size_t *classes,
-                     smoe_err *err) {
-    const smoe_source_entry *source = &smoe_sources[spec->data.source];
-    *classes = given ? given : spec->data.classes ? spec->data.classes : source->classes;
-    if (*classes) return 0;
-    smoe_dataset *set = NULL;
+int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_err *err) {
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     smoe_err why = {0};
-    int status = smoe_dataset_open(&set, spec, "train", &why);
-    if (status && needed && err) *err = why;
-    if (status && !needed) {
-        smoe_fail(err, SMOE_USAGE,
-                  "the number of classes is known only from the data: give --classes N or "
-                  "data.classes=N");
-        smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
+    *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
+    if (*classes) return 0;
+    if (!smoe_dataset_open(&set, spec, "train", &why)) {
+        *classes = smoe_dataset_classes(set);
+        return 0;
     }
-    if (!status) *classes = smoe_dataset_classes(set);
-    smoe_dataset_free(set);
-    return status;
+    if (needed) return *err = why, -1;
+    smoe_fail(err, SMOE_USAGE,
+              "the number of classes is known only from the data: give --classes N or "
+              "data.classes=N");
+    return smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
 }
 
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
@@ -204,31 +198,6 @@ int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *
         if (smoe_cmd_target(path, options, err)) return -1;
     }
     return 0;
-}
-
-static const char *last_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* The folder of a path's last name: where the file is or will be. */
-static int cmd_folder_of(const char *path, struct stat *folder) {
-    size_t length = (size_t)(last_name(path) - path);
-    SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
-    return stat(copy, folder);
-}
-
-int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
-    struct stat a, b;
-    if (!first || !second) return 0;
-    bool there = !stat(first, &a) && !stat(second, &b);
-    bool device = there && !S_ISREG(a.st_mode); /* takes both */
-    bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-    if (!there && !cmd_folder_of(first, &a) && !cmd_folder_of(second, &b))
-        same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
-               !strcmp(last_name(first), last_name(second));
-    if (!same || device) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
 }
 
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *c) {
@@ -262,12 +231,6 @@ const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *
         snprintf(buf, size, "%s%s", e->measured ? "" : "about ",
                  smoe_cmd_time(time, sizeof time, e->seconds));
     return buf;
-}
-
-void smoe_cmd_estimate(smoe_result *result, const smoe_estimate *e) {
-    smoe_fact_number(result, "seconds", e->seconds);
-    smoe_fact_truth(result, "measured", e->measured);
-    smoe_fact_truth(result, "fits", e->fits);
 }
 
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {

@@ -1,4 +1,4 @@
-/* Functions that the commands share: printing, and reading a spec. Only cmd/ prints. */
+/* Functions that the commands share: printing, reading a spec, trained models. Only cmd/ prints. */
 #ifndef SMOE_CMD_H
 #define SMOE_CMD_H
 
@@ -8,15 +8,14 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "bench/estimate.h"
+#include "data/dataset.h"
 #include "store/run.h"
 
 /* One function per entry of commands.def; main.c calls them. Returns 0, or -1 with err, whose code
  * is the exit status. */
-#define COMMAND(name, ...) smoe_command_run cmd_##name;
-#define COMMAND_AS(id, ...) smoe_command_run cmd_##id;
+#define COMMAND(id, ...) smoe_command_run cmd_##id;
 #include "commands.def"
 #undef COMMAND
-#undef COMMAND_AS
 
 /* Every line of err on stderr, after "smoe COMMAND: "; command may be NULL. */
 void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
@@ -75,9 +74,9 @@ void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *optio
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options,
                   smoe_err *err) SMOE_MUST_CHECK;
 
-/* N: `given`, data.classes, or the number that the source always has; otherwise the data is opened
- * to find it. Where the data is not `needed`, a failure is that the number was not given. */
-int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool needed, size_t *classes,
+/* N: data.classes, or the number that the source always has; otherwise the data is opened to find
+ * it. Where the data is not `needed`, a failure is that the number was not given. */
+int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */
@@ -87,19 +86,12 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
 int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses two results that would be written to the same file, however its path is spelt; NULL: no
- * file. */
-int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) SMOE_MUST_CHECK;
-
 /* The facts of a cost; and the parameters as a line. */
 void smoe_cmd_cost(smoe_result *result, const smoe_cost *cost);
 void smoe_cmd_parameters(smoe_result *result, const smoe_cost *cost);
 
 /* The time of an estimate: "12:34", "about 3.2 years", "does not fit". Returns buf. */
 const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *estimate);
-
-/* Adds seconds (null where it does not fit), measured and fits, which are not printed. */
-void smoe_cmd_estimate(smoe_result *result, const smoe_estimate *estimate);
 
 /* --figure-width in inches; 0: none is given. */
 int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;
@@ -117,5 +109,70 @@ const char *smoe_cmd_time(char *buf, size_t size, double seconds);
 
 /* A loss: four decimals, or four digits of a large one. Returns buf. */
 const char *smoe_cmd_loss(char *buf, size_t size, double loss);
+
+/* ---- a trained model: RUN|CHECKPOINT, found, its spec read with the overrides, its data opened, its
+ * weights in a model --------------------------------------------------------------------------- */
+
+typedef struct smoe_loaded {
+    char *path; /* the safetensors file */
+    smoe_spec spec;
+    smoe_dataset *set;      /* the split eval.split */
+    size_t batch;           /* eval.batch_size, or all images where they are fewer */
+    smoe_safetensors *file; /* whose pages are the weights */
+    smoe_model *model;      /* reserved for a batch */
+    bool trains; /* set before: the command also trains, so that keys of training have an effect */
+    bool quiet;  /* no remark on what is resized */
+} smoe_loaded;
+
+/* The file and the spec of the argument. Release with smoe_loaded_free in any case. */
+int smoe_load_spec(smoe_loaded *loaded, const char *arg, const smoe_options *options,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* After it: data, model and weights. */
+int smoe_load_model(smoe_loaded *loaded, smoe_err *err) SMOE_MUST_CHECK;
+
+/* What is remarkable about its data, on standard error. */
+void smoe_load_remarks(const smoe_loaded *loaded);
+
+void smoe_loaded_free(smoe_loaded *loaded);
+
+/* ---- the first and the last lines of a long command, on stderr: data set and counts, model,
+ * directory; and the files that were written. They are left out with --quiet and --json ---------- */
+
+/* Adds the line "data: shapes, train 900 images, test 100; 10 classes", and the epochs of training
+ * if there is a training split; either may be NULL. */
+void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_dataset *train,
+                       const smoe_dataset *test);
+
+/* "model: soft, 16 experts in 2 of 4 blocks; width 96; 2.7 M parameters". */
+void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *model);
+
+/* Optimiser and schedule, what is frozen, and a line per group of tensors. */
+void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model *model);
+
+/* Data and model of a spec whose data is not open: it is counted here. Data that cannot be read is
+ * left to the command, whose messages are better. */
+void smoe_heading_spec(smoe_result *out, const smoe_spec *spec);
+
+/* Prints the data and the model of a command without training, and where the model lies. */
+void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options);
+
+/* Adds "LABEL  DIR: a.csv, b.svg", of the files that are there, and `more`, which may be NULL;
+ * without a folder, all that are not NULL. Nothing where none is. */
+void smoe_heading_list(smoe_result *out, const char *label, const char *folder,
+                       const char *const *file, size_t count, const char *more);
+
+/* Prints the last line: the same with the label "files". */
+void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
+                        size_t count, const char *more);
+
+/* Prints the lines on stderr, unless --quiet or --json, and frees them. */
+void smoe_heading_print(smoe_result *lines, const smoe_options *options);
+
+/* ---- several processes ----------------------------------------------------------------------- */
+
+/* Runs `command` with options->comm, all processes of which end with the same status. Only process 0
+ * prints, results and what fails. Each gets its share of the cores, where threads are not given. */
+int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* smoe compare: what differs between runs, each against the first: settings, environment, the first
  * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
-#include "heading.h"
 #include "origin.h"
 #include "math/stats.h"
 #include "store/curves.h"
@@ -33,7 +32,6 @@ static void side_free(side *x) {
     smoe_curves_free(&x->curves);
 }
 
-/* The spec in the file of the model. */
 static int compare_read_spec(side *x, const char *text, smoe_err *err) {
     json_error_t error;
     x->spec = text ? json_loads(text, 0, &error) : json_object();
@@ -193,7 +191,6 @@ static void add_table(smoe_result *result, const char *key, smoe_frame *frame, c
     frame->title = smoe_frame_keep(frame, text);
 }
 
-/* Where the records of two runs differ first. */
 static void add_records(smoe_result *result, const smoe_run_difference *d) {
     const double near = 1e6; /* ulps; further apart, their number says nothing */
     smoe_fact_truth(result, "records:same", !d->any);
@@ -222,7 +219,6 @@ static void add_records(smoe_result *result, const smoe_run_difference *d) {
         smoe_result_more(result, "they differ in %s: %.6g and %.6g", d->metric, d->a, d->b);
 }
 
-/* The names of the classes in a model file, for people. */
 static void add_class_names(smoe_result *result, const char *before, const smoe_safetensors *file) {
     enum { SHOWN = 6 };
     json_auto_t *names = json_loads(smoe_safetensors_metadata(file, SMOE_CLASS_NAMES), 0, NULL);

@@ -2,20 +2,17 @@
  * spec's initial values (store/model_file.h), with fewer experts (train/prune.h), or as a graph of
  * ONNX (vit/graph.h). */
 #include "cmd.h"
-#include "load.h"
 #include "store/model_file.h"
 #include "train/prune.h"
 #include "vit/model.h"
 
 #include <limits.h>
 
-/* --type and --only; `preset` where there is no --type. */
-static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
-    smoe_storage storage = {.type = preset, .only = options->only, .dry = options->dry_run};
-    if (options->type)
-        storage.type = !strcmp(options->type, "bf16")  ? SMOE_DTYPE_BF16
-                       : !strcmp(options->type, "f16") ? SMOE_DTYPE_F16
-                                                       : SMOE_DTYPE_F32;
+/* --type and --only. */
+static smoe_storage storage_of(const smoe_options *options) {
+    smoe_storage storage = {.type = SMOE_DTYPE_F32, .only = options->only, .dry = options->dry_run};
+    if (options->type && !strcmp(options->type, "bf16")) storage.type = SMOE_DTYPE_BF16;
+    if (options->type && !strcmp(options->type, "f16")) storage.type = SMOE_DTYPE_F16;
     return storage;
 }
 
@@ -68,22 +65,18 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
     smoe_result result = {0};
     size_t bytes = 0;
     char size[32];
-    int status = smoe_load_spec(&l, options->arg[0], options, err);
-    if (!status)
-        status = smoe_graph_write(options->dry_run ? NULL : path, &l.spec, l.file, &bytes, err);
-    if (!status) {
-        smoe_fact_text(&result, "file", path);
-        smoe_fact_number(&result, "bytes", (double)bytes);
-        if (options->dry_run)
-            smoe_result_line(&result, NULL, "would write %s", path);
-        else
-            smoe_result_line(&result, NULL, "%s: from pixels [images, %zu, %zu, %zu] to logits, %s",
-                             path, l.spec.data.channels, l.spec.data.image_size,
-                             l.spec.data.image_size,
-                             smoe_text_si(size, sizeof size, (double)bytes, "B"));
-        status = smoe_cmd_emit(&result, options, err);
-    }
-    return status;
+    if (smoe_load_spec(&l, options->arg[0], options, err) ||
+        smoe_graph_write(options->dry_run ? NULL : path, &l.spec, l.file, &bytes, err))
+        return -1;
+    smoe_fact_text(&result, "file", path);
+    smoe_fact_number(&result, "bytes", (double)bytes);
+    if (options->dry_run)
+        smoe_result_line(&result, NULL, "would write %s", path);
+    else
+        smoe_result_line(&result, NULL, "%s: from pixels [images, %zu, %zu, %zu] to logits, %s",
+                         path, l.spec.data.channels, l.spec.data.image_size, l.spec.data.image_size,
+                         smoe_text_si(size, sizeof size, (double)bytes, "B"));
+    return smoe_cmd_emit(&result, options, err);
 }
 
 /* ---- fewer experts --------------------------------------------------------------------------- */
@@ -189,7 +182,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *path = NULL, *text = NULL;
     smoe_stored stored;
-    smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    smoe_storage storage = storage_of(options);
     storage.keep = !options->type;
     storage.hugging_face = !strcmp(options->names, "hf");
     if (check_ending(options->arg[1], options, err) ||
@@ -206,25 +199,19 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     return convert_report(&storage, &stored, false, options, err);
 }
 
-static int convert_init(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+int cmd_init(const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-    smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    smoe_storage storage = storage_of(options);
     smoe_stored stored;
     size_t classes;
-    if (smoe_cmd_target(options->arg[1], options, err)) return -1;
-    if (smoe_cmd_classes(spec, 0, true, &classes, err)) return -1;
-    if (smoe_model_create(&model, spec, classes, err) ||
-        smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage, &stored,
+    if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
+    if (options->print_config) return smoe_cmd_print_config(&spec, err);
+    if (smoe_cmd_target(options->arg[1], options, err) ||
+        smoe_cmd_classes(&spec, true, &classes, err) ||
+        smoe_model_create(&model, &spec, classes, err) ||
+        smoe_model_file_initial(options->arg[1], smoe_model_params(model), &spec, &storage, &stored,
                                 err))
         return -1;
     return convert_report(&storage, &stored, true, options, err);
-}
-
-int cmd_init(const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
-    if (!status)
-        status = options->print_config ? smoe_cmd_print_config(&spec, err)
-                                       : convert_init(&spec, options, err);
-    return status;
 }

@@ -121,7 +121,7 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
         if (text[i] && smoe_option_numbers(&value[i], 1, NULL, option[i], text[i], &positive, err))
             return -1;
     if (!options->processes) return 0;
-    if (smoe_cmd_classes(spec, 0, false, &classes, err) ||
+    if (smoe_cmd_classes(spec, false, &classes, err) ||
         smoe_option_numbers(processes, MOST_LISTED, &s->count, "processes", options->processes,
                             &numbers, err))
         return -1;
@@ -138,18 +138,12 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
 
 static void add_shares(smoe_result *result, const shares *s) {
     static const struct {
-        const char *bytes, *messages, *heading;
+        const char *name;
         int traffic;
-    } sent[] = {
-        {"sent_per_step:gradients:bytes", "sent_per_step:gradients:messages", "gradients sent",
-         SMOE_TRAFFIC_GRADIENTS},
-        {"sent_per_step:weights:bytes", "sent_per_step:weights:messages", "weights sent",
-         SMOE_TRAFFIC_WEIGHTS},
-        {"sent_per_step:slots:bytes", "sent_per_step:slots:messages", "slots sent",
-         SMOE_TRAFFIC_SLOTS},
-        {"sent_per_step:other:bytes", "sent_per_step:other:messages", "other sent",
-         SMOE_TRAFFIC_OTHER},
-    };
+    } sent[] = {{"gradients", SMOE_TRAFFIC_GRADIENTS},
+                {"weights", SMOE_TRAFFIC_WEIGHTS},
+                {"slots", SMOE_TRAFFIC_SLOTS},
+                {"other", SMOE_TRAFFIC_OTHER}};
     smoe_frame *frame = smoe_result_table(result, "processes", NULL);
     frame->title = "per step and process";
     for (size_t i = 0; i < s->count; i++) {
@@ -164,10 +158,13 @@ static void add_shares(smoe_result *result, const shares *s) {
         smoe_cell_number(frame, "bytes:activations", x->activations, .where = SMOE_IN_JSON);
         for (size_t k = 0; k < sizeof sent / sizeof *sent; k++) {
             const smoe_sent *one = &x->sent[sent[k].traffic];
+            char path[64], heading[32];
             messages += (double)one->messages;
-            smoe_cell_number(frame, sent[k].bytes, (double)one->bytes, .heading = sent[k].heading,
-                             .format = "B");
-            smoe_cell_number(frame, sent[k].messages, (double)one->messages, .where = SMOE_IN_JSON);
+            snprintf(path, sizeof path, "sent_per_step:%s:bytes", sent[k].name);
+            snprintf(heading, sizeof heading, "%s sent", sent[k].name);
+            smoe_cell_number(frame, path, (double)one->bytes, .heading = heading, .format = "B");
+            snprintf(path, sizeof path, "sent_per_step:%s:messages", sent[k].name);
+            smoe_cell_number(frame, path, (double)one->messages, .where = SMOE_IN_JSON);
         }
         smoe_cell_number(frame, NULL, messages, .heading = "messages");
         smoe_cell_number(frame, "computing_s", x->computing, .heading = "computing", .format = "s");
@@ -182,7 +179,7 @@ static void add_shares(smoe_result *result, const shares *s) {
 
 static int cost_of(smoe_cost *cost, const smoe_spec *spec, smoe_err *err) {
     size_t classes;
-    if (smoe_cmd_classes(spec, 0, false, &classes, err)) return -1;
+    if (smoe_cmd_classes(spec, false, &classes, err)) return -1;
     return smoe_cost_estimate(cost, spec, classes, NULL, err);
 }
 
@@ -210,7 +207,6 @@ static void cost_add_row(smoe_frame *frame, const char *file, const smoe_cost *c
     smoe_frame_end(frame);
 }
 
-/* A row, or an object, per spec. */
 static int cost_compare(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     smoe_frame *frame = smoe_result_table(&result, NULL, NULL);

@@ -47,10 +47,6 @@ int smoe_data_look_against(smoe_data_job *job, const smoe_spec *spec, const smoe
 /* Fills job->near: its splits among one another, and with those of `against` (NULL: none). */
 void smoe_data_compare(smoe_data_job *job, const smoe_data_job *against);
 
-/* --suggest: prints a spec for the data. */
-int smoe_data_suggest(const smoe_data_job *job, const smoe_options *options,
-                      smoe_err *err) SMOE_MUST_CHECK;
-
 /* Writes exclude.txt of --against: the images that are nearly images of the other data set. */
 int smoe_data_write_excluded(const smoe_data_job *job, const smoe_options *options,
                              smoe_err *err) SMOE_MUST_CHECK;

@@ -22,8 +22,7 @@ typedef struct findings {
 } findings;
 
 /* A finding, and what would help; NULL: nothing is to be done. */
-static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...)
-    SMOE_PRINTF(4, 5);
+SMOE_PRINTF(4, 5)
 static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...) {
     SMOE_FREED char *value = NULL;
     va_list args;

@@ -1,9 +1,7 @@
 /* smoe eval: loss and precision of a trained model over a split, its confusion of classes, and its
  * logits as a file. */
 #include "cmd.h"
-#include "heading.h"
 #include "progress.h"
-#include "together.h"
 #include "draw/figures.h"
 #include "train/fewshot.h"
 #include "tensors/npy.h"
@@ -12,6 +10,7 @@
 #include "train/superclasses.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 /*
  * The predictions of the model for each image, in data-set order; logits and labels may be left
@@ -309,12 +308,39 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
     return smoe_cmd_emit(&result, options, err);
 }
 
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder of a path's last name: where the file is or will be. */
+static int folder_of(const char *path, struct stat *folder) {
+    size_t length = (size_t)(last_name(path) - path);
+    SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
+    return stat(copy, folder);
+}
+
+/* Refuses two results that would be written to the same file, however its path is spelt; NULL: no
+ * file. */
+static int check_apart(const char *first, const char *second, smoe_err *err) {
+    struct stat a, b;
+    if (!first || !second) return 0;
+    bool there = !stat(first, &a) && !stat(second, &b);
+    bool device = there && !S_ISREG(a.st_mode); /* takes both */
+    bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    if (!there && !folder_of(first, &a) && !folder_of(second, &b))
+        same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+               !strcmp(last_name(first), last_name(second));
+    if (!same || device) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
+}
+
 static int eval_together(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     if (smoe_load_spec(&loaded, options->arg[0], options, err) ||
         smoe_cmd_target(options->logits, options, err) ||
         smoe_cmd_target(options->labels, options, err) ||
-        smoe_cmd_apart(options->logits, options->labels, err) ||
+        check_apart(options->logits, options->labels, err) ||
         smoe_cmd_target(options->predictions, options, err) ||
         smoe_cmd_targets(tables, TABLES, options, err))
         return -1;

@@ -1,17 +1,9 @@
-/* The first lines of a long command; see heading.h. */
-#include "heading.h"
+/* The first lines of a long command; see cmd.h. */
 #include "cmd.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 
-void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set) {
-    if (!set) return;
-    size_t i = heading->split[0] != NULL;
-    heading->split[i] = split;
-    heading->images[i] = smoe_dataset_images(set);
-    heading->classes = smoe_dataset_classes(set);
-    heading->endless |= smoe_dataset_endless(set);
-}
+#include <math.h>
 
 void smoe_heading_print(smoe_result *lines, const smoe_options *options) {
     smoe_paper paper = smoe_cmd_paper(options, stderr);
@@ -20,23 +12,29 @@ void smoe_heading_print(smoe_result *lines, const smoe_options *options) {
     smoe_result_free(lines);
 }
 
-void smoe_heading_data(smoe_result *out, const smoe_heading *heading, const smoe_spec *spec) {
+void smoe_heading_data(smoe_result *out, const smoe_spec *spec, const smoe_dataset *train,
+                       const smoe_dataset *test) {
     const smoe_data_spec *data = &spec->data;
-    bool trains = heading->split[0] && !strcmp(heading->split[0], "train");
+    const smoe_dataset *const sets[] = {train, test};
+    size_t classes = smoe_dataset_classes(test ? test : train);
+    const char *noun = " image";
     smoe_result_line(out, "data", "%s%s%s", smoe_sources[data->source].name, data->path ? " " : "",
                      data->path ? data->path : "");
-    for (size_t i = 0; i < 2 && heading->split[i]; i++)
-        if (!i && trains && heading->endless)
-            smoe_result_more(out, ", train without end (%zu images per epoch)", heading->images[0]);
+    for (size_t i = 0; i < 2; i++) {
+        if (!sets[i]) continue;
+        size_t images = smoe_dataset_images(sets[i]);
+        if (!i && smoe_dataset_endless(train))
+            smoe_result_more(out, ", train without end (%zu images per epoch)", images);
         else
-            smoe_result_more(out, ", %s %zu%s%s", heading->split[i], heading->images[i],
-                             i ? "" : " image", i ? "" : SMOE_S(heading->images[i]));
-    smoe_result_more(out, "; %zu class%s", heading->classes, heading->classes == 1 ? "" : "es");
-    if (trains) {
-        double images = (double)(heading->images[0] ? heading->images[0] : 1);
-        smoe_result_more(out, "; %.3g epochs",
-                         (double)spec->train.steps * (double)spec->train.batch_size / images);
+            smoe_result_more(out, ", %s %zu%s%s", i ? spec->eval.split : "train", images, noun,
+                             *noun ? SMOE_S(images) : "");
+        noun = "";
     }
+    smoe_result_more(out, "; %zu class%s", classes, classes == 1 ? "" : "es");
+    if (train)
+        smoe_result_more(out, "; %.3g epochs",
+                         (double)spec->train.steps * (double)spec->train.batch_size /
+                             fmax((double)smoe_dataset_images(train), 1));
 }
 
 void smoe_heading_model(smoe_result *out, const smoe_spec *spec, smoe_model *model) {
@@ -75,7 +73,6 @@ static void add_group(smoe_result *out, const smoe_group *group, size_t tensors)
     if (group->until) smoe_result_more(out, ", frozen from step %zu on", group->until);
 }
 
-/* The value of a key as the spec has it, fresh. */
 static char *heading_value_of(const smoe_spec *spec, const char *key) {
     return smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
 }
@@ -102,25 +99,21 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
 }
 
 void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {
-    const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
-    smoe_heading heading = {0};
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *train = NULL;
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *test = NULL;
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_err err;
-    for (int i = 0; i < 2 && split[i]; i++) {
-        SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
-        if (smoe_dataset_open(&set, spec, split[i], &err)) return;
-        smoe_heading_add(&heading, split[i], set);
-    }
-    if (smoe_model_create(&model, spec, heading.classes, &err)) return;
-    smoe_heading_data(out, &heading, spec);
+    if (smoe_dataset_open(&train, spec, "train", &err) ||
+        (spec->train.eval_every && smoe_dataset_open(&test, spec, spec->eval.split, &err)) ||
+        smoe_model_create(&model, spec, smoe_dataset_classes(train), &err))
+        return;
+    smoe_heading_data(out, spec, train, test);
     smoe_heading_model(out, spec, model);
 }
 
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options) {
-    smoe_heading heading = {0};
     smoe_result lines = {0};
-    smoe_heading_add(&heading, loaded->spec.eval.split, loaded->set);
-    smoe_heading_data(&lines, &heading, &loaded->spec);
+    smoe_heading_data(&lines, &loaded->spec, NULL, loaded->set);
     smoe_heading_model(&lines, &loaded->spec, loaded->model);
     smoe_result_line(&lines, "from", "%s", loaded->path);
     smoe_heading_print(&lines, options);

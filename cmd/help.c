@@ -241,7 +241,6 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* Every key, with `after` behind it. */
 static void key_words(const char *after) {
     smoe_key_words k;
     for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);

@@ -3,10 +3,8 @@
  * split for each run; the analyses are those of inspect/inspect.def, one table each.
  */
 #include "cmd.h"
-#include "heading.h"
 #include "origin.h"
 #include "progress.h"
-#include "together.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
 #include "inspect/inspect.h"
@@ -342,7 +340,6 @@ static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
     }
 }
 
-/* Everything comes from the tables. */
 static int inspect_show(const inspect_job *job, smoe_err *err) {
     const smoe_frame *all = job->all;
     smoe_result result = {0};
@@ -378,7 +375,6 @@ static int check_arguments(const inspect_job *job, smoe_err *err) {
     return 0;
 }
 
-/* The last line, which tells where the result is. */
 static void say_written(const inspect_job *job) {
     static const char *const files[] = {"report.html", "overlays"};
     size_t written = 0;

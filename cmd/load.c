@@ -1,5 +1,4 @@
-/* Trained models for eval and inspect; see load.h. */
-#include "load.h"
+/* Trained models for eval and inspect; see cmd.h. */
 #include "cmd.h"
 #include "store/model_file.h"
 #include "store/implied.h"

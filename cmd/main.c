@@ -58,9 +58,7 @@ static int check_which(const smoe_options *options, smoe_err *err) {
                      options->args ? options->arg[0] : "nothing");
 }
 
-/* The library falls back to the widest kernels if SMOE_ISA names none that it has; the user should
- * be told.
- */
+/* The library would fall back to the widest kernels without a word. */
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
     if (!isa || smoe_kernels_of(isa)) return 0;
@@ -113,46 +111,40 @@ static int check_environment(smoe_err *err) {
 /* The functions of the entries of smoe_commands, in the same order. The table itself has no
  * functions, since commands such as help read it. */
 static smoe_command_run *const runs[] = {
-#define COMMAND(name, ...) cmd_##name,
-#define COMMAND_AS(id, ...) cmd_##id,
+#define COMMAND(id, ...) cmd_##id,
 #include "commands.def"
 #undef COMMAND
-#undef COMMAND_AS
 };
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
-    char **words = smoe_alloc((size_t)argc,
-                              sizeof *words); /* parsing permutes; env.json wants the order given */
+    /* parsing permutes; env.json wants the order given */
+    SMOE_FREED char **words = smoe_alloc((size_t)argc, sizeof *words);
     memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
-    int status = smoe_options_parse(&options, command, argc - 1, words, err);
+    if (smoe_options_parse(&options, command, argc - 1, words, err)) return -1;
     options.argc = argc;
     options.argv = argv;
-    if (!status && options.help) {
+    if (options.help) {
         smoe_options_help(command, stdout);
-    } else if (!status && options.version) {
-        puts("smoe " SMOE_VERSION);
-    } else if (!status) {
-        status = set_threads(&options, err);
-        if (!status) status = check_environment(err);
-        if (!status) status = check_arguments(&options, command, err);
-        if (!status) status = check_which(&options, err);
-        if (!status)
-            status = smoe_options_check(&options, options.args > 1 ? "several" : NULL, err);
-        if (!status) status = smoe_options_check_keys(&options, err);
-        if (!status) status = runs[command - smoe_commands](&options, err);
+        return 0;
     }
-    free(words);
-    return status;
+    if (options.version) {
+        puts("smoe " SMOE_VERSION);
+        return 0;
+    }
+    if (set_threads(&options, err) || check_environment(err) ||
+        check_arguments(&options, command, err) || check_which(&options, err) ||
+        smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
+        smoe_options_check_keys(&options, err))
+        return -1;
+    return runs[command - smoe_commands](&options, err);
 }
 
 /* Without a command: --help, --version, --completion SHELL. */
 static int run_bare(int argc, char **argv, smoe_err *err) {
     SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
-    int status = smoe_options_parse(&options, NULL, argc, argv, err);
-    if (status)
-        ;
-    else if (options.help)
+    if (smoe_options_parse(&options, NULL, argc, argv, err)) return -1;
+    if (options.help)
         smoe_options_help(NULL, stdout);
     else if (options.version)
         puts("smoe " SMOE_VERSION);
@@ -161,9 +153,9 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     else {
         smoe_options_help(NULL, stderr);
         smoe_fail(err, SMOE_USAGE, "no command given");
-        status = smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
+        return smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
     }
-    return status;
+    return 0;
 }
 
 /*
@@ -172,14 +164,10 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
  * running: training a small model became ten times slower (experiments/notes/). Settings of the
  * user are not changed.
  */
-static bool wait_briefly(void) {
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
-    return !setenv("GOMP_SPINCOUNT", "10000", 1);
-}
-
-/* OpenMP's runtime reads its settings while it is loaded, before main, so they need a new start. */
 static void settle_threads(char **argv) {
-    if (wait_briefly()) execv("/proc/self/exe", argv);
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    /* the runtime reads its settings while it is loaded, before main */
+    if (!setenv("GOMP_SPINCOUNT", "10000", 1)) execv("/proc/self/exe", argv);
 }
 
 /* Specs lie on the stack: below this limit a command would end by a signal. */
@@ -222,8 +210,7 @@ static void on_abort(int number) {
 
 static void settle_signals(void) {
     signal(SIGCHLD, SIG_DFL); /* where a parent ignores it, ends of children are not reported */
-    /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
-     */
+    /* a limit on file sizes is then a write error, reported with the file's name */
     signal(SIGXFSZ, SIG_IGN);
     /* A closed standard error does not stop a training. */
     signal(SIGPIPE, SIG_IGN);

@@ -19,12 +19,9 @@ const smoe_option smoe_option_table[] = {
 const size_t smoe_option_count = sizeof smoe_option_table / sizeof *smoe_option_table;
 
 const smoe_command smoe_commands[] = {
-#define COMMAND(id, ...) COMMAND_AS(id, #id, __VA_ARGS__)
-#define COMMAND_AS(id, name, arguments, fewest, most, summary, examples) \
-    {name, arguments, fewest, most, summary, examples},
+#define COMMAND(id, ...) {__VA_ARGS__},
 #include "commands.def"
 #undef COMMAND
-#undef COMMAND_AS
 };
 const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 

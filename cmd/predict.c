@@ -41,19 +41,11 @@ static void predictor_free(predictor *x) {
     free(x->order);
 }
 
-/* The first `top` of the order; among equal ones the lower class. */
-static void sort_top(predictor *x, size_t N) {
-    for (size_t c = 0; c < N; c++) x->order[c] = c;
-    for (size_t k = 0; k < x->top; k++) {
-        size_t best = k;
-        for (size_t i = k + 1; i < N; i++) {
-            float a = x->logits[x->order[i]], b = x->logits[x->order[best]];
-            if (a > b || (a == b && x->order[i] < x->order[best])) best = i;
-        }
-        size_t swapped = x->order[k];
-        x->order[k] = x->order[best];
-        x->order[best] = swapped;
-    }
+/* The likeliest first; among equal ones the lower class. */
+static int by_logit(const void *a, const void *b, void *logits) {
+    size_t i = *(const size_t *)a, k = *(const size_t *)b;
+    float x = ((float *)logits)[i], y = ((float *)logits)[k];
+    return x == y ? (i > k) - (i < k) : (x < y) - (x > y);
 }
 
 static int predict_one(predictor *x, const char *path, smoe_err *err) {
@@ -65,7 +57,8 @@ static int predict_one(predictor *x, const char *path, smoe_err *err) {
             return smoe_fail(err, SMOE_NONFINITE, "%s: the logits of %s are not finite", path,
                              x->path);
     smoe_model_probabilities(x->model, x->p, x->logits, 1);
-    sort_top(x, N);
+    for (size_t c = 0; c < N; c++) x->order[c] = c;
+    qsort_r(x->order, N, sizeof *x->order, by_logit, x->logits);
     return 0;
 }
 

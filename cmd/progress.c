@@ -1,7 +1,6 @@
 /* The progress line; see progress.h. */
 #include "progress.h"
 #include "cmd.h"
-#include "heading.h"
 #include "base/clock.h"
 
 #include <sys/ioctl.h>
@@ -55,20 +54,16 @@ static void progress_say(smoe_progress *p, const char *line) {
     fflush(p->out);
 }
 
-/* Whether it is time for a new line. */
 static bool due(const smoe_progress *p) {
     return p->lines && smoe_now() - p->last >= (p->terminal ? redraw_after : line_after);
 }
 
 static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
-    smoe_heading heading = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result lines = {0};
     const smoe_paper paper = {.columns = p->terminal ? (size_t)width_of(p) : 0, .labels = 10};
     if (p->quiet || p->json) return;
-    smoe_heading_add(&heading, "train", begin->train);
-    smoe_heading_add(&heading, begin->spec->eval.split, begin->test);
-    smoe_heading_data(&lines, &heading, begin->spec);
+    smoe_heading_data(&lines, begin->spec, begin->train, begin->test);
     smoe_heading_model(&lines, begin->spec, begin->model);
     if (p->init || begin->spec->train.optimizer.groups.count)
         smoe_heading_optimizer(&lines, begin->spec, begin->model);

@@ -1,8 +1,8 @@
 /* smoe soup: the mean of the weights of trained models, and what each of them adds. */
 #include "cmd.h"
-#include "heading.h"
 #include "progress.h"
 #include "store/model_file.h"
+#include "store/run_compare.h"
 #include "train/soup.h"
 
 typedef struct soup_job {
@@ -29,36 +29,23 @@ static void job_free(soup_job *job) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* The first key below `name` whose values differ, into key; false where there is none. */
-static bool differ(const json_t *a, const json_t *b, const char *name, char *key, size_t size) {
-    const char *member;
-    json_t *value;
-    if (!json_is_object(a) || !json_is_object(b)) {
-        snprintf(key, size, "%s", name);
-        return !json_equal(a, b);
-    }
-    json_object_foreach((json_t *)a, member, value) {
-        char inner[160];
-        snprintf(inner, sizeof inner, "%s.%s", name, member);
-        const json_t *other = json_object_get(b, member); /* a key that is new has its default */
-        if (other && differ(value, other, inner, key, size)) return true;
-    }
-    return false;
-}
-
-/* Tensors of the same shapes can be those of different models: the routers, for example. */
+/* Tensors of the same shapes can be those of different models: the routers, for example. A key that
+ * only one has is new, and the other has its default. */
 static int check_model(const char *own, const char *text, const char *path, const char *first,
                        smoe_err *err) {
-    char key[160];
-    json_t *a = own ? json_loads(own, 0, NULL) : NULL, *b = text ? json_loads(text, 0, NULL) : NULL;
-    bool other =
-        a && b &&
-        differ(json_object_get(a, "model"), json_object_get(b, "model"), "model", key, sizeof key);
-    json_decref(a);
-    json_decref(b);
-    if (!other) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s: %s is not that of %s; a soup is of one model", path, key,
-                     first);
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
+    json_auto_t *a = own ? json_loads(own, 0, NULL) : NULL;
+    json_auto_t *b = text ? json_loads(text, 0, NULL) : NULL;
+    if (!a || !b) return 0;
+    smoe_runs_compare_json(&frame, "settings", NULL, a, b);
+    for (size_t i = 0; i < frame.rows; i++) {
+        const char *key = smoe_frame_text_at(&frame, i, 0);
+        if (!strncmp(key, "model.", 6) && *smoe_frame_text_at(&frame, i, 1) &&
+            *smoe_frame_text_at(&frame, i, 2))
+            return smoe_fail(err, SMOE_USAGE, "%s: %s is not that of %s; a soup is of one model",
+                             path, key, first);
+    }
+    return 0;
 }
 
 static int find_members(soup_job *job, const smoe_options *options, smoe_err *err) {
@@ -66,18 +53,17 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
     job->path = smoe_alloc(job->count, sizeof *job->path);
     job->member = smoe_alloc(job->count, sizeof *job->member);
     SMOE_FREED char *first = NULL;
-    int status = 0;
-    for (size_t i = 0; i < job->count && !status; i++) {
-        char *text = NULL;
-        status = smoe_run_locate(options->arg[i], options->which, &job->path[i], &text, err);
-        if (!status && i) status = check_model(first, text, job->path[i], job->path[0], err);
+    for (size_t i = 0; i < job->count; i++) {
+        SMOE_FREED char *text = NULL;
+        if (smoe_run_locate(options->arg[i], options->which, &job->path[i], &text, err) ||
+            (i && check_model(first, text, job->path[i], job->path[0], err)))
+            return -1;
         job->member[i].path = job->path[i];
-        if (i)
-            free(text);
-        else
-            first = text;
+        if (i) continue;
+        first = text;
+        text = NULL;
     }
-    return status;
+    return 0;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -172,10 +158,8 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
         smoe_model_file_align(job->first.set, job->first.file, &job->first.spec, err))
         return -1;
     smoe_load_remarks(&job->first);
-    smoe_heading heading = {0};
     smoe_result lines = {0};
-    smoe_heading_add(&heading, job->first.spec.eval.split, job->first.set);
-    smoe_heading_data(&lines, &heading, &job->first.spec);
+    smoe_heading_data(&lines, &job->first.spec, NULL, job->first.set);
     smoe_result_line(&lines, "models", "%zu", job->count);
     smoe_heading_print(&lines, options);
     smoe_progress_open(&shown, options, stderr, NULL);

@@ -1,5 +1,4 @@
-/* Running a command with several processes; see together.h. */
-#include "together.h"
+/* Running a command with several processes; see cmd.h. */
 #include "cmd.h"
 #include "base/threads.h"
 #include "math/blas.h"

@@ -4,9 +4,7 @@
  * the spec.
  */
 #include "cmd.h"
-#include "heading.h"
 #include "progress.h"
-#include "together.h"
 #include "base/clock.h"
 #include "base/stop.h"
 #include "spec/routers.h"
@@ -131,49 +129,58 @@ static void remark(const train_job *job, const smoe_options *options) {
     if (job->spec->model.moe.layer_count) remark_processes(job->spec, options);
 }
 
-/* ---- the data -------------------------------------------------------------------------------- */
-
-typedef struct data_seen {
-    smoe_heading heading;
-    bool read;
-    bool other_classes; /* than those of the file to start from */
-    smoe_err why;       /* it was not read */
-} data_seen;
-
-/* Counts the images. If the data is missing but the classes are known, a dry run still
- * continues. */
-static void see_data(data_seen *seen, const smoe_spec *spec, const smoe_safetensors *init) {
-    const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
-    *seen = (data_seen){0};
-    for (int i = 0; i < 2 && split[i]; i++) {
-        smoe_dataset *set = NULL;
-        if (smoe_dataset_open(&set, spec, split[i], &seen->why)) return;
-        smoe_heading_add(&seen->heading, split[i], set);
-        if (!i && init && !smoe_task_pairs(spec->train.loss))
-            seen->other_classes = smoe_model_file_other_classes(set, init);
-        smoe_dataset_free(set);
-    }
-    seen->read = true;
-}
-
-static void add_data(smoe_result *plan, const data_seen *seen, const smoe_spec *spec) {
-    const smoe_data_spec *data = &spec->data;
-    const smoe_heading *h = &seen->heading;
-    json_t *images = json_object();
-    for (int i = 0; i < 2 && h->split[i] && seen->read; i++)
-        json_object_set_new(images, h->split[i], json_integer((json_int_t)h->images[i]));
-    smoe_result_value(plan, "data",
-                      json_pack("{s:s, s:s?, s:o}", "source", smoe_sources[data->source].name,
-                                "path", data->path, "images", images));
-    if (seen->read)
-        smoe_heading_data(plan, &seen->heading, spec);
-    else
-        smoe_result_line(plan, "data", "%s%s%s, not read: %.*s", smoe_sources[data->source].name,
-                         data->path ? " " : "", data->path ? data->path : "",
-                         (int)strcspn(seen->why.text, "\n"), seen->why.text);
-}
-
 /* ---- the dry run ----------------------------------------------------------------------------- */
+
+typedef struct train_plan {
+    const train_job *job;
+    const smoe_spec *spec;
+    smoe_dataset *train, *test;
+    smoe_err why;       /* the data was not read */
+    bool other_classes; /* than those of the file to start from */
+    size_t classes;
+    smoe_model *model; /* it is not reserved */
+    char *start;       /* what the model takes from that file, or NULL */
+    smoe_cost cost;
+    smoe_estimate estimate;
+} train_plan;
+
+static void plan_free(train_plan *p) {
+    smoe_dataset_free(p->train);
+    smoe_dataset_free(p->test);
+    smoe_model_free(p->model);
+    smoe_cost_free(&p->cost);
+    free(p->start);
+}
+
+/* If the data is missing but the classes are known, a dry run still continues. */
+static void see_data(train_plan *p, const smoe_safetensors *init) {
+    if (smoe_dataset_open(&p->train, p->spec, "train", &p->why)) return;
+    if (init && !smoe_task_pairs(p->spec->train.loss))
+        p->other_classes = smoe_model_file_other_classes(p->train, init);
+    if (p->spec->train.eval_every)
+        (void)!smoe_dataset_open(&p->test, p->spec, p->spec->eval.split, &p->why);
+}
+
+static void add_data(smoe_result *plan, const train_plan *p) {
+    const smoe_data_spec *data = &p->spec->data;
+    const char *source = smoe_sources[data->source].name;
+    json_t *images = json_object();
+    if (!p->why.code)
+        json_object_set_new(images, "train",
+                            json_integer((json_int_t)smoe_dataset_images(p->train)));
+    if (!p->why.code && p->test)
+        json_object_set_new(images, p->spec->eval.split,
+                            json_integer((json_int_t)smoe_dataset_images(p->test)));
+    smoe_result_value(
+        plan, "data",
+        json_pack("{s:s, s:s?, s:o}", "source", source, "path", data->path, "images", images));
+    if (!p->why.code)
+        smoe_heading_data(plan, p->spec, p->train, p->test);
+    else
+        smoe_result_line(plan, "data", "%s%s%s, not read: %.*s", source, data->path ? " " : "",
+                         data->path ? data->path : "", (int)strcspn(p->why.text, "\n"),
+                         p->why.text);
+}
 
 static void add_moe(smoe_result *plan, const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
@@ -204,9 +211,10 @@ static void add_moe(smoe_result *plan, const smoe_spec *spec) {
     }
 }
 
-/* Steps and operations, memory and time. */
-static void add_totals(smoe_result *plan, const smoe_spec *spec, const smoe_cost *cost,
-                       const smoe_estimate *estimate) {
+static void add_totals(smoe_result *plan, const train_plan *p) {
+    const smoe_spec *spec = p->spec;
+    const smoe_cost *cost = &p->cost;
+    const smoe_estimate *estimate = &p->estimate;
     char a[48], b[32], c[32];
     smoe_cmd_parameters(plan, cost);
     smoe_result_line(plan, "training", "%zu step%s of %zu image%s; %s per image, %s in total",
@@ -227,12 +235,12 @@ static void add_totals(smoe_result *plan, const smoe_spec *spec, const smoe_cost
 }
 
 /* What can hardly be meant. */
-static void add_doubts(smoe_result *plan, const smoe_spec *spec, const data_seen *seen,
-                       const smoe_cost *cost, const smoe_estimate *estimate) {
+static void add_doubts(smoe_result *plan, const train_plan *p) {
     enum { EPOCHS = 100, HOURS = 3, PARAMETERS = 100000 };
-    const smoe_data_spec *data = &spec->data;
-    const double images = seen->read ? (double)seen->heading.images[0] : 0;
-    double epochs = (double)spec->train.steps * (double)spec->train.batch_size / fmax(images, 1);
+    const smoe_data_spec *data = &p->spec->data;
+    const smoe_train_spec *train = &p->spec->train;
+    const double images = p->why.code ? 0 : (double)smoe_dataset_images(p->train);
+    double epochs = (double)train->steps * (double)train->batch_size / fmax(images, 1);
     bool augmented = data->augment.crop || data->augment.flip || data->augment.randaugment.n ||
                      data->augment.mixup > 0 || data->augment.cutmix > 0;
     bool generated = !data->path;
@@ -241,40 +249,41 @@ static void add_doubts(smoe_result *plan, const smoe_spec *spec, const data_seen
     if (images > 0 && !generated && !augmented && epochs > EPOCHS && ++doubts)
         smoe_result_line(plan, "doubt", "%.0f epochs of the same %.0f images, without data.augment",
                          epochs, images);
-    if (images > 0 && !generated && cost->params > PARAMETERS * images && ++doubts)
+    if (images > 0 && !generated && p->cost.params > PARAMETERS * images && ++doubts)
         smoe_result_line(plan, "doubt", "%s parameters for %.0f images",
-                         smoe_text_si(a, sizeof a, cost->params, ""), images);
-    if (estimate->fits && estimate->seconds > HOURS * 3600 && ++doubts)
-        smoe_result_line(plan, "doubt", "%.0f hours", estimate->seconds / 3600);
+                         smoe_text_si(a, sizeof a, p->cost.params, ""), images);
+    if (p->estimate.fits && p->estimate.seconds > HOURS * 3600 && ++doubts)
+        smoe_result_line(plan, "doubt", "%.0f hours", p->estimate.seconds / 3600);
     if (doubts && !generated)
         smoe_result_line(plan, NULL, "`smoe data %s --suggest` prints a spec for this data",
                          data->path);
 }
 
-static void add_plan(smoe_result *plan, const train_job *job, const data_seen *seen,
-                     const char *start, const smoe_cost *cost, size_t classes,
-                     const smoe_estimate *estimate) {
-    const smoe_spec *spec = job->spec;
+static void add_plan(smoe_result *plan, const train_plan *p) {
+    const smoe_spec *spec = p->spec;
     const smoe_model_spec *m = &spec->model;
-    smoe_fact_text(plan, "dir", job->dir, .heading = "run");
+    smoe_fact_text(plan, "dir", p->job->dir, .heading = "run");
     smoe_fact_number(plan, "steps", (double)spec->train.steps);
     smoe_fact_number(plan, "batch", (double)spec->train.batch_size);
-    smoe_fact_number(plan, "classes", (double)classes);
+    smoe_fact_number(plan, "classes", (double)p->classes);
     smoe_fact_number(plan, "tokens", (double)smoe_spec_tokens(spec));
-    add_data(plan, seen, spec);
+    add_data(plan, p);
     smoe_result_line(plan, "model",
                      "width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
                      "patch %zu), %zu classes",
                      m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec),
-                     spec->data.image_size, m->patch_size, classes);
-    smoe_fact_text(plan, "start", start, .heading = "start", .optional = true);
-    if (seen->other_classes)
+                     spec->data.image_size, m->patch_size, p->classes);
+    smoe_fact_text(plan, "start", p->start, .heading = "start", .optional = true);
+    if (p->other_classes)
         smoe_result_line(plan, NULL, "the classes of the data are others than those of the file");
     add_moe(plan, spec);
-    smoe_cmd_cost(plan, cost);
-    add_totals(plan, spec, cost, estimate);
-    add_doubts(plan, spec, seen, cost, estimate);
-    smoe_cmd_estimate(plan, estimate);
+    smoe_cmd_cost(plan, &p->cost);
+    add_totals(plan, p);
+    add_doubts(plan, p);
+    smoe_fact_number(plan, "seconds", p->estimate.seconds);
+    smoe_fact_truth(plan, "measured", p->estimate.measured);
+    smoe_fact_truth(plan, "fits", p->estimate.fits);
+    smoe_heading_optimizer(plan, spec, p->model);
 }
 
 static smoe_fit fit_of(const smoe_options *options) {
@@ -290,39 +299,31 @@ static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_
     return smoe_cmd_model(&path, &spec, file, options->init, NULL, options, err);
 }
 
-/* What the model takes from it: *text, fresh. */
-static int plan_start(char **text, smoe_params *params, const smoe_spec *spec,
-                      const smoe_safetensors *file, bool headless, const smoe_options *options,
+static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_options *options,
                       smoe_err *err) {
-    params->headless = headless;
+    smoe_params *params = smoe_model_params(p->model);
+    params->headless = p->other_classes;
     if (smoe_params_check(params, file, fit_of(options), err) ||
-        (!options->partial && smoe_implied_check(spec, file, false, err)))
+        (!options->partial && smoe_implied_check(p->spec, file, false, err)))
         return -1;
-    *text = smoe_init_map_text(params, file, fit_of(options));
+    p->start = smoe_init_map_text(params, file, fit_of(options));
     return 0;
 }
 
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    SMOE_FREED_BY(smoe_result_free) smoe_result plan = {0};
+    SMOE_FREED_BY(plan_free) train_plan p = {.job = job, .spec = job->spec};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL; /* it is not reserved */
-    SMOE_FREED char *start = NULL;
-    smoe_estimate estimate;
+    smoe_result plan = {0};
     smoe_estimator by = {0};
-    data_seen seen;
-    size_t classes;
-    if (smoe_cmd_classes(job->spec, 0, true, &classes, err) || open_init(&file, options, err))
+    if (smoe_cmd_classes(job->spec, true, &p.classes, err) || open_init(&file, options, err))
         return -1;
-    see_data(&seen, job->spec, file);
-    if (smoe_model_create(&model, job->spec, classes, err) ||
-        (file && plan_start(&start, smoe_model_params(model), job->spec, file, seen.other_classes,
-                            options, err)) ||
-        smoe_cost_estimate(&cost, job->spec, classes, NULL, err) ||
-        smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err))
+    see_data(&p, file);
+    if (smoe_model_create(&p.model, job->spec, p.classes, err) ||
+        (file && plan_start(&p, file, options, err)) ||
+        smoe_cost_estimate(&p.cost, job->spec, p.classes, NULL, err) ||
+        smoe_estimate_make(&p.estimate, &by, job->spec, p.classes, &p.cost, err))
         return -1;
-    add_plan(&plan, job, &seen, start, &cost, classes, &estimate);
-    smoe_heading_optimizer(&plan, job->spec, model);
+    add_plan(&plan, &p);
     return smoe_cmd_emit(&plan, options, err);
 }
 
@@ -341,7 +342,6 @@ static void say_files(const train_job *job, double seconds, const smoe_options *
     smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
 }
 
-/* A loss and a precision, as members of the object `of`. */
 static void add_eval(smoe_result *result, const char *of, const smoe_eval *eval) {
     if (!eval->images) return;
     smoe_cmd_number(result, (double)eval->images, "%s:images", of);

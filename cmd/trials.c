@@ -1,6 +1,5 @@
 /* What is told about the trials of a sweep; see trials.h. */
 #include "trials.h"
-#include "heading.h"
 #include "cmd.h"
 #include "base/threads.h"
 #include "compare/outcomes.h"
@@ -64,7 +63,6 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     return (json_int_t)r.step;
 }
 
-/* How far the training of a trial is. */
 static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
@@ -77,7 +75,6 @@ static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     smoe_cell_number(frame, "steps", (double)steps, .where = SMOE_IN_JSON);
 }
 
-/* How many evaluations of a trial are there. */
 static int add_evaluations(smoe_frame *frame, const smoe_sweep *sweep, size_t i, smoe_err *err) {
     json_auto_t *list = NULL;
     char text[64];
@@ -147,9 +144,11 @@ int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *e
 static int estimate_trial(smoe_cost *cost, smoe_estimate *e, smoe_estimator *by,
                           const smoe_trial *trial, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    size_t classes, given = options->classes ? (size_t)options->classes : 0;
-    if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err) ||
-        smoe_cmd_classes(&spec, given, true, &classes, err) ||
+    size_t classes;
+    if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err))
+        return -1;
+    if (options->classes) spec.data.classes = (size_t)options->classes;
+    if (smoe_cmd_classes(&spec, true, &classes, err) ||
         smoe_cost_estimate(cost, &spec, classes, NULL, err))
         return -1;
     return e ? smoe_estimate_make(e, by, &spec, classes, cost, err) : 0;
@@ -203,7 +202,6 @@ static void add_points(smoe_result *result, const smoe_sweep *sweep) {
     }
 }
 
-/* The estimates of all trials; those that differ in the seed alone are one. */
 static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep *sweep,
                         const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -217,7 +215,6 @@ static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep
     return 0;
 }
 
-/* Whether cells with experts differ in slots. */
 static bool slots_differ(const smoe_estimate *all, size_t trials) {
     double some = 0;
     for (size_t i = 0; i < trials; i++) {
@@ -390,20 +387,22 @@ static void add_contrasts(power *w, const smoe_results *r) {
     if (r->evaluations) add_differences(w, r->evaluations);
 }
 
-int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     static const smoe_option_range positive = {
         DBL_MIN, DBL_MAX, .expected = "up to 16 positive numbers separated by commas"};
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     SMOE_FREED_BY(power_free) power w = {0};
     const char *text = *options->power ? options->power : "0.005,0.01,0.02,0.05";
     if (smoe_option_numbers(w.difference, MOST_DIFFERENCES, &w.differences, "power", text,
-                            &positive, err))
+                            &positive, err) ||
+        smoe_results_make(&results, sweep, err))
         return -1;
     w.table = smoe_result_table(&w.result, NULL, NULL);
-    add_contrasts(&w, r);
+    add_contrasts(&w, &results);
     if (!w.contrasts)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no contrast has two seeds yet, so the variance is unknown",
-                         r->sweep->dir);
+                         sweep->dir);
     return smoe_cmd_emit(&w.result, options, err);
 }
 

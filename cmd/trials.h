@@ -10,7 +10,7 @@ int smoe_trials_summary(const smoe_results *results, const smoe_options *options
                         smoe_err *err) SMOE_MUST_CHECK;
 
 /* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
-int smoe_trials_power(const smoe_results *results, const smoe_options *options,
+int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* The state of each trial: --status. */

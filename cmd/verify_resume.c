@@ -4,7 +4,6 @@
  * by SIGKILL once it has a checkpoint, and then resumed.
  */
 #include "cmd.h"
-#include "heading.h"
 #include "base/clock.h"
 #include "store/run_compare.h"
 
@@ -113,24 +112,21 @@ static int train_both(verification *v, smoe_err *err) {
 
 /* Whether FILE of the last checkpoints is the same, byte for byte: 1, 0, or -1 with err. */
 static int same_file(const verification *v, const char *file, smoe_err *err) {
-    char *path[2] = {smoe_text_format("%s/ckpt/latest/%s", v->whole, file),
-                     smoe_text_format("%s/ckpt/latest/%s", v->parts, file)};
+    const char *const run[] = {v->whole, v->parts};
     FILE *in[2] = {NULL, NULL};
     int same = 1;
     for (int i = 0; i < 2 && same > 0; i++) {
-        in[i] = path[i] ? fopen(path[i], "re") : NULL;
-        if (!in[i]) same = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path[i] ? path[i] : file);
+        SMOE_FREED char *path = smoe_text_format("%s/ckpt/latest/%s", run[i], file);
+        in[i] = fopen(path, "re");
+        if (!in[i]) same = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
     }
-    while (same > 0) {
+    for (size_t n = 1; same > 0 && n;) {
         char a[1 << 14], b[sizeof a];
-        size_t n = fread(a, 1, sizeof a, in[0]), m = fread(b, 1, sizeof b, in[1]);
-        if (n != m || memcmp(a, b, n) != 0) same = 0;
-        if (!n) break;
+        n = fread(a, 1, sizeof a, in[0]);
+        same = n == fread(b, 1, sizeof b, in[1]) && !memcmp(a, b, n);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         if (in[i]) fclose(in[i]);
-        free(path[i]);
-    }
     return same;
 }
 

@@ -30,12 +30,11 @@ int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overri
                    smoe_err *err) {
     smoe_err own; /* messages of several lines are built up in it */
     if (!err) err = &own;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     *spec = smoe_alloc(1, sizeof **spec);
-    smoe_spec_text text = {0};
-    int status = smoe_spec_text_read(&text, file, err);
-    if (!status) status = smoe_budget_parse(*spec, &text, (char *const *)overrides, count, err);
-    smoe_spec_text_free(&text);
-    if (!status) return 0;
+    if (!smoe_spec_text_read(&text, file, err) &&
+        !smoe_budget_parse(*spec, &text, (char *const *)overrides, count, err))
+        return 0;
     smoe_spec_close(*spec);
     *spec = NULL;
     return -1;
@@ -86,11 +85,10 @@ static int model_read_spec(source *s, const char *text, smoe_err *err) {
 }
 
 static int source_open(source *s, const char *path, smoe_err *err) {
-    char *text;
-    if (smoe_run_model(path, NULL, NULL, &s->path, &text, &s->file, err)) return -1;
-    int status = model_read_spec(s, text, err);
-    free(text);
-    if (status) return -1;
+    SMOE_FREED char *text = NULL;
+    if (smoe_run_model(path, NULL, NULL, &s->path, &text, &s->file, err) ||
+        model_read_spec(s, text, err))
+        return -1;
     if (smoe_task_pairs(s->spec.train.loss)) {
         s->classes = smoe_spec_embed(&s->spec);
         return 0;
@@ -147,16 +145,13 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
                        smoe_err *err) {
     const source *s = source_of(model);
     size_t n = image_elements(s);
-    smoe_image image = {0}, work = {0};
+    SMOE_FREED_BY(smoe_image_free) smoe_image image = {0};
+    SMOE_FREED_BY(smoe_image_free) smoe_image work = {0};
     SMOE_FREED real *values = smoe_alloc(n, sizeof *values);
-    int status = smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err);
-    if (!status) {
-        smoe_image_pixels(values, &image, &s->spec.data);
-        for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
-    }
-    smoe_image_free(&image);
-    smoe_image_free(&work);
-    return status;
+    if (smoe_decode_fit(&image, &s->spec.data, bytes, size, NULL, &work, err)) return -1;
+    smoe_image_pixels(values, &image, &s->spec.data);
+    for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
+    return 0;
 }
 
 /* A line for a shell; a path with a quote would need others, and is left without. */
@@ -172,10 +167,10 @@ int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, s
     SMOE_FREED char *bytes = NULL;
     size_t size;
     if (smoe_file_read(path, SMOE_MOST_IMAGE_BYTES, &bytes, &size, err)) return -1;
-    int status = smoe_pixels_decode(pixels, model, bytes, size, err);
-    if (status) smoe_fail_prefix(err, "%s", path);
-    if (status && smoe_decode_foreign((const uint8_t *)bytes, size)) say_how_to_convert(path, err);
-    return status;
+    if (!smoe_pixels_decode(pixels, model, bytes, size, err)) return 0;
+    smoe_fail_prefix(err, "%s", path);
+    if (smoe_decode_foreign((const uint8_t *)bytes, size)) say_how_to_convert(path, err);
+    return -1;
 }
 
 /* ---- using a model --------------------------------------------------------------------------- */

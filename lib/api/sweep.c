@@ -28,15 +28,13 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
     const smoe_grid_options how = {.skip_invalid = settings->skip_invalid,
                                    .init = settings->init,
                                    .start = {.upcycle = settings->upcycle}};
-    smoe_spec_text text;
+    SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     size_t skipped;
-    int status = smoe_spec_text_read(&text, file, err);
-    if (!status)
-        status =
-            smoe_grid_of_spec(sweep, &text, (char *const *)overrides, count, &how, &skipped, err);
-    smoe_spec_text_free(&text);
-    if (!status && settings->mode == SMOE_RUN_FORCE) status = smoe_sweep_remove(dir, err);
-    return status ? -1 : smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);
+    if (smoe_spec_text_read(&text, file, err) ||
+        smoe_grid_of_spec(sweep, &text, (char *const *)overrides, count, &how, &skipped, err) ||
+        (settings->mode == SMOE_RUN_FORCE && smoe_sweep_remove(dir, err)))
+        return -1;
+    return smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);
 }
 
 static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smoe_err *err) {
@@ -47,17 +45,15 @@ static int sweep_run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smo
                                          .fail_fast = settings->fail_fast,
                                          .stop = settings->stop,
                                          .observer = &observer};
-    smoe_results results;
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
     smoe_err ran = {0};
     bool drawn;
     smoe_blas_start();
     int status = smoe_runner_run(sweep, &options, &ran);
-    int wrote = smoe_results_make(&results, sweep, err);
-    if (!wrote) wrote = smoe_results_write(&results, err);
-    if (!wrote) wrote = smoe_results_draw(&results, &drawn, err);
-    smoe_results_free(&results);
+    bool lost = smoe_results_make(&results, sweep, err) || smoe_results_write(&results, err) ||
+                smoe_results_draw(&results, &drawn, err);
     if (status) *err = ran;
-    return status || wrote ? -1 : 0;
+    return status || lost ? -1 : 0;
 }
 
 int smoe_sweep_run(const char *file, const char *const *overrides, size_t count, const char *dir,
