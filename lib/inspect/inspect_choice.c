@@ -36,18 +36,18 @@ size_t smoe_inspect_best(const smoe_inspection *r) {
 
 static void choices_open(void *state, smoe_inspection *r) {
     choices *c = state;
-    smoe_alloc_pool *pool = &r->memory;
     c->best = smoe_inspect_best(r);
-    c->processed = smoe_alloc_in(pool, r->E + 1, sizeof *c->processed);
-    c->used = smoe_alloc_in(pool, r->E + 1, sizeof *c->used);
-    c->selected = smoe_alloc_in(pool, r->E + 1, sizeof *c->selected);
-    c->dropped = smoe_alloc_in(pool, r->T, sizeof *c->dropped);
-    c->placed = smoe_alloc_in(pool, r->E, sizeof *c->placed);
-    c->chosen = smoe_alloc_in(pool, r->E, sizeof *c->chosen);
-    c->lost = smoe_alloc_in(pool, r->E, sizeof *c->lost);
-    c->weight = smoe_alloc_in(pool, c->best * WEIGHT_BINS, sizeof *c->weight);
-    c->seen = smoe_alloc_in(pool, r->E, sizeof *c->seen);
-    c->taken = smoe_alloc_in(pool, r->E, sizeof *c->taken);
+    smoe_inspect_counts(r, &c->images, 1);
+    c->processed = smoe_inspect_counts(r, NULL, r->E + 1);
+    c->used = smoe_inspect_counts(r, NULL, r->E + 1);
+    c->selected = smoe_inspect_counts(r, NULL, r->E + 1);
+    c->dropped = smoe_inspect_counts(r, NULL, r->T);
+    c->placed = smoe_inspect_counts(r, NULL, r->E);
+    c->chosen = smoe_inspect_counts(r, NULL, r->E);
+    c->lost = smoe_inspect_counts(r, NULL, r->E);
+    c->weight = smoe_inspect_counts(r, NULL, c->best * WEIGHT_BINS);
+    c->seen = smoe_alloc_in(&r->memory, r->E, sizeof *c->seen);
+    c->taken = smoe_alloc_in(&r->memory, r->E, sizeof *c->taken);
 }
 
 static void count_weights(choices *c, size_t E, const real *gate) {
@@ -103,25 +103,11 @@ static void choices_batch(void *state, const smoe_inspection *r, const smoe_plan
     }
 }
 
-static void choices_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    choices *c = state;
-    smoe_comm_sum_counts(comm, &c->images, 1);
-    smoe_comm_sum_counts(comm, c->processed, r->E + 1);
-    smoe_comm_sum_counts(comm, c->used, r->E + 1);
-    smoe_comm_sum_counts(comm, c->selected, r->E + 1);
-    smoe_comm_sum_counts(comm, c->dropped, r->T);
-    smoe_comm_sum_counts(comm, c->placed, r->E);
-    smoe_comm_sum_counts(comm, c->chosen, r->E);
-    smoe_comm_sum_counts(comm, c->lost, r->E);
-    smoe_comm_sum_counts(comm, c->weight, c->best * WEIGHT_BINS);
-}
-
 const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
                                            .size = sizeof(choices),
                                            .open = choices_open,
                                            .image = choices_image,
-                                           .batch = choices_batch,
-                                           .sum = choices_sum};
+                                           .batch = choices_batch};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

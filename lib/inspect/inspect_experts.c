@@ -34,9 +34,10 @@ typedef struct experts {
 static void experts_open(void *state, smoe_inspection *r) {
     experts *x = state;
     smoe_alloc_pool *pool = &r->memory;
-    x->by_class = smoe_alloc_in(pool, (1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
-    x->by_position = smoe_alloc_in(pool, (1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
-    x->images = smoe_alloc_in(pool, r->N, sizeof *x->images);
+    x->by_class = smoe_inspect_exact(r, NULL, (1 + DRAWS) * r->N * r->E);
+    x->by_position = smoe_inspect_exact(r, NULL, (1 + DRAWS) * r->T * r->E);
+    x->images = smoe_inspect_counts(r, NULL, r->N);
+    smoe_inspect_counts(r, &x->all, 1);
     x->weight = smoe_alloc_in(pool, r->T * r->E, sizeof *x->weight);
     x->image = smoe_alloc_in(pool, r->E, sizeof *x->image);
     x->order = smoe_alloc_in(pool, r->T, sizeof *x->order);
@@ -72,16 +73,8 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
     x->all++;
 }
 
-static void experts_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    experts *x = state;
-    smoe_comm_sum_exact(comm, x->by_class, (1 + DRAWS) * r->N * r->E);
-    smoe_comm_sum_exact(comm, x->by_position, (1 + DRAWS) * r->T * r->E);
-    smoe_comm_sum_counts(comm, x->images, r->N);
-    smoe_comm_sum_counts(comm, &x->all, 1);
-}
-
 const smoe_counter smoe_counter_experts = {
-    .size = sizeof(experts), .open = experts_open, .image = experts_image, .sum = experts_sum};
+    .size = sizeof(experts), .open = experts_open, .image = experts_image};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

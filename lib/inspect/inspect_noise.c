@@ -25,8 +25,9 @@ static void changes_open(void *state, smoe_inspection *r) {
     changes *c = state;
     smoe_alloc_pool *pool = &r->memory;
     c->best = smoe_inspect_best(r);
-    c->changed = smoe_alloc_in(pool, LEVELS * c->best, sizeof *c->changed);
-    c->lost = smoe_alloc_in(pool, LEVELS * c->best, sizeof *c->lost);
+    smoe_inspect_counts(r, &c->choosers, 1);
+    c->changed = smoe_inspect_counts(r, NULL, LEVELS * c->best);
+    c->lost = smoe_inspect_counts(r, NULL, LEVELS * c->best);
     c->score = smoe_alloc_in(pool, 3 * r->E, sizeof *c->score);
     c->order = smoe_alloc_in(pool, 2 * r->E, sizeof *c->order);
     c->noisy = c->score + r->E;
@@ -85,19 +86,10 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
     }
 }
 
-static void changes_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    (void)r;
-    changes *c = state;
-    smoe_comm_sum_counts(comm, &c->choosers, 1);
-    smoe_comm_sum_counts(comm, c->changed, LEVELS * c->best);
-    smoe_comm_sum_counts(comm, c->lost, LEVELS * c->best);
-}
-
 const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .size = sizeof(changes),
                                            .open = changes_open,
-                                           .image = changes_image,
-                                           .sum = changes_sum};
+                                           .image = changes_image};
 
 void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const changes *c = smoe_inspect_state(r, SMOE_COUNT_CHANGES, l);

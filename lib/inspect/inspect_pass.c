@@ -160,13 +160,38 @@ static void open_views(smoe_inspection *r) {
     }
 }
 
+typedef struct smoe_counted {
+    enum { COUNTS, EXACT, LARGEST } kind;
+    void *at;
+    size_t n;
+} smoe_counted;
+
+static void *add_counted(smoe_inspection *r, smoe_counted counted, size_t size) {
+    if (!counted.at) counted.at = smoe_alloc_in(&r->memory, counted.n, size);
+    r->counted = smoe_alloc_next(r->counted, r->counteds, sizeof counted);
+    r->counted[r->counteds++] = counted;
+    return counted.at;
+}
+
+uint64_t *smoe_inspect_counts(smoe_inspection *r, uint64_t *at, size_t n) {
+    return add_counted(r, (smoe_counted){COUNTS, at, n}, sizeof *at);
+}
+
+smoe_exact *smoe_inspect_exact(smoe_inspection *r, smoe_exact *at, size_t n) {
+    return add_counted(r, (smoe_counted){EXACT, at, n}, sizeof *at);
+}
+
+double *smoe_inspect_largest(smoe_inspection *r, double *at, size_t n) {
+    return add_counted(r, (smoe_counted){LARGEST, at, n}, sizeof *at);
+}
+
 static void open_counters(smoe_inspection *r) {
     r->state = smoe_alloc_in(&r->memory, SMOE_COUNTERS * r->layers, sizeof *r->state);
     for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++) {
         const smoe_counter *counter = counters[i / r->layers];
         if ((counter->needs & r->has) != counter->needs) continue;
         r->state[i] = smoe_alloc_in(&r->memory, 1, counter->size);
-        if (counter->open) counter->open(r->state[i], r);
+        counter->open(r->state[i], r);
     }
 }
 
@@ -225,8 +250,12 @@ static int pass(smoe_inspection *r, smoe_err *err) {
 
 /* Adds what the processes have counted; each gets all of it. */
 static void sum_counters(smoe_inspection *r) {
-    for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++)
-        if (r->state[i]) counters[i / r->layers]->sum(r->state[i], r, r->comm);
+    for (size_t i = 0; i < r->counteds; i++) {
+        const smoe_counted *c = &r->counted[i];
+        if (c->kind == COUNTS) smoe_comm_sum_counts(r->comm, c->at, c->n);
+        if (c->kind == EXACT) smoe_comm_sum_exact(r->comm, c->at, c->n);
+        if (c->kind == LARGEST) smoe_comm_largest(r->comm, c->at, c->n);
+    }
 }
 
 int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
@@ -256,7 +285,9 @@ int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe
 }
 
 void smoe_inspect_free(smoe_inspection *r) {
-    if (r) smoe_alloc_pool_free(&r->memory);
+    if (!r) return;
+    smoe_alloc_pool_free(&r->memory);
+    free(r->counted);
     free(r);
 }
 

@@ -33,21 +33,29 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
 
 /* ---- means of a layer ------------------------------------------------------------------------ */
 
-/* Sums of a number of each plan, weighted by its tokens. */
+/* Numbers of a plan, and their sums, weighted by the tokens of each plan. */
+static const smoe_metric parts[] = {SMOE_METRIC_DISPATCH_MAX, SMOE_METRIC_COMBINE_MAX,
+                                    SMOE_METRIC_TOKENS_PER_SLOT, SMOE_METRIC_SLOTS_PER_TOKEN,
+                                    SMOE_METRIC_DROPPED};
+enum { PARTS = sizeof parts / sizeof *parts };
 typedef struct means {
-    smoe_exact dispatch_max, combine_max, tokens_per_slot, slots_per_token, dropped;
+    smoe_exact sum[PARTS];
     uint64_t tokens;
 } means;
 
+static void means_open(void *state, smoe_inspection *r) {
+    means *m = state;
+    smoe_inspect_exact(r, m->sum, PARTS);
+    smoe_inspect_counts(r, &m->tokens, 1);
+}
+
 static void add_plan(means *m, const smoe_plan *plan) {
-    smoe_plan_stats stats;
-    double tokens = (double)plan->tokens;
-    smoe_plan_measure(plan, &stats);
-    smoe_exact_add(&m->dispatch_max, smoe_exact_of(tokens * stats.dispatch_max));
-    smoe_exact_add(&m->combine_max, smoe_exact_of(tokens * stats.combine_max));
-    smoe_exact_add(&m->tokens_per_slot, smoe_exact_of(tokens * stats.tokens_per_slot));
-    smoe_exact_add(&m->slots_per_token, smoe_exact_of(tokens * stats.slots_per_token));
-    smoe_exact_add(&m->dropped, smoe_exact_of(tokens * stats.dropped));
+    smoe_plan_stats s;
+    smoe_plan_measure(plan, &s);
+    const double value[PARTS] = {s.dispatch_max, s.combine_max, s.tokens_per_slot,
+                                 s.slots_per_token, s.dropped};
+    for (size_t k = 0; k < PARTS; k++)
+        smoe_exact_add(&m->sum[k], smoe_exact_of((double)plan->tokens * value[k]));
     m->tokens += plan->tokens;
 }
 
@@ -70,35 +78,20 @@ static void means_batch(void *state, const smoe_inspection *r, const smoe_plan *
     if (plan->sparse) add_plan(state, plan);
 }
 
-static void means_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    (void)r;
-    means *m = state;
-    smoe_comm_sum_exact(comm, &m->dispatch_max, 1);
-    smoe_comm_sum_exact(comm, &m->combine_max, 1);
-    smoe_comm_sum_exact(comm, &m->tokens_per_slot, 1);
-    smoe_comm_sum_exact(comm, &m->slots_per_token, 1);
-    smoe_comm_sum_exact(comm, &m->dropped, 1);
-    smoe_comm_sum_counts(comm, &m->tokens, 1);
-}
-
 const smoe_counter smoe_counter_means = {
-    .size = sizeof(means), .image = means_image, .batch = means_batch, .sum = means_sum};
-
-static double mean(const means *m, smoe_exact sum) {
-    return smoe_exact_value(sum) / (double)m->tokens;
-}
+    .size = sizeof(means), .open = means_open, .image = means_image, .batch = means_batch};
 
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
     double scale = smoe_model_router(r->subject.model, l)->plan.scale;
-    smoe_inspect_put(
-        r, frame, l,
-        {smoe_metric_name(SMOE_METRIC_DISPATCH_MAX), .number = mean(m, m->dispatch_max)},
-        {smoe_metric_name(SMOE_METRIC_COMBINE_MAX), .number = mean(m, m->combine_max)},
-        {smoe_metric_name(SMOE_METRIC_TOKENS_PER_SLOT), .number = mean(m, m->tokens_per_slot)},
-        {smoe_metric_name(SMOE_METRIC_SLOTS_PER_TOKEN), .number = mean(m, m->slots_per_token)},
-        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = mean(m, m->dropped)},
-        {smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN});
+    smoe_frame_cell cell[3 + PARTS] = {
+        {"run", .text = r->subject.run},
+        {"block", .number = smoe_inspect_block(r, l)},
+        {smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN}};
+    for (size_t k = 0; k < PARTS; k++)
+        cell[3 + k] = (smoe_frame_cell){smoe_metric_name(parts[k]),
+                                        .number = smoe_exact_value(m->sum[k]) / (double)m->tokens};
+    smoe_frame_row(frame, cell, 3 + PARTS);
 }
 
 /* ---- over training --------------------------------------------------------------------------- */

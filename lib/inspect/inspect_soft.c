@@ -16,16 +16,21 @@ static const double ROUNDING = 1e-6;
 
 enum { SUM_BINS = 2001, BINS_A_MEAN = 100 }; /* bin i: within half a bin of i/100 of the mean S/T */
 
+enum { TOKENS, LIGHT, HEAVY, UP_TO_QUARTER, ABOVE_2, GROUPS };
+
 typedef struct token_sums {
     uint64_t *count; /* [SUM_BINS] the last one without an end */
-    uint64_t tokens, light, heavy, up_to_quarter, above_2;
+    uint64_t of[GROUPS];
     smoe_exact total;
     double largest;
 } token_sums;
 
 static void sums_open(void *state, smoe_inspection *r) {
     token_sums *s = state;
-    s->count = smoe_alloc_in(&r->memory, SUM_BINS, sizeof *s->count);
+    s->count = smoe_inspect_counts(r, NULL, SUM_BINS);
+    smoe_inspect_counts(r, s->of, GROUPS);
+    smoe_inspect_exact(r, &s->total, 1);
+    smoe_inspect_largest(r, &s->largest, 1);
 }
 
 static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
@@ -36,36 +41,20 @@ static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect
         for (size_t k = 0; k < r->S; k++) sum += (double)view->disp[t * r->S + k];
         double bin = rint(sum / mean * BINS_A_MEAN);
         s->count[bin < SUM_BINS - 1 ? (size_t)bin : SUM_BINS - 1]++;
-        s->tokens++;
+        s->of[TOKENS]++;
         smoe_exact_add(&s->total, smoe_exact_of(sum));
-        s->light += sum < mean / 4;
-        s->heavy += sum > 2 * mean;
-        s->up_to_quarter += sum <= 0.25 * (1 + ROUNDING);
-        s->above_2 += sum > 2 * (1 + ROUNDING);
+        s->of[LIGHT] += sum < mean / 4;
+        s->of[HEAVY] += sum > 2 * mean;
+        s->of[UP_TO_QUARTER] += sum <= 0.25 * (1 + ROUNDING);
+        s->of[ABOVE_2] += sum > 2 * (1 + ROUNDING);
         if (sum > s->largest) s->largest = sum;
     }
-}
-
-static void sums_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    (void)r;
-    token_sums *s = state;
-    uint64_t counts[] = {s->tokens, s->light, s->heavy, s->up_to_quarter, s->above_2};
-    smoe_comm_sum_counts(comm, s->count, SUM_BINS);
-    smoe_comm_sum_counts(comm, counts, sizeof counts / sizeof *counts);
-    smoe_comm_sum_exact(comm, &s->total, 1);
-    smoe_comm_largest(comm, &s->largest, 1);
-    s->tokens = counts[0];
-    s->light = counts[1];
-    s->heavy = counts[2];
-    s->up_to_quarter = counts[3];
-    s->above_2 = counts[4];
 }
 
 const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
                                               .size = sizeof(token_sums),
                                               .open = sums_open,
-                                              .image = sums_image,
-                                              .sum = sums_sum};
+                                              .image = sums_image};
 
 void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
@@ -76,19 +65,19 @@ void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, s
         below += s->count[i];
         smoe_inspect_put(r, frame, l, {"sum", .number = i + 1 < SUM_BINS ? edge : s->largest},
                          {"tokens", .number = (double)s->count[i]},
-                         {"share", .number = (double)below / (double)s->tokens});
+                         {"share", .number = (double)below / (double)s->of[TOKENS]});
     }
 }
 
 void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
-    double tokens = (double)s->tokens;
+    double tokens = (double)s->of[TOKENS];
     smoe_inspect_put(r, frame, l, {"mean", .number = smoe_exact_value(s->total) / tokens},
-                     {"light", .number = (double)s->light / tokens},
-                     {"heavy", .number = (double)s->heavy / tokens},
+                     {"light", .number = (double)s->of[LIGHT] / tokens},
+                     {"heavy", .number = (double)s->of[HEAVY] / tokens},
                      {"largest", .number = s->largest},
-                     {"share_up_to_quarter", .number = (double)s->up_to_quarter / tokens},
-                     {"share_above_2", .number = (double)s->above_2 / tokens});
+                     {"share_up_to_quarter", .number = (double)s->of[UP_TO_QUARTER] / tokens},
+                     {"share_above_2", .number = (double)s->of[ABOVE_2] / tokens});
 }
 
 /* ---- cumulative weights ---------------------------------------------------------------------- */
@@ -122,23 +111,15 @@ static size_t rank_at(const cumulative *c, size_t i) {
     return c->ranks < c->n ? i * (c->n - 1) / (RANKS - 1) : i;
 }
 
-static void cumulative_open(cumulative *c, smoe_alloc_pool *pool, size_t n, size_t lists) {
+static void cumulative_open(cumulative *c, smoe_inspection *r, size_t n, size_t lists) {
     c->n = n;
     c->ranks = n < RANKS ? n : RANKS;
     c->lists_an_image = lists;
-    c->total = smoe_alloc_in(pool, c->ranks, sizeof *c->total);
-    c->count = smoe_alloc_in(pool, c->ranks * (STEPS + 1), sizeof *c->count);
-    c->needed = smoe_alloc_in(pool, lists * FRACTIONS, sizeof *c->needed);
-}
-
-static void cumulative_sum(void *state, const smoe_inspection *r, smoe_comm *comm) {
-    (void)r;
-    cumulative *c = state;
-    smoe_comm_sum_counts(comm, &c->lists, 1);
-    smoe_comm_sum_counts(comm, &c->images, 1);
-    smoe_comm_sum_exact(comm, c->total, c->ranks);
-    smoe_comm_sum_counts(comm, c->count, c->ranks * (STEPS + 1));
-    smoe_comm_sum_counts(comm, c->needed, c->lists_an_image * FRACTIONS);
+    smoe_inspect_counts(r, &c->lists, 1);
+    smoe_inspect_counts(r, &c->images, 1);
+    c->total = smoe_inspect_exact(r, NULL, c->ranks);
+    c->count = smoe_inspect_counts(r, NULL, c->ranks * (STEPS + 1));
+    c->needed = smoe_inspect_counts(r, NULL, lists * FRACTIONS);
 }
 
 static void cumulative_image(cumulative *c, const double *sums) {
@@ -184,14 +165,14 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
 }
 
 static void dispatch_open(void *state, smoe_inspection *r) {
-    cumulative_open(state, &r->memory, r->T, r->S);
+    cumulative_open(state, r, r->T, r->S);
 }
 static void dispatch_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
     cumulative_image(state, view->disp_sums);
 }
 static void combine_open(void *state, smoe_inspection *r) {
-    cumulative_open(state, &r->memory, r->S, r->T);
+    cumulative_open(state, r, r->S, r->T);
 }
 static void combine_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
     (void)r;
@@ -201,13 +182,11 @@ static void combine_image(void *state, const smoe_inspection *r, const smoe_insp
 const smoe_counter smoe_counter_dispatch_sums = {.needs = SMOE_INSPECT_DENSE,
                                                  .size = sizeof(cumulative),
                                                  .open = dispatch_open,
-                                                 .image = dispatch_image,
-                                                 .sum = cumulative_sum};
+                                                 .image = dispatch_image};
 const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
                                                 .size = sizeof(cumulative),
                                                 .open = combine_open,
-                                                .image = combine_image,
-                                                .sum = cumulative_sum};
+                                                .image = combine_image};
 
 void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     fill_bands(r, frame, l, SMOE_COUNT_DISPATCH_SUMS);

@@ -45,13 +45,12 @@ typedef struct smoe_inspect_view {
 typedef struct smoe_counter {
     unsigned needs;
     size_t size; /* of the state of one layer, which starts as zeros */
-    /* Takes its memory from the pool of the inspection. May be NULL. */
+    /* Takes its memory from the pool of the inspection, and says what is summed over processes
+     * (smoe_inspect_counts and its kind): the same in each. */
     void (*open)(void *state, smoe_inspection *r);
     /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
-    /* Adds what other processes have counted. */
-    void (*sum)(void *state, const smoe_inspection *r, smoe_comm *comm);
 } smoe_counter;
 
 extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
@@ -81,18 +80,26 @@ struct smoe_inspection {
     smoe_comm *comm, alone; /* that of the subject, or `alone` */
     unsigned has;           /* SMOE_INSPECT_* of its routers */
     size_t layers, T, E, P, S, N, side, first_patch;
-    size_t images;           /* of the split */
-    uint32_t *order;         /* [images] which image stands at each place of the evaluation */
-    size_t enough;           /* places after which the pass ends; SIZE_MAX: all */
-    size_t *kept;            /* of smoe_inspect_some: subject.image */
-    size_t seen;             /* the place of the first image of the batch of this process */
-    smoe_eval eval;          /* of the whole split */
-    void **state;            /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
+    size_t images;   /* of the split */
+    uint32_t *order; /* [images] which image stands at each place of the evaluation */
+    size_t enough;   /* places after which the pass ends; SIZE_MAX: all */
+    size_t *kept;    /* of smoe_inspect_some: subject.image */
+    size_t seen;     /* the place of the first image of the batch of this process */
+    smoe_eval eval;  /* of the whole split */
+    void **state;    /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
+    struct smoe_counted *counted; /* [counteds] what processes put together */
+    size_t counteds;
     smoe_inspect_view *view; /* [views] images at once */
     size_t views;
     smoe_sample *sample;       /* [subject.images] */
     smoe_predicted *predicted; /* [subject.images] */
 };
+
+/* n numbers of a counter that processes add, or take the largest of, after the pass: those at `at`;
+ * NULL: zeros from the pool. */
+uint64_t *smoe_inspect_counts(smoe_inspection *r, uint64_t *at, size_t n);
+smoe_exact *smoe_inspect_exact(smoe_inspection *r, smoe_exact *at, size_t n);
+double *smoe_inspect_largest(smoe_inspection *r, double *at, size_t n);
 
 /* The state of a counter in layer l. */
 void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l);
