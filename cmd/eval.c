@@ -110,12 +110,11 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
                                             .y_name = "name",
                                             .x_title = "predicted class",
                                             .y_title = "class"};
-    const smoe_plot_size screen = {0};
     SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
     bool drawn;
     if (classes > SMOE_CONFUSION_WHOLE) return 0;
     smoe_figure_plot(&plot, &entry, frame, 1);
-    if (smoe_plot_draw(&plot, options->out, &screen, &drawn, err)) return -1;
+    if (smoe_plot_draw(&plot, options->out, 0, &drawn, err)) return -1;
     if (!drawn) smoe_cmd_undrawn(options, options->out, "confusion.gp is the script of the figure");
     return 0;
 }

@@ -191,13 +191,12 @@ static int write_tables(const inspect_job *job, smoe_err *err) {
 
 /* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                         const smoe_plot_size *size, bool *drawn, const smoe_options *options,
-                         smoe_err *err) {
+                         double width, bool *drawn, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame tiles = {0};
     SMOE_FREED char *path = smoe_text_format("%s/overlays/tiles.csv", options->out);
     smoe_overlays_frame(&tiles);
     if ((options->force && smoe_overlays_remove(options->out, err)) ||
-        smoe_overlays_write(samples, count, units, options->out, size, &tiles, drawn, err))
+        smoe_overlays_write(samples, count, units, options->out, width, &tiles, drawn, err))
         return -1;
     return smoe_frame_csv(&tiles, path, err);
 }
@@ -220,11 +219,11 @@ static int inspect_draw(const inspect_job *job, smoe_err *err) {
                                 .sample_count = count,
                                 .origin = job->origin.fact,
                                 .origin_count = job->origin.count};
-    smoe_plot_size size;
+    double width;
     bool sheets;
-    if (smoe_cmd_width(options, &size.width, err) ||
-        draw_overlays(samples, count, &units, &size, &sheets, options, err) ||
-        smoe_figures_write(job->frame, job->frames, options->out, &size, &scripts, &drawn, err))
+    if (smoe_cmd_width(options, &width, err) ||
+        draw_overlays(samples, count, &units, width, &sheets, options, err) ||
+        smoe_figures_write(job->frame, job->frames, options->out, width, &scripts, &drawn, err))
         return -1;
     if (drawn < scripts || !sheets)
         smoe_cmd_undrawn(options, options->out, "*.gp are the scripts of the figures");

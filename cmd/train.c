@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "spec/routers.h"
-#include "draw/chart.h"
+#include "draw/plot.h"
 #include "inspect/inspect_events.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"

@@ -106,33 +106,21 @@ static int contact_paint(const sheet *s, const char *path, smoe_err *err) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Text whose middle is at this distance from the top; gnuplot counts from below. */
-static void contact_put_text(FILE *out, const sheet *s, const char *text, size_t left,
-                             double down) {
-    fputs("set label ", out);
-    smoe_gnuplot_text(out, text);
-    fprintf(out, " at first %zu,%.10g left front\n", left, (double)s->height - down);
-}
-
 static int contact_put_script(FILE *out, const void *context, smoe_err *err) {
     const sheet *s = context;
+    double top = (double)s->height - 0.5 * ABOVE;
     (void)err;
-    fprintf(out,
-            "# Draws contact.svg and contact.png from contact-images.png: gnuplot contact.gp\n"
-            "set terminal svg size %zu,%zu font 'sans,%d' noenhanced standalone background "
-            "'#ffffff'\n"
-            "set output 'contact.svg'\n"
-            "unset border\nunset tics\nunset key\n"
-            "set lmargin at screen 0\nset rmargin at screen 1\n"
-            "set bmargin at screen 0\nset tmargin at screen 1\n"
-            "set xrange [0:%zu]\nset yrange [0:%zu]\n",
-            s->width, s->height, SMOE_PLOT_SCREEN_FONT, s->width, s->height);
-    contact_put_text(out, s, "as in evaluations", left_of(0, s), 0.5 * ABOVE);
+    fputs("# Draws contact.svg and contact.png from contact-images.png: gnuplot contact.gp\n", out);
+    smoe_gnuplot_terminal(out, "contact", (double)s->width, (double)s->height,
+                          SMOE_PLOT_SCREEN_FONT, true);
+    smoe_gnuplot_canvas(out, s->width, s->height, 0);
+    smoe_gnuplot_label(out, "as in evaluations", (double)left_of(0, s), top, "left");
     if (s->halves == 2)
-        contact_put_text(out, s, "as training augments them", left_of(1, s), 0.5 * ABOVE);
+        smoe_gnuplot_label(out, "as training augments them", (double)left_of(1, s), top, "left");
     for (size_t row = 0; row < s->rows; row++)
-        contact_put_text(out, s, smoe_dataset_class_name(s->set, class_of(s, row)), left_of(0, s),
-                         (double)top_of(row, s) - 0.5 * ABOVE);
+        smoe_gnuplot_label(out, smoe_dataset_class_name(s->set, class_of(s, row)),
+                           (double)left_of(0, s),
+                           (double)s->height - (double)top_of(row, s) + 0.5 * ABOVE, "left");
     fprintf(out,
             "plot 'contact-images.png' binary filetype=png origin=(0.5,0.5) with rgbimage\n"
             "set terminal pngcairo size %zu,%zu font 'sans,%d' fontscale 1 noenhanced\n"
@@ -144,13 +132,9 @@ static int contact_put_script(FILE *out, const void *context, smoe_err *err) {
 int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
                        bool *drawn, smoe_err *err) {
     sheet s = lay_out(set, spec);
-    char *images = smoe_text_format("%s/contact-images.png", folder);
-    char *named = smoe_text_format("%s/contact.png", folder);
-    int status = contact_paint(&s, images, err);
-    if (!status) status = smoe_file_remove(named, err); /* of an earlier sheet */
-    if (!status)
-        status = smoe_gnuplot_draw(folder, "contact", contact_put_script, &s, false, drawn, err);
-    free(images);
-    free(named);
-    return status;
+    SMOE_FREED char *images = smoe_text_format("%s/contact-images.png", folder);
+    SMOE_FREED char *named = smoe_text_format("%s/contact.png", folder);
+    if (contact_paint(&s, images, err) || smoe_file_remove(named, err)) /* of an earlier sheet */
+        return -1;
+    return smoe_gnuplot_draw(folder, "contact", contact_put_script, &s, false, drawn, err);
 }

@@ -1,13 +1,48 @@
-/* From rows of a table to a plot; see figures.h and figures.def. */
+/* From rows of a table to a plot; see figures.h, figures.def and words.def. */
 #include "draw/figures.h"
 #include "base/alloc.h"
-#include "draw/figures_rows.h"
 #include "draw/gnuplot.h"
-#include "draw/words.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *words;
+} words[] = {
+#define WORD(name, words) {name, words},
+#include "draw/words.def"
+#undef WORD
+};
+
+const char *smoe_words_at(size_t i, const char **shown) {
+    size_t entries = sizeof words / sizeof *words;
+    if (i >= entries) return smoe_metric_words(i - entries, shown);
+    *shown = words[i].words;
+    return words[i].name;
+}
+
+const char *smoe_words_of(const char *name, char *buf, size_t size) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, name)) return words[i].words;
+    if (smoe_metric_say(name, buf, size)) return buf;
+    snprintf(buf, size, "%s", name);
+    for (char *c = buf; *c; c++)
+        if (*c == '_') *c = ' ';
+    return buf;
+}
+
+const char *smoe_words_of_key(const char *key, char *buf, size_t size) {
+    const char *dot = strrchr(key, '.');
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, key)) return words[i].words;
+    return smoe_words_of(dot ? dot + 1 : key, buf, size);
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
 
 enum {
     NAMES = 128,       /* along an axis of a heat map at most */
@@ -32,6 +67,124 @@ const smoe_figure_entry *smoe_figure_find(const char *name) {
     return NULL;
 }
 
+/* ---- rows of the table ----------------------------------------------------------------------- */
+
+/* The rows of a run are consecutive; those of a panel or a line may not be. Lists of columns end
+ * with NULL. */
+
+static double number_at(const smoe_frame *f, size_t row, const char *column) {
+    return smoe_frame_number_at(f, row, smoe_frame_find(f, column));
+}
+
+static bool is_text(const smoe_frame *f, const char *column) {
+    return f->column[smoe_frame_find(f, column)].text;
+}
+
+static bool has_numbers(const smoe_frame *f, const char *const *needed, size_t row) {
+    for (; needed && *needed; needed++)
+        if (!isfinite(number_at(f, row, *needed))) return false;
+    return true;
+}
+
+/* The first row of each combination of values in the columns of a list: their numbers go to
+ * found [rows], in the order of the table. If the list has only one column and that has numbers,
+ * the order is by these, and rows without a number come last. Rows without a number in a column of
+ * `needed` (a list; NULL: none) are passed over. Returns how many rows there are. */
+static size_t first_rows(const smoe_frame *f, const char *const *list, const char *const *needed,
+                         size_t *found) {
+    bool sorted = list[0] && !list[1] && !is_text(f, list[0]);
+    size_t count = 0;
+    for (size_t r = 0; r < f->rows; r++) {
+        size_t i = count;
+        if (!has_numbers(f, needed, r)) continue;
+        while (i && !smoe_plot_agree(f, list, found[i - 1], r)) i--;
+        if (i) continue;
+        double v = sorted ? number_at(f, r, list[0]) : NAN;
+        i = count++;
+        /* NAN stays behind all numbers, in the order of the table */
+        while (i && sorted && !(number_at(f, found[i - 1], list[0]) <= v) && !isnan(v)) {
+            found[i] = found[i - 1];
+            i--;
+        }
+        found[i] = r;
+    }
+    return count;
+}
+
+/* The least and the largest of some numbers, 0 where there are none, and whether all are whole. */
+typedef struct span {
+    double low, high;
+    bool whole;
+} span;
+
+/* Of columns over the rows that agree with row `like` in `list`; like SIZE_MAX: over all. */
+static span span_of(const smoe_frame *f, const char *const *columns, const char *const *list,
+                    size_t like) {
+    span s = {INFINITY, -INFINITY, true};
+    for (; *columns; columns++)
+        for (size_t r = 0; r < f->rows; r++) {
+            double v = number_at(f, r, *columns);
+            if (!isfinite(v) || (like != SIZE_MAX && !smoe_plot_agree(f, list, like, r))) continue;
+            s.low = fmin(s.low, v);
+            s.high = fmax(s.high, v);
+            s.whole = s.whole && v == rint(v);
+        }
+    return s.low <= s.high ? s : (span){.whole = s.whole};
+}
+
+/* A path without its folders. */
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* A run's name without its folders, unless another run of the table has the same; its end where it
+ * is long: ends of names differ more than beginnings. */
+static void say_run(const smoe_frame *f, size_t column, const char *run, size_t most, char *text,
+                    size_t size) {
+    bool alone = true;
+    for (size_t r = 0; r < f->rows && alone; r++) {
+        const char *other = smoe_frame_text_at(f, r, column);
+        alone = !strcmp(other, run) || strcmp(last_part(other), last_part(run)) != 0;
+    }
+    if (alone) run = last_part(run);
+    size_t length = strlen(run);
+    const char *dots = "";
+    if (length > most) {
+        run += length - most;
+        while ((*run & 0xC0) == 0x80) run++; /* not inside a character */
+        dots = "\xe2\x80\xa6";
+    }
+    snprintf(text, size, "%s%s", dots, run);
+}
+
+/* The values of a row in the columns of a list, in words: "soft, block 3". The name of a run is cut
+ * to its last `most` bytes. */
+static void say_row(const smoe_frame *f, const char *const *list, size_t row, size_t most,
+                    char *text, size_t size) {
+    size_t used = 0;
+    *text = '\0';
+    for (; *list && used + 1 < size; list++) {
+        size_t column = smoe_frame_find(f, *list);
+        char one[160], buf[160];
+        if (!strcmp(*list, "run"))
+            say_run(f, column, smoe_frame_text_at(f, row, column), most, one, sizeof one);
+        else if (f->column[column].text)
+            snprintf(one, sizeof one, "%s",
+                     smoe_words_of(smoe_frame_text_at(f, row, column), buf, sizeof buf));
+        else if (isfinite(smoe_frame_number_at(f, row, column)))
+            snprintf(one, sizeof one, "%s %g", smoe_words_of(*list, buf, sizeof buf),
+                     smoe_frame_number_at(f, row, column));
+        else if (used)
+            continue; /* for example, no block: the other values are enough */
+        else
+            snprintf(one, sizeof one, "whole model");
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);
+    }
+}
+
+/* ---- a figure -------------------------------------------------------------------------------- */
+
 /* A figure that is being converted to a plot. */
 typedef struct figure {
     const smoe_figure_entry *entry;
@@ -55,8 +208,7 @@ static void choose_columns(figure *g) {
     const smoe_figure_entry *entry = g->entry;
     static const char *const run[] = {"run", NULL};
     bool of_runs = entry->line[0] && !strcmp(entry->line[0], "run");
-    bool several =
-        (g->runs && g->runs->rows > 1) || !smoe_figure_rows_agree(g->f, run, 0, g->f->rows - 1);
+    bool several = (g->runs && g->runs->rows > 1) || !smoe_plot_agree(g->f, run, 0, g->f->rows - 1);
     figures_append(g->panel, entry->panel, NULL);
     if (!of_runs) {
         figures_append(g->line, entry->line, NULL);
@@ -78,11 +230,11 @@ static bool figures_rows_of(const figure *g, size_t panel, size_t line, const ch
     size_t count = 0, numbers = 0;
     *rows = (smoe_plot_rows){0};
     for (size_t r = panel; r < g->f->rows; r++) {
-        if (!smoe_figure_rows_agree(g->f, g->panel, panel, r)) continue;
-        if (line != SIZE_MAX && !smoe_figure_rows_agree(g->f, g->line, line, r)) continue;
+        if (!smoe_plot_agree(g->f, g->panel, panel, r)) continue;
+        if (line != SIZE_MAX && !smoe_plot_agree(g->f, g->line, line, r)) continue;
         if (!count++) rows->first = r;
         rows->last = r;
-        numbers += isfinite(smoe_figure_number(g->f, r, column));
+        numbers += isfinite(number_at(g->f, r, column));
     }
     if (count == rows->last - rows->first + 1) return numbers > 0;
     figures_append(rows->same, g->panel, NULL);
@@ -109,11 +261,11 @@ static smoe_mark *add_mark(const figure *g, smoe_panel *panel, size_t line, smoe
  * columns of one line differ in dashes. */
 static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
     const char *column = g->line[0] && !g->line[1] ? g->line[0] : NULL;
-    bool number = column && !g->f->column[smoe_frame_find(g->f, column)].text;
+    bool number = column && !is_text(g->f, column);
     m->dash = g->lines ? k : 0;
     if (!g->lines)
         m->colour = (smoe_colour){SMOE_SERIES, (double)k};
-    else if (number && !isfinite(smoe_figure_number(g->f, g->line_row[i], column)))
+    else if (number && !isfinite(number_at(g->f, g->line_row[i], column)))
         m->colour = (smoe_colour){SMOE_INK, 0};
     else if (number && g->ordered > 1)
         m->colour = (smoe_colour){SMOE_ORDERED, (double)i / (double)(g->ordered - 1)};
@@ -135,8 +287,7 @@ static void add_lines(const figure *g, smoe_panel *panel) {
             m->error = g->entry->error[k];
             colour_line(g, i, k, m);
             if (g->lines)
-                smoe_figure_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name,
-                                     sizeof m->name);
+                say_row(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);
             size_t used = strlen(m->name);
             if (g->entry->y[1])
                 snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
@@ -190,9 +341,9 @@ static double tallest(const figure *g, size_t like) {
     double most = 0;
     for (size_t r = 0; r < g->f->rows; r++) {
         double sum = 0;
-        if (like != SIZE_MAX && !smoe_figure_rows_agree(g->f, g->panel, like, r)) continue;
+        if (like != SIZE_MAX && !smoe_plot_agree(g->f, g->panel, like, r)) continue;
         for (const char *const *y = g->entry->y; *y; y++) {
-            double v = smoe_figure_number(g->f, r, *y);
+            double v = number_at(g->f, r, *y);
             if (isfinite(v)) sum += v;
         }
         most = fmax(most, sum);
@@ -205,8 +356,7 @@ static double tallest(const figure *g, size_t like) {
 static double bin_of(const figure *g) {
     double least = INFINITY;
     for (size_t r = 1; r < g->f->rows; r++) {
-        double far =
-            smoe_figure_number(g->f, r, g->entry->x) - smoe_figure_number(g->f, r - 1, g->entry->x);
+        double far = number_at(g->f, r, g->entry->x) - number_at(g->f, r - 1, g->entry->x);
         if (far > 0) least = fmin(least, far);
     }
     return isfinite(least) ? least : 0;
@@ -218,21 +368,19 @@ static void set_axes(const figure *g, smoe_panel *panel) {
     const smoe_figure_entry *entry = g->entry;
     const char *const x[] = {entry->x, NULL};
     size_t like = entry->separate ? panel->row : SIZE_MAX;
-    bool bars = entry->kind == SMOE_FIGURE_BARS, whole;
-    double low, high;
-    if (!smoe_figure_rows_range(g->f, x, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
+    bool bars = entry->kind == SMOE_FIGURE_BARS;
+    span of_x = span_of(g->f, x, g->panel, SIZE_MAX),
+         of_y = span_of(g->f, entry->y, g->panel, like);
     double beside = bars ? 0.5 : entry->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
-    smoe_plot_range(&panel->x, low, high, whole, false);
-    if (beside > 0) panel->x.low = low - beside, panel->x.high = high + beside;
-    if (!smoe_figure_rows_range(g->f, entry->y, g->panel, like, &low, &high, &whole))
-        low = high = 0;
-    if (bars) high = tallest(g, like);
-    if (entry->ratio && low > 0 && high > 10 * low) {
-        smoe_plot_range_log(&panel->y, low, high, 10);
+    smoe_plot_range(&panel->x, of_x.low, of_x.high, of_x.whole, false);
+    if (beside > 0) panel->x.low = of_x.low - beside, panel->x.high = of_x.high + beside;
+    if (bars) of_y.high = tallest(g, like);
+    if (entry->ratio && of_y.low > 0 && of_y.high > 10 * of_y.low) {
+        smoe_plot_range_log(&panel->y, of_y.low, of_y.high, 10);
         return;
     }
-    if (entry->zero) low = fmin(low, 0);
-    smoe_plot_range(&panel->y, low, high, whole, true);
+    if (entry->zero) of_y.low = fmin(of_y.low, 0);
+    smoe_plot_range(&panel->y, of_y.low, of_y.high, of_y.whole, true);
     if (entry->share) smoe_plot_range(&panel->y, 0, 1, false, false);
 }
 
@@ -248,8 +396,8 @@ static void name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *
         double at = first + (double)i;
         if (fmod(at, every) > 0) continue;
         size_t r = panel->row;
-        while (r < f->rows && (smoe_figure_number(f, r, rank) != at ||
-                               !smoe_figure_rows_agree(f, g->panel, panel->row, r)))
+        while (r < f->rows &&
+               (number_at(f, r, rank) != at || !smoe_plot_agree(f, g->panel, panel->row, r)))
             r++;
         if (r == f->rows) continue;
         smoe_plot_tick *tick = smoe_plot_add_tick(axis);
@@ -268,7 +416,7 @@ static size_t group_of(const figure *g, const smoe_panel *panel) {
     const char *run = smoe_frame_text_at(g->f, panel->row, smoe_frame_find(g->f, "run"));
     for (size_t r = 0; r < runs->rows; r++)
         if (!strcmp(smoe_frame_text_at(runs, r, smoe_frame_find(runs, "run")), run)) {
-            double cells = smoe_figure_number(runs, r, g->entry->group);
+            double cells = number_at(runs, r, g->entry->group);
             return cells > 1 ? (size_t)cells : 0;
         }
     return 0;
@@ -278,15 +426,12 @@ static size_t group_of(const figure *g, const smoe_panel *panel) {
 static void set_cell_axes(const figure *g, smoe_panel *panel) {
     const smoe_figure_entry *entry = g->entry;
     const char *const x[] = {entry->x, NULL};
-    double low, high;
-    bool whole;
-    if (!smoe_figure_rows_range(g->f, x, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
-    smoe_plot_range(&panel->x, low, high, true, false);
-    panel->x.low = low - 0.5, panel->x.high = high + 0.5;
-    if (!smoe_figure_rows_range(g->f, entry->y, g->panel, panel->row, &low, &high, &whole))
-        low = high = 0;
-    smoe_plot_range(&panel->y, low, high, true, false);
-    panel->y.low = high + 0.5, panel->y.high = low - 0.5;
+    span of_x = span_of(g->f, x, g->panel, panel->row);
+    span of_y = span_of(g->f, entry->y, g->panel, panel->row);
+    smoe_plot_range(&panel->x, of_x.low, of_x.high, true, false);
+    panel->x.low = of_x.low - 0.5, panel->x.high = of_x.high + 0.5;
+    smoe_plot_range(&panel->y, of_y.low, of_y.high, true, false);
+    panel->y.low = of_y.high + 0.5, panel->y.high = of_y.low - 0.5;
     panel->square = !entry->x_name;
     panel->group = group_of(g, panel);
     name_ranks(g, &panel->x, panel, entry->x, entry->x_name);
@@ -297,10 +442,8 @@ static void set_cell_axes(const figure *g, smoe_panel *panel) {
 static void set_scale(const figure *g, smoe_plot_scale *scale) {
     const char *const colour[] = {g->entry->colour, NULL};
     char buf[SMOE_PLOT_TEXT];
-    double low, high;
-    bool whole;
-    if (!smoe_figure_rows_range(g->f, colour, g->panel, SIZE_MAX, &low, &high, &whole))
-        low = high = 0;
+    span of = span_of(g->f, colour, g->panel, SIZE_MAX);
+    double low = of.low, high = of.high;
     snprintf(scale->label, sizeof scale->label, "%s",
              smoe_words_of(g->entry->colour, buf, sizeof buf));
     scale->diverging = g->entry->around_zero || g->entry->around_one;
@@ -328,13 +471,13 @@ static void add_panel(const figure *g, smoe_plot *plot, size_t row) {
         [SMOE_FIGURE_BARS] = add_bars,       [SMOE_FIGURE_HEAT] = add_cells};
     smoe_panel *panel = smoe_plot_panel(plot);
     panel->row = row;
-    panel->block = has_column(g->panel, "block") ? smoe_figure_number(g->f, row, "block") : NAN;
+    panel->block = has_column(g->panel, "block") ? number_at(g->f, row, "block") : NAN;
     add[g->entry->kind](g, panel);
     if (!panel->marks) {
         plot->panels--;
         return;
     }
-    smoe_figure_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
+    say_row(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
     snprintf(panel->x.label, sizeof panel->x.label, "%s", g->entry->x_title);
     snprintf(panel->y.label, sizeof panel->y.label, "%s",
              g->entry->y_title ? g->entry->y_title : "");
@@ -361,25 +504,25 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
                     : has_column(entry->panel, "block") ? "layer"
                                                         : "across";
     choose_columns(&g);
-    if (g.line[0]) g.lines = smoe_figure_rows_find(g.f, g.line, NULL, g.line_row);
-    bool number = g.lines && !g.line[1] && !g.f->column[smoe_frame_find(g.f, g.line[0])].text;
+    if (g.line[0]) g.lines = first_rows(g.f, g.line, NULL, g.line_row);
+    bool number = g.lines && !g.line[1] && !is_text(g.f, g.line[0]);
     for (size_t i = 0; number && i < g.lines; i++)
-        g.ordered += isfinite(smoe_figure_number(g.f, g.line_row[i], g.line[0]));
-    panels = smoe_figure_rows_find(g.f, g.panel, needed, first);
+        g.ordered += isfinite(number_at(g.f, g.line_row[i], g.line[0]));
+    panels = first_rows(g.f, g.panel, needed, first);
     if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
     for (size_t i = 0; i < panels; i++) add_panel(&g, plot, first[i]);
     free(first);
     free(g.line_row);
 }
 
-int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
-                       const smoe_plot_size *size, size_t *scripts, size_t *drawn, smoe_err *err) {
+int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, double width,
+                       size_t *scripts, size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
     for (size_t i = 0; i < FIGURES; i++) {
         smoe_plot plot;
         bool done = false;
         smoe_figure_plot(&plot, &figures[i], frames, count);
-        int status = plot.panels ? smoe_plot_draw(&plot, folder, size, &done, err)
+        int status = plot.panels ? smoe_plot_draw(&plot, folder, width, &done, err)
                                  : smoe_gnuplot_remove(folder, figures[i].name, err);
         *scripts += plot.panels > 0;
         *drawn += done;

@@ -42,8 +42,19 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
 /* Draws every figure whose table has rows to draw, in a folder that must hold the frames' CSV
  * files, FOLDER/FRAME.csv; files of figures that are not drawn are removed. *scripts and *drawn
  * are the numbers of scripts and of drawings; fewer drawings: gnuplot is missing or failed. */
-int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
-                       const smoe_plot_size *size, size_t *scripts, size_t *drawn,
-                       smoe_err *err) SMOE_MUST_CHECK;
+int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, double width,
+                       size_t *scripts, size_t *drawn, smoe_err *err) SMOE_MUST_CHECK;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* The i-th entry of words.def, then of the metrics, its words in *shown; NULL past the last. */
+const char *smoe_words_at(size_t i, const char **shown);
+
+/* A name in words, by words.def, as a metric or with blanks for underscores; in buf where it must
+ * be made. */
+const char *smoe_words_of(const char *name, char *buf, size_t size);
+
+/* A key of the spec in words: its entry, or its last part with blanks for underscores. */
+const char *smoe_words_of_key(const char *key, char *buf, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* Pictures by gnuplot; see gnuplot.h. Only its script language is used, version 5 and up. */
 #include "draw/gnuplot.h"
 #include "base/clock.h"
+#include "draw/plot.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +21,35 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
         fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
     }
     fputc('\'', out);
+}
+
+void smoe_gnuplot_terminal(FILE *out, const char *name, double width, double height, int font,
+                           bool pictures) {
+    fprintf(out,
+            "if (exists('pdf')) {\n"
+            "    set terminal pdfcairo size %.3fin,%.3fin font 'sans,%.4g' fontscale 1 noenhanced\n"
+            "    set output '%s.pdf'\n"
+            "} else {\n"
+            "    set terminal svg size %.0f,%.0f font 'sans,%d' noenhanced %sbackground '#ffffff'\n"
+            "    set output '%s.svg'\n"
+            "}\n",
+            width / SMOE_PLOT_INCH, height / SMOE_PLOT_INCH, font * 72.0 / SMOE_PLOT_INCH, name,
+            width, height, font, pictures ? "standalone " : "", name);
+}
+
+void smoe_gnuplot_canvas(FILE *out, size_t width, size_t height, double below) {
+    fprintf(out,
+            "unset border\nunset tics\nunset key\n"
+            "set lmargin at screen 0\nset rmargin at screen 1\n"
+            "set bmargin at screen %.4f\nset tmargin at screen 1\n"
+            "set xrange [0:%zu]\nset yrange [0:%zu]\n",
+            below, width, height);
+}
+
+void smoe_gnuplot_label(FILE *out, const char *text, double x, double y, const char *how) {
+    fputs("set label ", out);
+    smoe_gnuplot_text(out, text);
+    fprintf(out, " at first %.10g,%.10g %s front\n", x, y, how);
 }
 
 /* A gnuplot that had to be killed would hang at the next figure too: it is not started again. */
@@ -68,38 +98,28 @@ static bool gnuplot_run(const char *folder, const char *script, bool pdf) {
     return !status;
 }
 
-/* Removes FOLDER/NAME.ENDING. */
-static int remove_file(const char *folder, const char *name, const char *ending, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s.%s", folder, name, ending);
-    int status = smoe_file_remove(path, err);
-    free(path);
-    return status;
-}
-
-static bool is_there(const char *folder, const char *name, const char *ending) {
-    char *path = smoe_text_format("%s/%s.%s", folder, name, ending);
-    bool there = !access(path, F_OK);
-    free(path);
-    return there;
-}
-
 int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) {
-    if (remove_file(folder, name, "gp", err) || remove_file(folder, name, "svg", err)) return -1;
-    return remove_file(folder, name, "pdf", err);
+    static const char *const endings[] = {"gp", "svg", "pdf"};
+    for (size_t i = 0; i < 3; i++) {
+        SMOE_FREED char *path = smoe_text_format("%s/%s.%s", folder, name, endings[i]);
+        if (smoe_file_remove(path, err)) return -1;
+    }
+    return 0;
+}
+
+/* Runs the script. Whether FOLDER/NAME.ENDING, which it writes, is there. */
+static bool gnuplot_makes(const char *folder, const char *name, const char *ending) {
+    SMOE_FREED char *script = smoe_text_format("%s.gp", name);
+    SMOE_FREED char *made = smoe_text_format("%s.%s", name, ending);
+    return gnuplot_run(folder, script, !strcmp(ending, "pdf")) && smoe_file_holds(folder, made);
 }
 
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool pdf, bool *drawn, smoe_err *err) {
+    SMOE_FREED char *path = smoe_text_format("%s/%s.gp", folder, name);
     *drawn = false;
-    if (smoe_gnuplot_remove(folder, name, err)) return -1;
-    char *path = smoe_text_format("%s/%s.gp", folder, name);
-    int status = smoe_file_print(path, print, context, err);
-    if (!status) {
-        const char *script = strrchr(path, '/') + 1;
-        *drawn = gnuplot_run(folder, script, false) && is_there(folder, name, "svg");
-        if (pdf)
-            *drawn = *drawn && gnuplot_run(folder, script, true) && is_there(folder, name, "pdf");
-    }
-    free(path);
-    return status;
+    if (smoe_gnuplot_remove(folder, name, err) || smoe_file_print(path, print, context, err))
+        return -1;
+    *drawn = gnuplot_makes(folder, name, "svg") && (!pdf || gnuplot_makes(folder, name, "pdf"));
+    return 0;
 }

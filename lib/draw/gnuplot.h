@@ -22,4 +22,14 @@ int smoe_gnuplot_remove(const char *folder, const char *name, smoe_err *err) SMO
 /* A string of gnuplot's language: quoted, on one line. */
 void smoe_gnuplot_text(FILE *out, const char *text);
 
+/* The output of a script: NAME.svg of that size in pixels, 96 per inch, NAME.pdf where the variable
+ * `pdf` exists; with pictures in the SVG itself. */
+void smoe_gnuplot_terminal(FILE *out, const char *name, double width, double height, int font,
+                           bool pictures);
+
+/* For a picture of so many pixels: axes without marks that count them from below, above a share
+ * `below` of the height. And a word in front of it, "left" or "center" of a place. */
+void smoe_gnuplot_canvas(FILE *out, size_t width, size_t height, double below);
+void smoe_gnuplot_label(FILE *out, const char *text, double x, double y, const char *how);
+
 #endif

@@ -3,7 +3,7 @@
 #include "draw/overlay.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "draw/overlay_figure.h"
+#include "draw/gnuplot.h"
 #include "draw/encode_png.h"
 
 #include <dirent.h>
@@ -188,26 +188,45 @@ static void look_who(look *looks, const smoe_sample *s, const weights *w) {
 /* ---- sheets ---------------------------------------------------------------------------------- */
 
 typedef struct sheet {
-    const char *noun; /* of its units */
     const smoe_sample *sample;
     const smoe_image *picture;
+    weights w;
     look *looks;        /* [tiles, patches] */
+    const char *noun;   /* of its units */
     const size_t *unit; /* [units] of the last tiles */
     size_t tiles, units, across;
     bool stretched; /* shading from the least weight of a unit on, because they are nearly equal */
+    /* Pixels: tiles are `each` wide and high, `gap` apart, with `above` over each row. */
+    size_t scale, each, gap, above, width, height;
 } sheet;
 
-/* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
-static void overlay_paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
-                          size_t tile) {
+static void sheet_lay_out(sheet *sh, size_t scale, size_t gap, size_t above) {
+    sh->scale = scale;
+    sh->each = sh->sample->size * scale;
+    sh->gap = gap;
+    sh->above = above;
+    sh->width = sh->across * (sh->each + gap) + gap;
+    sh->height = (sh->tiles + sh->across - 1) / sh->across * (sh->each + above) + gap;
+}
+
+static size_t sheet_left(const sheet *sh, size_t tile) {
+    return sh->gap + tile % sh->across * (sh->each + sh->gap);
+}
+
+static size_t sheet_top(const sheet *sh, size_t tile) {
+    return sh->above + tile / sh->across * (sh->each + sh->above);
+}
+
+static void paint_tile(smoe_image *out, const sheet *sh, size_t tile) {
     const smoe_sample *s = sh->sample;
     const look *looks = sh->looks + tile * s->side * s->side;
-    for (size_t y = 0; y < s->size * scale; y++)
-        for (size_t x = 0; x < s->size * scale; x++) {
-            size_t px = x / scale, py = y / scale;
+    for (size_t y = 0; y < sh->each; y++)
+        for (size_t x = 0; x < sh->each; x++) {
+            size_t px = x / sh->scale, py = y / sh->scale;
             const look *l = &looks[py * s->side / s->size * s->side + px * s->side / s->size];
             const uint8_t *in = sh->picture->pixel + (py * s->size + px) * s->channels;
-            uint8_t *to = out->pixel + ((top + y) * out->width + left + x) * 3;
+            uint8_t *to = out->pixel +
+                          ((sheet_top(sh, tile) + y) * out->width + sheet_left(sh, tile) + x) * 3;
             for (size_t c = 0; c < 3; c++) {
                 float v = in[s->channels == 3 ? c : 0];
                 to[c] = (uint8_t)lrintf(v + l->opacity * ((float)l->colour[c] - v));
@@ -215,29 +234,13 @@ static void overlay_paint(smoe_image *out, size_t left, size_t top, size_t scale
         }
 }
 
-/* Tiles of the image's size times `scale`, `gap` apart, with `above` over each row; free the image
- * in any case. */
-static int paint_sheet(smoe_image *out, const sheet *sh, size_t scale, size_t gap, size_t above,
-                       smoe_err *err) {
-    size_t across = sh->across, each = sh->sample->size * scale;
-    size_t down = (sh->tiles + across - 1) / across;
+/* Free the image in any case. */
+static int sheet_paint(smoe_image *out, const sheet *sh, smoe_err *err) {
     *out = (smoe_image){0};
-    if (smoe_image_shape(out, across * (each + gap) + gap, down * (each + above) + gap, 3, err))
-        return -1;
+    if (smoe_image_shape(out, sh->width, sh->height, 3, err)) return -1;
     memset(out->pixel, 255, out->width * out->height * 3);
-    for (size_t i = 0; i < sh->tiles; i++)
-        overlay_paint(out, gap + i % across * (each + gap), above + i / across * (each + above),
-                      scale, sh, i);
+    for (size_t i = 0; i < sh->tiles; i++) paint_tile(out, sh, i);
     return 0;
-}
-
-static int write_sheet(const sheet *sh, size_t scale, size_t gap, size_t above, const char *path,
-                       smoe_err *err) {
-    smoe_image out;
-    int status = paint_sheet(&out, sh, scale, gap, above, err);
-    if (!status) status = smoe_encode_png_write(&out, path, err);
-    smoe_image_free(&out);
-    return status;
 }
 
 static size_t legible(const smoe_sample *s) {
@@ -266,197 +269,230 @@ void smoe_overlays_frame(smoe_frame *frame) {
         columns);
 }
 
-static void overlay_add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
-                            const char *file, size_t tile, const char *shows, const weights *w,
-                            size_t unit, bool stretched) {
-    double effective = NAN, most = NAN, darkest = NAN;
-    if (unit != SIZE_MAX) {
-        float range[2];
-        range_of(range, s, w, unit);
-        darkest = stretched ? (double)range[0] : 0;
-        most = 0;
-        effective = smoe_overlay_effective(w->take + unit * w->T, w->T, 1);
-        for (size_t t = 0; t < w->T; t++) most = fmax(most, (double)w->take[unit * w->T + t]);
-    }
-    smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
-                   {"image", .number = (double)s->image}, {"block", .number = (double)l->block},
-                   {"tile", .number = (double)tile}, {"shows", .text = shows},
-                   {"unit", .number = unit == SIZE_MAX ? NAN : (double)unit},
-                   {"effective_tokens", .number = effective}, {"darkest_weight", .number = darkest},
-                   {"largest_weight", .number = most});
-}
-
-/* The looks of every tile, and their rows in the table. */
-static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, const size_t *unit,
-                       size_t count, const char *file, smoe_frame *f) {
+/* A row for each tile. */
+static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *file) {
     const smoe_sample *s = sh->sample;
-    size_t patches = s->side * s->side;
-    sh->tiles = 1; /* the image itself: looks are zero */
-    overlay_add_row(f, s, l, file, 0, "image", w, SIZE_MAX, false);
-    if (w->sparse) {
-        look_dropped(sh->looks + sh->tiles * patches, s, w);
-        overlay_add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX, false);
-    }
-    look_who(sh->looks + sh->tiles * patches, s, w);
-    overlay_add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX, false);
-    sh->noun = w->sparse ? "expert" : "slot";
-    sh->unit = unit;
-    sh->units = count;
-    sh->stretched = is_flat(s, w);
-    sh->across = sh->tiles + count < ACROSS ? sh->tiles + count : ACROSS;
-    for (size_t i = 0; i < count; i++) {
-        look_unit(sh->looks + sh->tiles * patches, s, w, unit[i], sh->stretched);
-        overlay_add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i], sh->stretched);
+    size_t first = sh->tiles - sh->units;
+    for (size_t i = 0; i < sh->tiles; i++) {
+        double unit = NAN, effective = NAN, most = NAN, darkest = NAN;
+        if (i >= first) {
+            const float *take = sh->w.take + sh->unit[i - first] * sh->w.T;
+            float range[2];
+            range_of(range, s, &sh->w, sh->unit[i - first]);
+            unit = (double)sh->unit[i - first];
+            darkest = sh->stretched ? (double)range[0] : 0;
+            effective = smoe_overlay_effective(take, sh->w.T, 1);
+            most = 0;
+            for (size_t t = 0; t < sh->w.T; t++) most = fmax(most, (double)take[t]);
+        }
+        smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
+                       {"image", .number = (double)s->image}, {"block", .number = (double)block},
+                       {"tile", .number = (double)i},
+                       {"shows", .text = i >= first       ? sh->noun
+                                         : i + 1 == first ? "who"
+                                         : i              ? "dropped"
+                                                          : "image"},
+                       {"unit", .number = unit}, {"effective_tokens", .number = effective},
+                       {"darkest_weight", .number = darkest}, {"largest_weight", .number = most});
     }
 }
 
-static int write_path(const sheet *sh, size_t scale, size_t gap, size_t above, const char *folder,
-                      const char *stem, const char *ending, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s%s.png", folder, stem, ending);
-    int status = smoe_file_make_parents(path, err);
-    if (!status) status = write_sheet(sh, scale, gap, above, path, err);
-    free(path);
-    return status;
+static void sheet_free(sheet *sh) {
+    weights_free(&sh->w);
+    free(sh->looks);
 }
+
+/* The looks of every tile: the image, whose looks are zero, dropped patches, who, and the units;
+ * NULL: chosen by rule. */
+static void sheet_open(sheet *sh, const smoe_sample *s, const smoe_sample_layer *l,
+                       const smoe_image *picture, const smoe_overlay_units *units,
+                       size_t chosen[CHOSEN]) {
+    size_t patches = s->side * s->side;
+    *sh = (sheet){.sample = s, .picture = picture, .noun = l->dispatch ? "slot" : "expert"};
+    weights_fill(&sh->w, s, l);
+    sh->unit = units && units->unit ? units->unit : chosen;
+    sh->units = units && units->unit ? units->count : overlay_choose(&sh->w, chosen);
+    sh->tiles = (sh->w.sparse ? 3 : 2) + sh->units;
+    sh->across = sh->tiles < ACROSS ? sh->tiles : ACROSS;
+    sh->stretched = is_flat(s, &sh->w);
+    look *looks = sh->looks = smoe_alloc(sh->tiles * patches, sizeof *looks);
+    if (sh->w.sparse) look_dropped(looks += patches, s, &sh->w);
+    look_who(looks += patches, s, &sh->w);
+    for (size_t i = 0; i < sh->units; i++)
+        look_unit(looks += patches, s, &sh->w, sh->unit[i], sh->stretched);
+}
+
+/* ---- sheets as figures ----------------------------------------------------------------------- */
+
+enum { NAME = 32 }; /* bytes of the name of a tile */
 
 /* The tiles before those of units are named by what they show. */
-static void name_tiles(const sheet *sh, char (*name)[SMOE_OVERLAY_NAME]) {
+static const char *tile_name(const sheet *sh, size_t i, char name[NAME]) {
     size_t first = sh->tiles - sh->units;
-    for (size_t i = 0; i < sh->tiles; i++)
-        if (i >= first)
-            snprintf(name[i], sizeof *name, "%s %zu", sh->noun, sh->unit[i - first]);
-        else if (i && i + 1 == first)
-            snprintf(name[i], sizeof *name, "top %s", sh->noun);
-        else
-            snprintf(name[i], sizeof *name, "%s", i ? "dropped" : "image");
+    if (i >= first)
+        snprintf(name, NAME, "%s %zu", sh->noun, sh->unit[i - first]);
+    else if (i + 1 == first)
+        snprintf(name, NAME, "top %s", sh->noun);
+    else
+        snprintf(name, NAME, "%s", i ? "dropped" : "image");
+    return name;
 }
 
-static size_t longest(char (*const name)[SMOE_OVERLAY_NAME], size_t count) {
-    size_t letters = 0;
-    for (size_t i = 0; i < count; i++)
-        if (strlen(name[i]) > letters) letters = strlen(name[i]);
-    return letters;
+/* On a paper no more tiles side by side than have room for their names, in letters of usual
+ * width. */
+static void fit_names(sheet *sh, double width) {
+    char name[NAME];
+    size_t longest = 0;
+    for (size_t i = 0; i < sh->tiles; i++) {
+        size_t letters = strlen(tile_name(sh, i, name));
+        if (letters > longest) longest = letters;
+    }
+    double fit = width * SMOE_PLOT_INCH / ((double)(longest + 2) * 0.6 * SMOE_PLOT_PAPER_FONT);
+    if (width > 0 && (double)sh->across > fit) sh->across = fit < 1 ? 1 : (size_t)fit;
+}
+
+typedef struct script {
+    const sheet *sheet;
+    const char *name;
+    double scale; /* pixels of the figure per pixel of the PNG */
+    int font;
+} script;
+
+/* From the darkest shade of a white patch to white, `all` the height of the figure. */
+static void put_bar(FILE *out, const script *x, double all) {
+    const sheet *sh = x->sheet;
+    fprintf(out,
+            "set palette defined (0 '#1c1e21', 1 '#ffffff')\nset cbrange [0:1]\n"
+            "set colorbox horizontal user origin 0.3,%.4f size 0.4,%.4f border\n"
+            "set cbtics %s scale 0.3 offset 0,0.4\nset cblabel ",
+            3.5 * x->font / all, 0.7 * x->font / all,
+            sh->stretched ? "('least' 0, 'largest' 1)" : "0.5");
+    fprintf(out,
+            sh->stretched ? "'weight of the %s, nearly uniform'"
+                          : "'weight, as a share of the %s''s largest'",
+            sh->noun);
+    fputs(" offset 0,0.5\n", out);
+}
+
+static int overlay_put_script(FILE *out, const void *context, smoe_err *err) {
+    enum { BAR = 5 }; /* heights of a letter for the bar of shades and its words */
+    const script *x = context;
+    const sheet *sh = x->sheet;
+    double height = (double)sh->height * x->scale, below = sh->units ? BAR * x->font : 0;
+    char name[NAME];
+    (void)err;
+    fprintf(out,
+            "# Draws %s.svg from %s-large.png: gnuplot %s.gp; %s.pdf: gnuplot -e pdf=1 %s.gp\n",
+            x->name, x->name, x->name, x->name, x->name);
+    smoe_gnuplot_terminal(out, x->name, (double)sh->width * x->scale, height + below, x->font,
+                          true);
+    smoe_gnuplot_canvas(out, sh->width, sh->height, below / (height + below));
+    for (size_t i = 0; i < sh->tiles; i++)
+        smoe_gnuplot_label(
+            out, tile_name(sh, i, name), (double)sheet_left(sh, i) + (double)sh->each / 2,
+            (double)sh->height - (double)sheet_top(sh, i) + (double)sh->above * 0.42, "center");
+    if (sh->units) put_bar(out, x, height + below);
+    fprintf(out, "plot '%s-large.png' binary filetype=png origin=(0.5,0.5) with rgbimage%s\n",
+            x->name, sh->units ? ", NaN with points palette" : "");
+    return 0;
+}
+
+/* Where the sheets of a call go. */
+typedef struct target {
+    const smoe_overlay_units *units;
+    const char *folder; /* of the sheets */
+    double width;       /* of a paper, or 0 */
+    smoe_frame *frame;
+    bool *drawn;
+} target;
+
+static int write_png(const sheet *sh, const target *to, const char *name, const char *ending,
+                     smoe_err *err) {
+    SMOE_FREED char *path = smoe_text_format("%s/%s%s.png", to->folder, name, ending);
+    smoe_image out;
+    int status = sheet_paint(&out, sh, err);
+    if (!status) status = smoe_encode_png_write(&out, path, err);
+    smoe_image_free(&out);
+    return status;
 }
 
 /* At the image's size; and magnified to be legible, as a figure with names. */
-static int write_sheets(sheet *sh, const char *folder, const char *stem, const smoe_plot_size *size,
-                        bool *drawn, smoe_err *err) {
-    size_t scale = legible(sh->sample);
-    char bar[96];
-    if (sh->stretched)
-        snprintf(bar, sizeof bar, "weight of the %s, nearly uniform", sh->noun);
-    else
-        snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
-    char(*name)[SMOE_OVERLAY_NAME] = smoe_alloc(sh->tiles, sizeof *name);
-    name_tiles(sh, name);
-    size_t fit = smoe_overlay_across(longest(name, sh->tiles), size);
-    if (sh->across > fit) sh->across = fit;
-    smoe_overlay_sheet x = {.across = sh->across,
-                            .name = name,
-                            .tile = sh->sample->size * scale,
-                            .gap = LARGE_GAP,
-                            .tiles = sh->tiles,
-                            .bar = sh->units ? bar : NULL,
-                            .stretched = sh->stretched};
-    x.width = x.across * (x.tile + x.gap) + x.gap;
-    x.above = smoe_overlay_above(x.width, size);
-    x.height = (sh->tiles + x.across - 1) / x.across * (x.tile + x.above) + x.gap;
+static int write_sheet(sheet *sh, const target *to, const char *name, smoe_err *err) {
+    script x = {sh, name, 1, to->width > 0 ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT};
     bool done = false;
-    int status = write_path(sh, 1, GAP, GAP, folder, stem, "", err);
-    if (!status) status = write_path(sh, scale, x.gap, x.above, folder, stem, "-large", err);
-    if (!status) status = smoe_overlay_figure(&x, folder, stem, size, &done, err);
-    *drawn = *drawn && done;
-    free(name);
-    return status;
+    fit_names(sh, to->width);
+    sheet_lay_out(sh, 1, GAP, GAP);
+    if (write_png(sh, to, name, "", err)) return -1;
+    sheet_lay_out(sh, legible(sh->sample), LARGE_GAP, 0);
+    if (to->width > 0) x.scale = to->width * SMOE_PLOT_INCH / (double)sh->width;
+    sheet_lay_out(sh, sh->scale, LARGE_GAP, (size_t)ceil(1.7 * x.font / x.scale));
+    if (write_png(sh, to, name, "-large", err)) return -1;
+    if (smoe_gnuplot_draw(to->folder, name, overlay_put_script, &x, to->width > 0, &done, err))
+        return -1;
+    *to->drawn = *to->drawn && done;
+    return 0;
 }
 
 static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
-                       const smoe_overlay_units *units, const char *folder, const char *stem,
-                       const smoe_plot_size *size, smoe_frame *frame, bool *drawn, smoe_err *err) {
-    weights w;
-    size_t chosen[CHOSEN], count = units->count;
-    const size_t *unit = units->unit;
-    sheet sh = {.sample = s, .picture = picture};
-    char file[128];
-    int status = 0;
-    weights_fill(&w, s, l);
-    for (size_t i = 0; i < count && !status; i++)
-        if (unit && unit[i] >= w.units)
-            status =
-                smoe_fail(err, SMOE_USAGE, "blocks.%zu of %s has no %s %zu, only 0 .. %zu",
-                          l->block, s->run, w.sparse ? "expert" : "slot", unit[i], w.units - 1);
-    if (!status && !unit) {
-        count = overlay_choose(&w, chosen);
-        unit = chosen;
-    }
-    if (!status) {
-        sh.looks = smoe_alloc((count + 3) * s->side * s->side, sizeof *sh.looks);
-        snprintf(file, sizeof file, "%s.png", stem);
-        fill_sheet(&sh, l, &w, unit, count, file, frame);
-        status = write_sheets(&sh, folder, stem, size, drawn, err);
-    }
-    free(sh.looks);
-    weights_free(&w);
-    return status;
+                       const target *to, const char *name, smoe_err *err) {
+    const smoe_overlay_units *units = to->units;
+    SMOE_FREED_BY(sheet_free) sheet sh = {0};
+    SMOE_FREED char *file = smoe_text_format("overlays/%s.png", name);
+    size_t chosen[CHOSEN], most = l->dispatch ? l->S : l->E;
+    for (size_t i = 0; units->unit && i < units->count; i++)
+        if (units->unit[i] >= most)
+            return smoe_fail(err, SMOE_USAGE, "blocks.%zu of %s has no %s %zu, only 0 .. %zu",
+                             l->block, s->run, l->dispatch ? "slot" : "expert", units->unit[i],
+                             most - 1);
+    sheet_open(&sh, s, l, picture, units, chosen);
+    add_rows(to->frame, &sh, l->block, file);
+    return write_sheet(&sh, to, name, err);
 }
 
 int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
                         const smoe_sample *sample, size_t layer, smoe_err *err) {
-    const smoe_sample_layer *l = &sample->layer[layer];
-    weights w;
     size_t chosen[CHOSEN];
     smoe_image picture = {0}, out = {0};
-    smoe_frame tiles;
-    sheet sh = {.sample = sample, .picture = &picture};
+    sheet sh = {0};
     *png = NULL;
-    smoe_overlays_frame(&tiles);
-    weights_fill(&w, sample, l);
     int status = smoe_overlay_picture(sample, &picture, err);
     if (!status) {
-        sh.looks = smoe_alloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks);
-        fill_sheet(&sh, l, &w, chosen, overlay_choose(&w, chosen), "", &tiles);
-        status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
+        sheet_open(&sh, sample, &sample->layer[layer], &picture, NULL, chosen);
+        sheet_lay_out(&sh, legible(sample), LARGE_GAP, LARGE_GAP);
+        status = sheet_paint(&out, &sh, err);
     }
     if (!status) status = smoe_encode_png(&out, png, size, err);
     *width = out.width;
     *height = out.height;
-    smoe_frame_free(&tiles);
     smoe_image_free(&out);
     smoe_image_free(&picture);
-    free(sh.looks);
-    weights_free(&w);
-    return status;
-}
-
-static int write_sample(const smoe_sample *s, size_t run, bool several,
-                        const smoe_overlay_units *units, const char *folder,
-                        const smoe_plot_size *size, smoe_frame *frame, bool *drawn, smoe_err *err) {
-    smoe_image picture = {0};
-    int status = smoe_overlay_picture(s, &picture, err);
-    for (size_t l = 0; l < s->layers && !status; l++) {
-        char stem[96], prefix[32] = "";
-        if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
-        snprintf(stem, sizeof stem, "overlays/%simage%zu-blocks%zu", prefix, s->image,
-                 s->layer[l].block);
-        status =
-            write_layer(s, &s->layer[l], &picture, units, folder, stem, size, frame, drawn, err);
-    }
-    smoe_image_free(&picture);
+    sheet_free(&sh);
     return status;
 }
 
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                        const char *folder, const smoe_plot_size *size, smoe_frame *frame,
-                        bool *drawn, smoe_err *err) {
+                        const char *folder, double width, smoe_frame *frame, bool *drawn,
+                        smoe_err *err) {
+    SMOE_FREED char *within = smoe_text_format("%s/overlays", folder);
+    const target to = {units, within, width, frame, drawn};
     bool several = count && strcmp(samples[0].run, samples[count - 1].run);
-    size_t run = 1;
+    int status = count ? smoe_file_make_folder(within, err) : 0;
     *drawn = true;
-    for (size_t i = 0; i < count; i++) {
-        run += i && strcmp(samples[i].run, samples[i - 1].run);
-        if (write_sample(&samples[i], run, several, units, folder, size, frame, drawn, err))
-            return -1;
+    for (size_t i = 0, run = 1; i < count && !status; i++) {
+        const smoe_sample *s = &samples[i];
+        smoe_image picture = {0};
+        run += i && strcmp(s->run, samples[i - 1].run);
+        status = smoe_overlay_picture(s, &picture, err);
+        for (size_t l = 0; l < s->layers && !status; l++) {
+            char name[96], prefix[32] = "";
+            if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
+            snprintf(name, sizeof name, "%simage%zu-blocks%zu", prefix, s->image,
+                     s->layer[l].block);
+            status = write_layer(s, &s->layer[l], &picture, &to, name, err);
+        }
+        smoe_image_free(&picture);
     }
-    return 0;
+    return status;
 }
 
 /* The text behind `word` and a number; NULL if it does not begin with these. */
@@ -466,7 +502,7 @@ static const char *behind(const char *text, const char *word) {
     return digits ? text + length + digits : NULL;
 }
 
-/* Whether that is the name of a sheet, as write_sample and write_sheets make it. */
+/* Whether that is the name of a sheet, as smoe_overlays_write makes it. */
 static bool is_sheet(const char *name) {
     const char *run = behind(name, "run");
     const char *image = behind(run && *run == '-' ? run + 1 : name, "image");
@@ -478,18 +514,15 @@ static bool is_sheet(const char *name) {
 }
 
 int smoe_overlays_remove(const char *folder, smoe_err *err) {
-    char *path = smoe_text_format("%s/overlays", folder);
+    SMOE_FREED char *path = smoe_text_format("%s/overlays", folder);
     DIR *dir = opendir(path);
     int status = 0;
     if (!dir && errno != ENOENT)
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
     for (struct dirent *entry; dir && !status && (entry = readdir(dir));) {
-        if (!is_sheet(entry->d_name)) continue;
-        char *file = smoe_text_format("%s/%s", path, entry->d_name);
-        status = smoe_file_remove(file, err);
-        free(file);
+        SMOE_FREED char *file = smoe_text_format("%s/%s", path, entry->d_name);
+        if (is_sheet(entry->d_name)) status = smoe_file_remove(file, err);
     }
     if (dir) closedir(dir);
-    free(path);
     return status;
 }

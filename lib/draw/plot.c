@@ -6,6 +6,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- colours --------------------------------------------------------------------------------- */
+
+/* Those of series are Okabe and Ito's, which are easy to distinguish, a little darker by day and
+ * lighter by night, so that thin lines are visible. */
+typedef struct shade {
+    unsigned rgb[2]; /* by day, by night */
+} shade;
+
+static const shade ink = {{0x1c2126, 0xe4e2dd}};
+static const shade series[] = {{{0x1f6fb2, 0x5ea9e0}}, {{0xc2571a, 0xee8d52}},
+                               {{0x2d8a6b, 0x52c09a}}, {{0xa64f8f, 0xd890c4}},
+                               {{0xb98a00, 0xe3b94a}}, {{0x5a9bc4, 0xa3d0ec}}};
+static const shade ordered[] = {
+    {{0x3f2c73, 0x7c6bc0}}, {{0x3f4b8c, 0x6f86cf}}, {{0x34688e, 0x5a9fcd}}, {{0x28838e, 0x49b3c0}},
+    {{0x219a84, 0x4fc4a4}}, {{0x45a869, 0x79d184}}, {{0x7fae45, 0xb0d96a}}, {{0xbda428, 0xecdf6a}}};
+static const shade bands[] = {{{0xdceaf5, 0x1f3345}},
+                              {{0xb7d5ea, 0x264a69}},
+                              {{0x8dbcde, 0x2f638f}},
+                              {{0x5f9fcc, 0x3c7fb5}},
+                              {{0x3a82b6, 0x5ea0d4}}};
+static const shade little_to_much[SMOE_SCALE_STOPS] = {{{0xf6f8fa, 0x1c2128}},
+                                                       {{0xc6d9e8, 0x203e5c}},
+                                                       {{0x7aaad0, 0x3070a4}},
+                                                       {{0x2e6ca0, 0x7ab6de}},
+                                                       {{0x0c2c54, 0xecf6fd}}};
+static const shade below_to_above[SMOE_SCALE_STOPS] = {{{0x14548c, 0x7ebeec}},
+                                                       {{0x7aaad0, 0x306896}},
+                                                       {{0xf7f6f3, 0x22262c}},
+                                                       {{0xe7a06a, 0xa45826}},
+                                                       {{0xac4a0e, 0xfab078}}};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static const char *palette_put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
+    snprintf(buf, SMOE_COLOUR_TEXT, "#%06x", rgb & 0xFFFFFF);
+    return buf;
+}
+
+/* Interpolates between the two nearest colours of the ramp. */
+static unsigned on_ramp(double at, bool night) {
+    double place = fmin(fmax(at, 0), 1) * (COUNT(ordered) - 1);
+    size_t below = (size_t)place, above = below + 1 < COUNT(ordered) ? below + 1 : below;
+    unsigned from = ordered[below].rgb[night], to = ordered[above].rgb[night], mixed = 0;
+    for (unsigned shift = 0; shift < 24; shift += 8) {
+        double low = from >> shift & 0xFF, high = to >> shift & 0xFF;
+        mixed |= (unsigned)lrint(low + (place - (double)below) * (high - low)) << shift;
+    }
+    return mixed;
+}
+
+const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]) {
+    size_t i = colour.at > 0 ? (size_t)colour.at : 0;
+    switch (colour.kind) {
+    case SMOE_SERIES: return palette_put(series[i % COUNT(series)].rgb[night], buf);
+    case SMOE_BAND: return palette_put(bands[i % COUNT(bands)].rgb[night], buf);
+    case SMOE_ORDERED: return palette_put(on_ramp(colour.at, night), buf);
+    default: return palette_put(ink.rgb[night], buf);
+    }
+}
+
+const char *smoe_scale_text(size_t stop, bool diverging, bool night, char buf[SMOE_COLOUR_TEXT]) {
+    return palette_put((diverging ? below_to_above : little_to_much)[stop].rgb[night], buf);
+}
+
+/* ---- plots ----------------------------------------------------------------------------------- */
+
 smoe_panel *smoe_plot_panel(smoe_plot *plot) {
     plot->panel = smoe_alloc_next(plot->panel, plot->panels, sizeof *plot->panel);
     plot->panel[plot->panels] = (smoe_panel){0};
@@ -58,12 +123,15 @@ static bool same_cell(const smoe_frame *f, size_t column, size_t a, size_t b) {
     return x == y || (isnan(x) && isnan(y));
 }
 
-bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r) {
-    if (r < rows->first || r > rows->last) return false;
-    for (const char *const *name = rows->same; *name; name++)
-        if (!same_cell(plot->table, smoe_frame_find(plot->table, *name), rows->first, r))
-            return false;
+bool smoe_plot_agree(const smoe_frame *f, const char *const *list, size_t a, size_t b) {
+    for (; *list; list++)
+        if (!same_cell(f, smoe_frame_find(f, *list), a, b)) return false;
     return true;
+}
+
+bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r) {
+    return r >= rows->first && r <= rows->last &&
+           smoe_plot_agree(plot->table, rows->same, rows->first, r);
 }
 
 /* About six ticks at round numbers, of whole numbers none between. */
@@ -95,4 +163,106 @@ double smoe_plot_stop(const smoe_plot_scale *scale, size_t stop) {
     double part = 2 * (double)stop / (SMOE_SCALE_STOPS - 1) - 1; /* -1 .. 1 */
     return part < 0 ? scale->middle + part * (scale->middle - scale->low)
                     : scale->middle + part * (scale->high - scale->middle);
+}
+
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+static smoe_plot_point with_bar(const smoe_chart *chart, const smoe_chart_point *p) {
+    double error = isfinite(p->error) ? p->error : 0, low = p->y - error, high = p->y + error;
+    if (chart->share) low = fmin(fmax(low, 0), p->y);
+    if (chart->share) high = fmax(fmin(high, 1), p->y);
+    return (smoe_plot_point){p->x, p->y, {low, high}};
+}
+
+/* Leaves room around the outermost points and bars, so that they are not on the frame. */
+static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
+    double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
+    bool whole = true;
+    for (size_t i = 0; i < chart->lines; i++)
+        for (size_t k = 0; k < chart->line[i].points; k++) {
+            const smoe_plot_point p = with_bar(chart, &chart->line[i].point[k]);
+            if (!isfinite(p.x) || !isfinite(p.y)) continue;
+            x[0] = fmin(x[0], p.x);
+            x[1] = fmax(x[1], p.x);
+            y[0] = fmin(y[0], p.bar[0]);
+            y[1] = fmax(y[1], p.bar[1]);
+            whole = whole && p.x == rint(p.x);
+        }
+    if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
+    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
+    if (panel->x.ticks) { /* categories have a unit each */
+        panel->x.low = nearbyint(x[0]) - 0.5;
+        panel->x.high = nearbyint(x[1]) + 0.5;
+    } else if (chart->log_x)
+        smoe_plot_range_log(&panel->x, x[0], x[1], chart->log_x);
+    else
+        smoe_plot_range(&panel->x, x[0] - wide, x[1] + wide, whole, false);
+    smoe_plot_range(&panel->y, y[0], y[1], false, true);
+}
+
+/* Adds the name of a point's category to the axis, unless it is there. */
+static void add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
+    double at = nearbyint(p->x); /* points drawn side by side are moved by less than half a unit */
+    if (!p->label) return;
+    for (size_t i = 0; i < axis->ticks; i++)
+        if (axis->tick[i].at == at) return;
+    smoe_plot_tick *tick = smoe_plot_add_tick(axis);
+    tick->at = at;
+    snprintf(tick->text, sizeof tick->text, "%s", p->label);
+}
+
+static void chart_add_line(smoe_panel *panel, const smoe_chart *chart, size_t i,
+                           smoe_plot_point *point) {
+    const smoe_chart_line *line = &chart->line[i];
+    smoe_mark *m = smoe_plot_mark(panel);
+    m->kind = SMOE_MARK_POINTS;
+    m->colour = (smoe_colour){SMOE_SERIES, (double)i};
+    snprintf(m->name, sizeof m->name, "%s", line->title ? line->title : "");
+    m->point = point;
+    m->points = line->points;
+    m->joined = true;
+    for (size_t k = 0; k < line->points; k++) {
+        const smoe_chart_point *p = &line->point[k];
+        point[k] = with_bar(chart, p);
+        add_name(&panel->x, p);
+        m->joined = m->joined && !p->label;
+    }
+}
+
+/* From one end of the x axis to the other. */
+static void add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point ends[2]) {
+    if (!chart->level_title) return;
+    smoe_mark *m = smoe_plot_mark(panel);
+    m->kind = SMOE_MARK_POINTS;
+    m->dash = 1;
+    snprintf(m->name, sizeof m->name, "%s", chart->level_title);
+    for (size_t k = 0; k < 2; k++)
+        ends[k] = (smoe_plot_point){
+            k ? panel->x.high : panel->x.low, chart->level, {chart->level, chart->level}};
+    m->point = ends;
+    m->points = 2;
+    m->joined = m->bare = true;
+}
+
+int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
+                     smoe_err *err) {
+    smoe_plot plot = {.name = name, .title = chart->title};
+    smoe_plot_point ends[2];
+    size_t points = 0;
+    for (size_t i = 0; i < chart->lines; i++) points += chart->line[i].points;
+    smoe_plot_point *point = smoe_alloc(points + 1, sizeof *point), *next = point;
+    smoe_panel *panel = smoe_plot_panel(&plot);
+    for (size_t i = 0; i < chart->lines; i++) {
+        chart_add_line(panel, chart, i, next);
+        next += chart->line[i].points;
+    }
+    *drawn = false;
+    snprintf(panel->x.label, sizeof panel->x.label, "%s", chart->x_label);
+    snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
+    set_ranges(panel, chart);
+    add_level(panel, chart, ends);
+    int status = smoe_plot_draw(&plot, folder, chart->width, drawn, err);
+    smoe_plot_free(&plot);
+    free(point);
+    return status;
 }

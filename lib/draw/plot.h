@@ -1,6 +1,6 @@
 /*
  * A plot before it is drawn: panels with axes and marks, with all colours, names, ranges and ticks.
- * It is made once, from a table (figures.h) or from numbers (chart.h), and drawn in two places that
+ * It is made once, from a table (figures.h) or from numbers (smoe_chart), and drawn in two places that
  * make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report draws
  * SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead
  * of copying its numbers.
@@ -9,9 +9,31 @@
 #define SMOE_PLOT_H
 
 #include "base/frame.h"
-#include "draw/palette.h"
 
 #include <stdio.h>
+
+/* ---- colours --------------------------------------------------------------------------------- */
+
+/* By day, also for print, and by night, for the report on a dark screen. */
+typedef struct smoe_colour {
+    enum {
+        SMOE_INK,     /* of the text */
+        SMOE_SERIES,  /* number `at` of colours that are far apart */
+        SMOE_ORDERED, /* the place `at`, 0 to 1, on a ramp: layers, choices */
+        SMOE_BAND     /* number `at` of the shades of nested bands, the widest first */
+    } kind;
+    double at;
+} smoe_colour;
+
+enum { SMOE_COLOUR_TEXT = 8 }; /* bytes of "#1f6fb2" */
+
+const char *smoe_colour_text(smoe_colour colour, bool night, char buf[SMOE_COLOUR_TEXT]);
+
+/* The stops of a colour scale, from the least to the most; diverging: the middle one is neutral. */
+enum { SMOE_SCALE_STOPS = 5 };
+const char *smoe_scale_text(size_t stop, bool diverging, bool night, char buf[SMOE_COLOUR_TEXT]);
+
+/* ---- plots ----------------------------------------------------------------------------------- */
 
 enum {
     SMOE_PLOT_TEXT = 256, /* bytes of a title or an entry of the key */
@@ -106,6 +128,8 @@ void smoe_plot_free(smoe_plot *plot);
 /* The marks that the key names, each name once, in their order: the i-th; NULL past the last. */
 const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i);
 
+/* Whether rows a and b agree in every column of a list that ends with NULL. */
+bool smoe_plot_agree(const smoe_frame *frame, const char *const *list, size_t a, size_t b);
 /* Whether row r is one of the rows. */
 bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r);
 
@@ -125,15 +149,41 @@ enum {
     SMOE_PLOT_PAPER_FONT = 10 /* 7.5 points */
 };
 
-/* The size of pictures. */
-typedef struct smoe_plot_size {
-    double width; /* inches, for a paper: then without a title, and also as PDF; 0: for a screen */
-} smoe_plot_size;
+/* Writes FOLDER/NAME.gp and has gnuplot make FOLDER/NAME.svg of it. `width` in inches is for a
+ * paper: then without a title, and also as NAME.pdf; 0: for a screen. *drawn says whether they came
+ * out: without gnuplot they do not, and the script is left to be run elsewhere. It reads the table
+ * as NAME.csv beside it. */
+int smoe_plot_draw(const smoe_plot *plot, const char *folder, double width, bool *drawn,
+                   smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes FOLDER/NAME.gp and has gnuplot make FOLDER/NAME.svg of it, and NAME.pdf for a paper.
- * *drawn says whether they came out: without gnuplot they do not, and the script is left to be run
- * elsewhere. It reads the table as NAME.csv beside it. */
-int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
-                   bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
+/* ---- charts ---------------------------------------------------------------------------------- */
+
+/* Lines with error bars in one panel, from numbers: the figure of a sweep. */
+typedef struct smoe_chart_point {
+    double x, y;
+    double error;      /* half the length of the bar; NAN or 0: none */
+    const char *label; /* on the x axis, for categories; NULL: the number */
+} smoe_chart_point;
+
+typedef struct smoe_chart_line {
+    const char *title; /* NULL: not in the key */
+    smoe_chart_point *point;
+    size_t points;
+} smoe_chart_line;
+
+typedef struct smoe_chart {
+    const char *title, *x_label, *y_label; /* plain text */
+    int log_x;                             /* base of a logarithmic axis, 2 or 10; 0: linear */
+    smoe_chart_line *line;
+    size_t lines;
+    double level;            /* a dashed line at this y, as level_title in the key */
+    const char *level_title; /* NULL: none */
+    bool share;              /* y, and so the bars, are from 0 to 1 */
+    double width;            /* as above */
+} smoe_chart;
+
+/* The same for a chart. */
+int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
+                     smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -59,10 +59,10 @@ static size_t most_names(const smoe_plot *plot) {
     return most;
 }
 
-static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
-    layout l = {.paper = size->width > 0, .across = plot->panels < 3 ? plot->panels : 3};
+static layout lay_out(const smoe_plot *plot, double width) {
+    layout l = {.paper = width > 0, .across = plot->panels < 3 ? plot->panels : 3};
     if (l.paper) {
-        l.width = (size_t)lrint(size->width * SMOE_PLOT_INCH);
+        l.width = (size_t)lrint(width * SMOE_PLOT_INCH);
         while (l.across > 1 && l.width / l.across < NARROW) l.across--;
         bool cells = plot->panel->mark->kind == SMOE_MARK_CELLS;
         while (!cells && l.width / (l.across + 1) >= SLENDER &&
@@ -407,16 +407,7 @@ static void put_head(FILE *out, const smoe_plot *plot, const layout *l) {
     const char *name = plot->name, *table = plot->table ? plot->table->name : NULL;
     fprintf(out, "# Draws %s.svg%s%s%s: gnuplot %s.gp; %s.pdf: gnuplot -e pdf=1 %s.gp\n", name,
             table ? " from " : "", table ? table : "", table ? ".csv" : "", name, name, name);
-    fprintf(out,
-            "if (exists('pdf')) {\n"
-            "    set terminal pdfcairo size %.3fin,%.3fin font 'sans,%.4g' fontscale 1 noenhanced\n"
-            "    set output '%s.pdf'\n"
-            "} else {\n"
-            "    set terminal svg size %zu,%zu font 'sans,%d' noenhanced background '#ffffff'\n"
-            "    set output '%s.svg'\n"
-            "}\n",
-            (double)l->width / SMOE_PLOT_INCH, (double)l->height / SMOE_PLOT_INCH,
-            l->font * 72.0 / SMOE_PLOT_INCH, name, l->width, l->height, l->font, name);
+    smoe_gnuplot_terminal(out, name, (double)l->width, (double)l->height, l->font, false);
     if (table) fputs("set datafile separator comma\nset datafile columnheaders\n", out);
     fprintf(out,
             "set datafile missing NaN\n"
@@ -475,8 +466,8 @@ static int gnuplot_put_script(FILE *out, const void *context, smoe_err *err) {
     return 0;
 }
 
-int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
-                   bool *drawn, smoe_err *err) {
-    const script s = {plot, lay_out(plot, size)};
+int smoe_plot_draw(const smoe_plot *plot, const char *folder, double width, bool *drawn,
+                   smoe_err *err) {
+    const script s = {plot, lay_out(plot, width)};
     return smoe_gnuplot_draw(folder, plot->name, gnuplot_put_script, &s, s.l.paper, drawn, err);
 }

@@ -2,7 +2,6 @@
 #include "draw/report.h"
 #include "base/alloc.h"
 #include "draw/figures.h"
-#include "draw/words.h"
 
 #include <string.h>
 

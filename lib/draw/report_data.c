@@ -27,7 +27,6 @@
 #include "draw/overlay.h"
 #include "draw/page.h"
 #include "draw/report.h"
-#include "draw/words.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,9 +3,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compare/contrast.h"
-#include "draw/chart.h"
+#include "draw/plot.h"
 #include "draw/figures.h"
-#include "draw/words.h"
 #include "spec/metrics.h"
 #include "store/curves.h"
 #include "sweep/results.h"
@@ -412,7 +411,7 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
     smoe_figure_plot(&plot, &entry, &frame, 1);
     plot.name = name;
     metric_words(f, entry.colour, plot.scale.label);
-    return smoe_plot_draw(&plot, f->sweep->dir, &(smoe_plot_size){f->chart.width}, drawn, err);
+    return smoe_plot_draw(&plot, f->sweep->dir, f->chart.width, drawn, err);
 }
 
 /*

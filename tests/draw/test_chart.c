@@ -1,5 +1,5 @@
 /* Charts as gnuplot scripts: the height of the picture, its axes and lines. */
-#include "draw/chart.h"
+#include "draw/plot.h"
 #include "scratch.h"
 
 #include <setjmp.h>

@@ -225,8 +225,7 @@ static void write_all(const sample_tables *d, const scratch *s, size_t *scripts,
         snprintf(name, sizeof name, "%s.csv", d->frame[i].name);
         assert_int_equal(smoe_frame_csv(&d->frame[i], scratch_path(s, path, name), &err), 0);
     }
-    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, &(smoe_plot_size){0},
-                                        scripts, done, &err),
+    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, 0, scripts, done, &err),
                      0);
 }
 
@@ -295,8 +294,7 @@ static char *script_of(smoe_frame *f, const scratch *s) {
     char file[64], path[SCRATCH_PATH];
     snprintf(file, sizeof file, "%s.csv", f->name);
     assert_int_equal(smoe_frame_csv(f, scratch_path(s, path, file), &err), 0);
-    assert_int_equal(smoe_figures_write(f, 1, s->dir, &(smoe_plot_size){0}, &scripts, &done, &err),
-                     0);
+    assert_int_equal(smoe_figures_write(f, 1, s->dir, 0, &scripts, &done, &err), 0);
     assert_int_equal(scripts, 1);
     snprintf(file, sizeof file, "%s.gp", f->name);
     smoe_frame_free(f);
@@ -360,9 +358,9 @@ static void test_paper(void **state) {
     scratch_make(&s);
     write_all(d, &s, &scripts, &done);
     for (size_t i = 0; i < 2; i++) {
-        const smoe_plot_size size = {cases[i].width};
+        double width = cases[i].width;
         assert_int_equal(
-            smoe_figures_write(d->frame, SAMPLE_FRAMES, s.dir, &size, &scripts, &done, &err), 0);
+            smoe_figures_write(d->frame, SAMPLE_FRAMES, s.dir, width, &scripts, &done, &err), 0);
         char *text = scratch_read(scratch_path(&s, path, "combine_expert.gp"), NULL);
         check_has(text, cases[i].size);
         check_has(text, "set multiplot\n");

@@ -92,8 +92,8 @@ static void make(sheets *s, sample_tables *d, size_t first, size_t count,
     s->sample_tables = d;
     scratch_make(&s->scratch);
     smoe_overlays_frame(&s->tiles);
-    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, &(smoe_plot_size){0},
-                            &s->tiles, &s->drawn, &err))
+    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, 0, &s->tiles,
+                            &s->drawn, &err))
         fail_msg("%s", err.text);
 }
 
@@ -225,9 +225,9 @@ static void test_figure(void **state) {
     assert_non_null(strstr(text, "svg size 962,"));
     free(text);
     smoe_err err = {0};
-    const smoe_plot_size paper = {3.25};
+    const double paper = 3.25;
     assert_int_equal(smoe_overlays_write(s.sample_tables->sample + 1, 1,
-                                         &(smoe_overlay_units){NULL, 0}, s.scratch.dir, &paper,
+                                         &(smoe_overlay_units){NULL, 0}, s.scratch.dir, paper,
                                          &s.tiles, &s.drawn, &err),
                      0);
     text = scratch_read(scratch_path(&s.scratch, path, "overlays/image1-blocks3.gp"), NULL);
@@ -283,12 +283,12 @@ static void test_refused(void **state) {
     scratch_make(&s);
     smoe_overlays_frame(&tiles);
     assert_int_equal(smoe_overlays_write(d->sample, 1, &(smoe_overlay_units){(size_t[]){4}, 1},
-                                         s.dir, &(smoe_plot_size){0}, &tiles, &drawn, &err),
+                                         s.dir, 0, &tiles, &drawn, &err),
                      -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "no slot 4, only 0 .. 3"));
     assert_int_equal(smoe_overlays_write(d->sample + 2, 1, &(smoe_overlay_units){(size_t[]){2}, 1},
-                                         s.dir, &(smoe_plot_size){0}, &tiles, &drawn, &err),
+                                         s.dir, 0, &tiles, &drawn, &err),
                      -1);
     assert_non_null(strstr(err.text, "no expert 2, only 0 .. 1"));
     smoe_frame_free(&tiles);
