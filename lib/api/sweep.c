@@ -1,6 +1,6 @@
 /* The public function that runs a sweep; see smoe/smoe.h. */
 #include "math/blas.h"
-#include "sweep/grid.h"
+#include "sweep/sweep.h"
 #include "sweep/results.h"
 #include "sweep/runner.h"
 

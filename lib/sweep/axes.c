@@ -1,8 +1,10 @@
 /* What a sweep varies; see axes.h. */
 #include "sweep/axes.h"
 #include "base/alloc.h"
+#include "spec/routers.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +23,6 @@ void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const 
                                                .overrides = overrides};
 }
 
-bool smoe_axes_has(const smoe_axes *axes, const char *column) {
-    for (size_t i = 0; i < axes->count; i++)
-        for (size_t c = 0; c < axes->axis[i].columns; c++)
-            if (!strcmp(axes->axis[i].column[c], column)) return true;
-    return false;
-}
-
 void smoe_axis_clear(smoe_axis *axis) {
     for (size_t p = 0; p < axis->points; p++) {
         smoe_texts_free(axis->point[p].value, axis->columns);
@@ -41,6 +36,39 @@ void smoe_axes_free(smoe_axes *axes) {
     for (size_t i = 0; i < axes->count; i++) smoe_axis_clear(&axes->axis[i]);
     free(axes->axis);
     *axes = (smoe_axes){0};
+}
+
+static char **texts_joined(char **a, size_t n, char **b, size_t m) {
+    char **all = smoe_alloc(n + m + 1, sizeof *all);
+    for (size_t i = 0; i < n + m; i++) all[i] = smoe_alloc_text(i < n ? a[i] : b[i - n]);
+    return all;
+}
+
+/* Multiplies an axis by another one. */
+static void axis_multiply(smoe_axis *axis, const smoe_axis *by) {
+    smoe_axis all = {.column = texts_joined(axis->column, axis->columns, by->column, by->columns),
+                     .columns = axis->columns + by->columns,
+                     .point = smoe_alloc(axis->points * by->points + 1, sizeof *all.point),
+                     .points = axis->points * by->points};
+    for (size_t i = 0; i < all.points; i++) {
+        const smoe_point *p = &axis->point[i / by->points], *q = &by->point[i % by->points];
+        all.point[i] =
+            (smoe_point){.value = texts_joined(p->value, axis->columns, q->value, by->columns),
+                         .assign = texts_joined(p->assign, p->overrides, q->assign, q->overrides),
+                         .overrides = p->overrides + q->overrides};
+    }
+    smoe_axis_clear(axis);
+    *axis = all;
+}
+
+bool smoe_axes_product(smoe_axis *product, const smoe_axes *axes, size_t most) {
+    *product = (smoe_axis){0};
+    smoe_axis_add(product, NULL, NULL, 0);
+    for (size_t i = 0; i < axes->count; i++) {
+        if (product->points * axes->axis[i].points > most) return false;
+        axis_multiply(product, &axes->axis[i]);
+    }
+    return true;
 }
 
 /* An axis of `keys` that change together; a single one for a key of the grid. Keys of what trials
@@ -72,6 +100,13 @@ static void listed_key(smoe_sweep_key *key, const char *assign) {
         key->value[key->count++] = smoe_alloc_part(text, (size_t)(end - text));
         if (!*end) return;
     }
+}
+
+static bool has_column(const smoe_axes *axes, const char *column) {
+    for (size_t i = 0; i < axes->count; i++)
+        for (size_t c = 0; c < axes->axis[i].columns; c++)
+            if (!strcmp(axes->axis[i].column[c], column)) return true;
+    return false;
 }
 
 static bool has_twice(const smoe_sweep_key *key) {
@@ -130,7 +165,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         else if (has_twice(&key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", overrides[i]);
-        else if (smoe_axes_has(axes, key.key))
+        else if (has_column(axes, key.key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
         else
@@ -152,4 +187,76 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
         if (add_listed(axes, overrides, count, seed, err)) return -1;
     }
     return 0;
+}
+
+/* ---- ablations ------------------------------------------------------------------------------- */
+
+static const char dense[] = "dense"; /* the setting without experts */
+
+static bool is_row(const char *name) {
+    return smoe_router_find(name) || !strcmp(name, dense);
+}
+
+static int ablate_unknown(const char *name, smoe_err *err) {
+    const char *known[SMOE_ROUTERS + 1] = {dense};
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
+    int nearest = smoe_text_nearest(name, known, SMOE_ROUTERS + 1);
+    return smoe_fail(err, SMOE_USAGE, "--routers: no router '%s'%s%s%s", name,
+                     nearest < 0 ? "" : "; did you mean '", nearest < 0 ? "" : known[nearest],
+                     nearest < 0 ? "" : "'?");
+}
+
+/* A line of the table as overrides. */
+static void add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, 0, T);
+    char router[64], slots[64];
+    const char *assign[] = {router, slots, "model.moe.total_slots=0"};
+    const smoe_router_entry *entry = smoe_router_find(name);
+    bool more = entry && entry->family == SMOE_FAMILY_FIXED && E * P < T;
+    snprintf(router, sizeof router, entry ? "model.moe.router=%s" : "model.moe.layers=none", name);
+    snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu", (T + E - 1) / E);
+    smoe_axis_add(axis, &name, assign, more ? 3 : 1);
+}
+
+static void add_seed(smoe_axis *axis, const char *seed) {
+    char text[64];
+    const char *assign = text;
+    snprintf(text, sizeof text, "seed=%s", seed);
+    smoe_axis_add(axis, &seed, &assign, 1);
+}
+
+/* Adds a point for each item of the list. */
+static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *list,
+                           smoe_err *err) {
+    char *copy = smoe_alloc_text(list), *rest = copy, *item;
+    int status = 0;
+    while (!status && (item = strsep(&rest, ","))) {
+        if (spec && !is_row(item)) status = ablate_unknown(item, err);
+        if (!spec && (!*item || item[strspn(item, "0123456789")]))
+            status =
+                smoe_fail(err, SMOE_USAGE,
+                          "--seeds: expected whole numbers separated by commas, found '%s'", list);
+        for (size_t p = 0; p < axis->points && !status; p++)
+            if (!strcmp(axis->point[p].value[0], item))
+                status =
+                    smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is given twice", axis->column[0], item);
+        if (status) break;
+        if (spec)
+            add_router(axis, spec, item);
+        else
+            add_seed(axis, item);
+    }
+    free(copy);
+    return status;
+}
+
+int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *router_list,
+                     const char *seeds, smoe_err *err) {
+    static const char *const router = "router", *const seed = "seed";
+    if (!spec->model.moe.layer_count)
+        return smoe_fail(err, SMOE_USAGE,
+                         "model.moe.layers: none: there is no MoE layer whose router could change");
+    if (ablate_add_list(smoe_axes_add(axes, &router, 1), spec, router_list, err)) return -1;
+    return ablate_add_list(smoe_axes_add(axes, &seed, 1), NULL, seeds, err);
 }

@@ -16,7 +16,6 @@
 #include "tensors/safetensors.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
-#include "sweep/sealed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -131,42 +130,11 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     return status;
 }
 
-/* Adds combination `number`, the last axis fastest, to the points. */
-static void add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
-    SMOE_FREED const char **value = smoe_alloc(points->columns, sizeof *value);
-    SMOE_FREED const char **assign = smoe_alloc(points->columns, sizeof *assign);
-    size_t column = points->columns;
-    for (size_t a = axes->count; a-- > 0;) {
-        const smoe_axis *axis = &axes->axis[a];
-        const smoe_point *point = &axis->point[number % axis->points];
-        number /= axis->points;
-        column -= axis->columns;
-        for (size_t c = 0; c < axis->columns; c++) {
-            value[column + c] = point->value[c];
-            assign[column + c] = point->assign[c]; /* one for each key */
-        }
-    }
-    smoe_axis_add(points, value, assign, points->columns);
-}
-
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
-    size_t columns = 0, points = 1;
-    smoe_axes flat = {0};
     *err = (smoe_err){0};
     if (check_keys(axes, err)) return -1;
-    for (size_t a = 0; a < axes->count; a++) {
-        columns += axes->axis[a].columns;
-        points *= axes->axis[a].points;
-        if (points > MOST_POINTS)
-            return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
-    }
-    SMOE_FREED const char **column = smoe_alloc(columns + 1, sizeof *column);
-    for (size_t a = 0, n = 0; a < axes->count; a++)
-        for (size_t c = 0; c < axes->axis[a].columns; c++) column[n++] = axes->axis[a].column[c];
-    smoe_axes_add(&flat, column, columns);
-    for (size_t number = 0; number < points; number++) add_point(flat.axis, axes, number);
-    sweep->evaluate = *flat.axis;
-    free(flat.axis);
+    if (!smoe_axes_product(&sweep->evaluate, axes, MOST_POINTS))
+        return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
     return check_points(sweep, err);
 }
 

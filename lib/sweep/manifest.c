@@ -38,56 +38,53 @@ static json_t *evaluate_json(const smoe_sweep *sweep) {
                      points);
 }
 
-/* Texts of a JSON object that may be missing. */
-static void manifest_put_text(json_t *object, const char *key, const char *text) {
-    if (text) json_object_set_new(object, key, json_string(text));
-}
-
 static json_t *plan_json(smoe_sweep_plan plan) {
-    json_t *list = json_array(), *object = json_pack("{s:o}", "primary", list);
+    json_t *list = json_array();
     for (size_t i = 0; i < plan.primaries; i++) {
         json_t *primary = json_object();
-        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
-            manifest_put_text(primary, smoe_primary_part[part],
-                              *smoe_spec_primary_text(&plan.primary[i], part));
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++) {
+            const char *text = *smoe_spec_primary_text(&plan.primary[i], part);
+            if (text) json_object_set_new(primary, smoe_primary_part[part], json_string(text));
+        }
         json_array_append_new(list, primary);
     }
-    manifest_put_text(object, "family", plan.family);
-    manifest_put_text(object, "equivalence", plan.equivalence);
-    manifest_put_text(object, "seen", plan.seen);
-    return object;
+    return json_pack("{s:o, s:s*, s:s*, s:s*}", "primary", list, "family", plan.family,
+                     "equivalence", plan.equivalence, "seen", plan.seen);
 }
 
-/* The first line. */
+static json_t *truth_json(bool truth) {
+    return truth ? json_true() : NULL;
+}
+
+static json_t *path_json(const char *path) {
+    return path ? smoe_json_text(path) : NULL;
+}
+
+/* The first line, without what is not there. */
 static json_t *header_json(const smoe_sweep *sweep) {
-    const smoe_sweep_figure *figure = &sweep->figure;
-    const smoe_file_choice *choice = &sweep->start.choice;
-    json_t *line =
-        json_pack("{s:o, s:I, s:o}", "sweep", smoe_json_text(sweep->name), "cells",
-                  (json_int_t)sweep->trials, "columns", texts_json(sweep->column, sweep->columns));
-    if (sweep->evaluate.points) json_object_set_new(line, "evaluate", evaluate_json(sweep));
-    if (sweep->run)
-        json_object_update_new(line, json_pack("{s:o, s:s}", "run", smoe_json_text(sweep->run),
-                                               "checkpoint", sweep->checkpoint));
-    if (sweep->init)
-        json_object_update_new(line, json_pack("{s:o, s:b}", "init", smoe_json_text(sweep->init),
-                                               "upcycle", sweep->start.upcycle));
-    if (sweep->start.moments) json_object_set_new(line, "moments", json_true());
-    if (sweep->start.partial) json_object_set_new(line, "partial", json_true());
-    if (choice->weights) json_object_set_new(line, "weights", json_string(choice->weights));
-    if (choice->rows)
-        json_object_set_new(
-            line, "grid",
-            json_pack("[I, I]", (json_int_t)choice->rows, (json_int_t)choice->columns));
-    if (figure->x || figure->y || figure->line || figure->title)
-        json_object_set_new(line, "figure",
-                            json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
-                                      "line", figure->line, "title", figure->title));
-    if (sweep->reference) json_object_set_new(line, "reference", json_string(sweep->reference));
-    if (sweep->plan.primaries || sweep->plan.equivalence || sweep->plan.seen)
-        json_object_set_new(line, "plan", plan_json(sweep->plan));
-    json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
-    return line;
+    const smoe_sweep_figure *f = &sweep->figure;
+    const smoe_start *start = &sweep->start;
+    const smoe_file_choice *choice = &start->choice;
+    const smoe_sweep_plan *plan = &sweep->plan;
+    json_t *grid = choice->rows
+                       ? json_pack("[I, I]", (json_int_t)choice->rows, (json_int_t)choice->columns)
+                       : NULL;
+    json_t *figure = f->x || f->y || f->line || f->title
+                         ? json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", f->x, "y", f->y, "line",
+                                     f->line, "title", f->title)
+                         : NULL;
+    bool planned = plan->primaries || plan->equivalence || plan->seen;
+    return json_pack("{s:o, s:I, s:o, s:o*, s:o*, s:s*, s:o*, s:o*, s:o*, s:o*, s:s*, s:o*, s:o*, "
+                     "s:s*, s:o*, s:s}",
+                     "sweep", smoe_json_text(sweep->name), "cells", (json_int_t)sweep->trials,
+                     "columns", texts_json(sweep->column, sweep->columns), "evaluate",
+                     sweep->evaluate.points ? evaluate_json(sweep) : NULL, "run",
+                     path_json(sweep->run), "checkpoint", sweep->checkpoint, "init",
+                     path_json(sweep->init), "upcycle",
+                     sweep->init ? json_boolean(start->upcycle) : NULL, "moments",
+                     truth_json(start->moments), "partial", truth_json(start->partial), "weights",
+                     choice->weights, "grid", grid, "figure", figure, "reference", sweep->reference,
+                     "plan", planned ? plan_json(*plan) : NULL, "xxh3", SMOE_DIGEST_ZEROS);
 }
 
 static json_t *trial_json(const smoe_sweep *sweep, const smoe_trial *trial) {
@@ -115,48 +112,43 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
     return text;
 }
 
-/* Whether two sweeps have the same evaluations. */
-static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    json_auto_t *a = evaluate_json(was), *b = evaluate_json(is);
-    bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
-                (!is->checkpoint || !strcmp(was->checkpoint, is->checkpoint));
-    return same ? 0
-                : smoe_fail(err, SMOE_USAGE,
-                            "%s: is another sweep: its evaluations are different; -o DIR chooses "
-                            "another folder",
-                            was->dir);
-}
+/* ---- comparing ------------------------------------------------------------------------------- */
 
-/* The primary contrasts cannot change once trials have run. */
-static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    if (smoe_primary_same(&was->plan, &is->plan)) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "%s: sweep.primary has changed since this sweep began, with %zu primary "
-                     "contrasts; -o DIR chooses another folder",
-                     was->dir, was->plan.primaries);
-}
-
-/* Whether two sweeps start from the same models. */
-static int compare_starts(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    const smoe_start *a = &was->start, *b = &is->start;
-    const char *weights = a->choice.weights ? a->choice.weights : "";
-    if (!was->init == !is->init && a->upcycle == b->upcycle && a->moments == b->moments &&
-        a->partial == b->partial && a->choice.rows == b->choice.rows &&
-        a->choice.columns == b->choice.columns &&
-        !strcmp(weights, b->choice.weights ? b->choice.weights : "") &&
-        (!is->init || !strcmp(was->init, is->init)))
-        return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "%s: is another sweep: its cells start from %s%s%s%s%s%s; -o DIR chooses "
-                     "another folder",
-                     was->dir, was->init ? was->init : "new weights",
-                     a->upcycle ? ", upcycled" : "", a->moments ? ", with its moments" : "",
-                     a->partial ? ", a part of it" : "", *weights ? ", its weights " : "", weights);
+/* Whether first lines agree in some members, or lack the same. */
+static bool members_same(const json_t *a, const json_t *b, const char *const *key) {
+    for (; *key; key++) {
+        json_t *x = json_object_get(a, *key), *y = json_object_get(b, *key);
+        if (x != y && !json_equal(x, y)) return false;
+    }
+    return true;
 }
 
 int smoe_manifest_compare_settings(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    if (compare_plans(was, is, err) || compare_starts(was, is, err)) return -1;
-    return compare_evaluations(was, is, err);
+    static const char *const started[] = {"init",    "upcycle", "moments", "partial",
+                                          "weights", "grid",    NULL};
+    static const char *const evaluated[] = {"evaluate", "checkpoint", NULL};
+    json_auto_t *a = header_json(was), *b = header_json(is);
+    const smoe_start *start = &was->start;
+    const char *weights = start->choice.weights;
+    if (!smoe_primary_same(&was->plan, &is->plan))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: sweep.primary has changed since this sweep began, with %zu primary "
+                         "contrasts; -o DIR chooses another folder",
+                         was->dir, was->plan.primaries);
+    if (!members_same(a, b, started))
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: is another sweep: its cells start from %s%s%s%s%s%s; -o DIR chooses "
+            "another folder",
+            was->dir, was->init ? was->init : "new weights", start->upcycle ? ", upcycled" : "",
+            start->moments ? ", with its moments" : "", start->partial ? ", a part of it" : "",
+            weights ? ", its weights " : "", weights ? weights : "");
+    if (!members_same(a, b, evaluated))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: its evaluations are different; -o DIR chooses "
+                         "another folder",
+                         was->dir);
+    return 0;
 }
 
 int smoe_manifest_compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
@@ -213,37 +205,38 @@ static void read_start(smoe_start *start, const json_t *line) {
     }
 }
 
-/* A point: its values, and the overrides that make it so. */
-static int read_point(smoe_axis *axis, const json_t *values) {
-    SMOE_FREED const char **value = smoe_alloc(axis->columns, sizeof *value);
-    SMOE_FREED const char **assign = smoe_alloc(axis->columns, sizeof *assign);
-    int status = json_array_size(values) == axis->columns ? 0 : -1;
-    for (size_t c = 0; c < axis->columns && !status; c++) {
-        value[c] = json_string_value(json_array_get(values, c));
-        assign[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
-        if (!assign[c]) status = -1;
-    }
-    if (!status) smoe_axis_add(axis, value, assign, axis->columns);
-    for (size_t c = 0; c < axis->columns; c++) free((char *)assign[c]);
-    return status;
+/* The texts of a list, fresh; NULL, and none, where one is no text. */
+static char **read_texts(const json_t *list, size_t *count) {
+    char **text = smoe_alloc(json_array_size(list) + 1, sizeof *text);
+    for (*count = 0; *count < json_array_size(list); ++*count)
+        if (!(text[*count] = smoe_alloc_text(json_string_value(json_array_get(list, *count)))))
+            break;
+    if (*count == json_array_size(list)) return text;
+    smoe_texts_free(text, *count);
+    *count = 0;
+    return NULL;
 }
 
-static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
-    const json_t *columns = json_object_get(evaluate, "columns");
+/* A point: its values, and the overrides that make it so. */
+static int read_point(smoe_axis *axis, const json_t *values) {
+    size_t count;
+    char **value = read_texts(values, &count), **assign = smoe_alloc(count + 1, sizeof *assign);
+    bool good = count == axis->columns;
+    for (size_t c = 0; c < count && good; c++)
+        assign[c] = smoe_text_format("%s=%s", axis->column[c], value[c]);
+    if (good) smoe_axis_add(axis, (const char *const *)value, (const char *const *)assign, count);
+    smoe_texts_free(value, count);
+    smoe_texts_free(assign, count);
+    return good ? 0 : -1;
+}
+
+static int read_evaluate(smoe_axis *axis, const json_t *evaluate) {
     const json_t *points = json_object_get(evaluate, "points");
-    size_t count = json_array_size(columns);
-    smoe_axes axes = {0};
     if (!evaluate) return 0;
-    SMOE_FREED const char **column = smoe_alloc(count + 1, sizeof *column);
-    int status = count ? 0 : -1;
-    for (size_t c = 0; c < count && !status; c++)
-        if (!(column[c] = json_string_value(json_array_get(columns, c)))) status = -1;
-    if (!status) smoe_axes_add(&axes, column, count);
-    for (size_t p = 0; p < json_array_size(points) && !status; p++)
-        status = read_point(axes.axis, json_array_get(points, p));
-    if (axes.count) sweep->evaluate = *axes.axis; /* taken over, also on failure */
-    free(axes.axis);
-    return status;
+    axis->column = read_texts(json_object_get(evaluate, "columns"), &axis->columns);
+    for (size_t p = 0; p < json_array_size(points) && axis->columns; p++)
+        if (read_point(axis, json_array_get(points, p))) return -1;
+    return axis->columns ? 0 : -1;
 }
 
 static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
@@ -270,13 +263,10 @@ static int manifest_read_header(smoe_sweep *sweep, const json_t *line) {
     if (!name || !json_is_array(columns) || trials < 1 || trials > MANIFEST_MOST / 16) return -1;
     sweep->name = smoe_alloc_text(name);
     sweep->trial = smoe_alloc((size_t)trials, sizeof *sweep->trial);
-    sweep->column = smoe_alloc(json_array_size(columns) + 1, sizeof *sweep->column);
-    for (; sweep->columns < json_array_size(columns); sweep->columns++) {
-        const char *text = json_string_value(json_array_get(columns, sweep->columns));
-        if (!text) return -1;
-        sweep->column[sweep->columns] = smoe_alloc_text(text);
-        if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
-    }
+    sweep->column = read_texts(columns, &sweep->columns);
+    if (!sweep->column) return -1;
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], "seed")) sweep->seed = c;
     const json_t *figure = json_object_get(line, "figure");
     sweep->figure = (smoe_sweep_figure){.x = manifest_text_of(figure, "x"),
                                         .y = manifest_text_of(figure, "y"),
@@ -289,7 +279,7 @@ static int manifest_read_header(smoe_sweep *sweep, const json_t *line) {
     if (read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     read_start(&sweep->start, line);
-    return read_evaluate(sweep, json_object_get(line, "evaluate"));
+    return read_evaluate(&sweep->evaluate, json_object_get(line, "evaluate"));
 }
 
 /* A trial must have the hashes of its spec and of its settings; early manifests have no hash of

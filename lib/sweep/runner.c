@@ -7,9 +7,8 @@
 #include "base/alloc.h"
 #include "base/stop.h"
 #include "store/env.h"
-#include "sweep/choose.h"
-#include "sweep/trial_run.h"
 #include "sweep/trial.h"
+#include "sweep/trial_run.h"
 
 #include <errno.h>
 #include <math.h>

@@ -41,7 +41,7 @@ typedef struct smoe_runner_options {
 } smoe_runner_options;
 
 /*
- * Runs the open trials that are not left out (sweep/choose.h), and with retry_failed those that
+ * Runs the open trials that are not left out (sweep/trial.h), and with retry_failed those that
  * failed, then waits for trials that other processes run. SMOE_STOPPED after a requested stop;
  * SMOE_PARTIAL names the trials that failed. It forks: of the threads of its parent a child has
  * only the caller's, and it works on a new one, so that OpenMP starts again there. SIGCHLD must not

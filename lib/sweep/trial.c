@@ -4,14 +4,47 @@
  */
 #include "sweep/trial.h"
 #include "base/alloc.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "store/run_files.h"
-#include "sweep/sealed.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- files that hold their digest ------------------------------------------------------------ */
+
+static const char MARK[] = "\"xxh3\": \"";
+
+int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
+    json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    SMOE_FREED char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    smoe_digest_seal(text, strlen(text), strlen(text), MARK);
+    return smoe_file_write(path, text, strlen(text), err);
+}
+
+json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
+                          smoe_err *err) {
+    json_error_t error;
+    smoe_seal seal = smoe_digest_sealed(text, size, size, MARK);
+    json_t *value = json_loadb(text, size, 0, &error);
+    *sealed = seal == SMOE_SEAL_RIGHT;
+    if (value && seal != SMOE_SEAL_WRONG) return value;
+    if (!value)
+        smoe_fail(err, SMOE_DATA, "%s:%d: %s; remove the file to compute it again", path,
+                  error.line, error.text);
+    else
+        smoe_fail(err, SMOE_DATA,
+                  "%s: changed since it was written: its digest is another; "
+                  "remove the file to compute it again",
+                  path);
+    json_decref(value);
+    return NULL;
+}
+
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 enum { OUTCOME_MOST = 1 << 20 };
 
@@ -133,4 +166,56 @@ uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial
         h = hash_of("\n", h);
     }
     return h;
+}
+
+/* ---- which trials a process runs ------------------------------------------------------------- */
+
+/* Reads a number without sign or space, and moves on behind it. */
+static bool choose_number(const char **at, unsigned long long *to) {
+    char *end;
+    if (!isdigit((unsigned char)**at)) return false;
+    *to = strtoull(*at, &end, 10);
+    *at = end;
+    return true;
+}
+
+/* Takes the trials of one part of the list, "17" or "17-20". */
+static int choose_part(smoe_sweep *sweep, const char *part, const char *from, smoe_err *err) {
+    unsigned long long first = 0, last;
+    const char *at = part;
+    bool good = choose_number(&at, &first), found = false;
+    last = first;
+    if (good && *at == '-') {
+        at++;
+        good = choose_number(&at, &last);
+    }
+    if (!good || *at || first > last)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: '%s': expected the numbers of cells, as 3,17-20; --dry-run and "
+                         "--status list them",
+                         from, part);
+    for (size_t i = 0; i < sweep->trials; i++) {
+        unsigned long long n = smoe_trial_number(&sweep->trial[i]);
+        if (n < first || n > last) continue;
+        sweep->trial[i].left_out = false;
+        found = true;
+    }
+    if (found) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s: '%s': no cell of %s has that number", from, part,
+                     sweep->name);
+}
+
+int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
+    char *copy = smoe_alloc_text(list), *rest = copy, *part;
+    int status = 0;
+    for (size_t i = 0; i < sweep->trials; i++) sweep->trial[i].left_out = true;
+    while (!status && (part = strsep(&rest, ","))) status = choose_part(sweep, part, from, err);
+    free(copy);
+    return status;
+}
+
+size_t smoe_choose_count(const smoe_sweep *sweep) {
+    size_t chosen = 0;
+    for (size_t i = 0; i < sweep->trials; i++) chosen += !sweep->trial[i].left_out;
+    return chosen;
 }

@@ -1,6 +1,6 @@
 /*
- * A trial of a sweep that has a folder: where its files are, the claim on it, and its outcome.
- * Running it is in sweep/trial_run.h.
+ * A trial of a sweep that has a folder: where its files are, the claim on it, its outcome, and
+ * whether this process runs it. Running it is in sweep/trial_run.h.
  */
 #ifndef SMOE_TRIAL_H
 #define SMOE_TRIAL_H
@@ -50,5 +50,21 @@ size_t smoe_trial_number(const smoe_trial *trial);
 
 /* The hash of a trial's settings, key by key. */
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
+
+/* Leaves out every trial whose number, with which its name begins, is not in the list, as
+ * "3,17-20"; `from` names the list in messages. SMOE_USAGE: a part of the list is no number or
+ * range, or there is no such trial. */
+int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* The number of trials that are not left out. */
+size_t smoe_choose_count(const smoe_sweep *sweep);
+
+/* A small file with an object that gets the member xxh3, the digest of the file with zeros for its
+ * digits; and the object of such a file, fresh, NULL where it was changed (SMOE_DATA). *sealed: it
+ * has a digest, which those of older versions lack. */
+int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) SMOE_MUST_CHECK;
+json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
+                          smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -6,7 +6,7 @@
 #include "approx.h"
 #include "sweep_folder.h"
 #include "specs.h"
-#include "sweep/ablate.h"
+#include "sweep/axes.h"
 #include "sweep/trial_run.h"
 #include "sweep/results.h"
 #include "vit/model.h"
@@ -134,7 +134,18 @@ static void the_command_line_beats_the_section(void **state) {
     assert_string_equal(axes.axis[1].point[1].assign[0], "model.moe.experts=16");
     assert_string_equal(axes.axis[2].point[0].value[0], "[0,1]");
     assert_string_equal(axes.axis[2].point[1].assign[0], "model.moe.layers=[1]");
-    assert_true(smoe_axes_has(&axes, "train.keep") && !smoe_axes_has(&axes, "seed"));
+    smoe_axis all;
+    assert_false(smoe_axes_product(&all, &axes, 11));
+    smoe_axis_clear(&all);
+    assert_true(smoe_axes_product(&all, &axes, 12));
+    assert_int_equal(all.points, 12);
+    assert_int_equal(all.columns, 4);
+    for (size_t c = 0; c < all.columns; c++) assert_string_not_equal(all.column[c], "seed");
+    assert_string_equal(all.column[1], "train.keep");
+    assert_string_equal(all.point[7].value[1], "4"); /* the last axis fastest */
+    assert_string_equal(all.point[7].assign[2], "model.moe.experts=8");
+    assert_string_equal(all.point[7].value[3], "[1]");
+    smoe_axis_clear(&all);
     smoe_axes_free(&axes);
     char *twice[] = {"train.steps=1,2", "train.steps=3,4"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, twice, 2, plain, &plains, &err), -1);
