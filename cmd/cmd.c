@@ -1,6 +1,6 @@
 /* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
-#include "bench/budget.h"
+#include "bench/cost.h"
 #include "draw/gnuplot.h"
 #include "spec/sources.h"
 #include "store/model_file.h"

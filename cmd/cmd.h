@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "bench/estimate.h"
+#include "bench/bench.h"
 #include "data/dataset.h"
 #include "store/run.h"
 

@@ -94,7 +94,7 @@ static void add_totals(smoe_result *result, const smoe_cost *c, const smoe_spec 
                      smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
                      smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
                      smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-                     smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
+                     smoe_text_si(f, sizeof f, smoe_cost_bytes_sum(&c->bytes), "B"));
 }
 
 /* ---- several processes ----------------------------------------------------------------------- */
@@ -150,12 +150,12 @@ static void add_shares(smoe_result *result, const shares *s) {
         const smoe_cost_share *x = &s->share[i];
         double messages = 0;
         smoe_cell_number(frame, "processes", x->processes);
-        smoe_cell_number(frame, NULL, x->weights + x->gradients + x->optimizer + x->activations,
-                         .heading = "memory of each", .format = "B");
-        smoe_cell_number(frame, "bytes:weights", x->weights, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:gradients", x->gradients, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:optimizer", x->optimizer, .where = SMOE_IN_JSON);
-        smoe_cell_number(frame, "bytes:activations", x->activations, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, NULL, smoe_cost_bytes_sum(&x->bytes), .heading = "memory of each",
+                         .format = "B");
+        smoe_cell_number(frame, "bytes:weights", x->bytes.weights, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:gradients", x->bytes.gradients, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:optimizer", x->bytes.optimizer, .where = SMOE_IN_JSON);
+        smoe_cell_number(frame, "bytes:activations", x->bytes.activations, .where = SMOE_IN_JSON);
         for (size_t k = 0; k < sizeof sent / sizeof *sent; k++) {
             const smoe_sent *one = &x->sent[sent[k].traffic];
             char path[64], heading[32];
@@ -203,7 +203,7 @@ static void cost_add_row(smoe_frame *frame, const char *file, const smoe_cost *c
     smoe_cell_number(frame, "inference", c->flops_infer_per_image, .format = "FLOP");
     smoe_cell_number(frame, "training", c->flops_train_per_image, .format = "FLOP");
     smoe_cell_number(frame, "the run", 1e18 * c->train_exaflop, .format = "FLOP");
-    smoe_cell_number(frame, "memory", smoe_cost_bytes(c), .format = "B");
+    smoe_cell_number(frame, "memory", smoe_cost_bytes_sum(&c->bytes), .format = "B");
     smoe_frame_end(frame);
 }
 

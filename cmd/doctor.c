@@ -2,7 +2,7 @@
  * nothing; the speed of a model is measured by smoe bench. */
 #include "cmd.h"
 #include "base/module.h"
-#include "bench/peaks.h"
+#include "bench/bench.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "store/env.h"

@@ -222,7 +222,7 @@ static void add_totals(smoe_result *plan, const train_plan *p) {
                      SMOE_S(spec->train.batch_size),
                      smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
                      smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
-    smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B");
+    smoe_text_si(a, sizeof a, smoe_cost_bytes_sum(&cost->bytes), "B");
     smoe_text_si(b, sizeof b, cost->bytes.activations, "B");
     if (estimate->fits) {
         smoe_result_line(plan, "memory", "%s, of which %s activations", a, b);

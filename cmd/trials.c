@@ -423,7 +423,7 @@ static int slurm_measure(script *s, const smoe_options *options, smoe_err *err) 
         SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         if (s->sweep->trial[i].state == SMOE_TRIAL_DONE) continue;
         if (estimate_trial(&cost, NULL, NULL, &s->sweep->trial[i], options, err)) return -1;
-        most = fmax(most, smoe_cost_bytes(&cost));
+        most = fmax(most, smoe_cost_bytes_sum(&cost.bytes));
         s->open++;
     }
     s->megabytes = ceil((margin * most + rest) / (1 << 20));

@@ -5,7 +5,7 @@
  */
 #include "data/dataset.h"
 #include "base/alloc.h"
-#include "bench/budget.h"
+#include "bench/cost.h"
 #include "data/decode.h"
 #include "base/file.h"
 #include "spec/spec.h"

@@ -1,21 +1,134 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "data/dataset.h"
+#include "data/loader.h"
+#include "math/blas.h"
 #include "math/kernels.h"
-#include "bench/cost.h"
 #include "math/stats.h"
+#include "math/tuning.h"
+#include "spec/routers.h"
+#include "tensors/params_io.h"
 #include "train/step.h"
 #include "vit/model.h"
-#include "data/loader.h"
-#include "tensors/params_io.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
+
+/* ---- limits of the machine ------------------------------------------------------------------- */
+
+enum {
+    SIDE = 1024, /* of the square matrices */
+    FMA_ROUNDS = 2000000,
+    MATRIX_ROUNDS = 20000,  /* of 32 x 32 x 32 */
+    ARRAYS = 4,             /* weights, gradients and two moments */
+    LENGTH = 16 << 20,      /* numbers of an array: together more than a cache holds for long */
+    STRIDE = LENGTH + 1040, /* distance between arrays: if the low bits of addresses agree,
+                             * processors mistake a load for a load of what was just stored, and
+                             * wait */
+    CHUNK = 1 << 15,        /* numbers of an array that a thread takes, as the optimiser does */
+    WINDOW = 256 << 20,     /* bytes that one measurement reads, */
+    PIECE = 1 << 16,        /* in such pieces */
+};
+
+int smoe_peaks_open(smoe_peaks *y, smoe_err *err) {
+    size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * STRIDE;
+    *y = (smoe_peaks){.threads = smoe_threads(),
+                      .bytes = (double)((3 * square + slab) * sizeof(real))};
+    /* With large pages: the peak is the best that the machine can do, not the default. */
+    for (int bound = 0; bound < 2; bound++) {
+        y->slab = smoe_arena_take(&y->arena, slab, sizeof(real));
+        for (int i = 0; i < 3; i++) y->square[i] = smoe_arena_take(&y->arena, square, sizeof(real));
+        if (!bound && smoe_arena_bind(&y->arena, err))
+            return smoe_fail_prefix(err, "the buffers to measure the peak rates");
+    }
+    for (int i = 0; i < 3; i++)
+        for (size_t j = 0; j < square; j++) y->square[i][j] = (real)(j % 7);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < slab; i++) y->slab[i] = 1;
+    y->read = (const char *)y->slab;
+    y->read_bytes = slab * sizeof(real);
+    return 0;
+}
+
+void smoe_peaks_free(smoe_peaks *y) {
+    smoe_arena_free(&y->arena);
+}
+
+static double product_gflops(smoe_peaks *y) {
+    double start = smoe_now();
+    smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, SIDE, SIDE, y->threads);
+    return 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start);
+}
+
+static double multiply_add_gflops(void) {
+    double flops = 0, start = smoe_now();
+#pragma omp parallel reduction(+ : flops)
+    flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
+    return 1e-9 * flops / (smoe_now() - start);
+}
+
+static double matrix_gflops(void) {
+    double flops = 0, start = smoe_now();
+#pragma omp parallel reduction(+ : flops)
+    flops += smoe_kernels_get()->matrix->peak(MATRIX_ROUNDS);
+    return 1e-9 * flops / (smoe_now() - start);
+}
+
+static double memory_bandwidth(smoe_peaks *y) {
+    double start = smoe_now();
+#pragma omp parallel for schedule(static)
+    for (size_t at = 0; at < LENGTH; at += CHUNK) {
+        real *a = y->slab + at, *b = a + STRIDE, *c = b + STRIDE, *d = c + STRIDE;
+        for (size_t i = 0; i < CHUNK; i++) {
+            a[i] += 1;
+            b[i] += 1;
+            c[i] += 1;
+            d[i] += 1;
+        }
+    }
+    return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
+}
+
+void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes) {
+    if (bytes < SMOE_STREAMS * PIECE) return;
+    y->read = at;
+    y->read_bytes = bytes;
+}
+
+/* Reads a window; in a file another one each time, so that no cache holds it already. */
+static double read_bandwidth(smoe_peaks *y) {
+    size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
+    size_t pieces = count / SMOE_STREAMS / PIECE, stride = pieces * PIECE;
+    if (y->window + count > y->read_bytes) y->window = 0;
+    const char *from = y->read + y->window;
+    uint32_t all = 0;
+    double start = smoe_now();
+#pragma omp parallel for schedule(static) reduction(^ : all)
+    for (size_t i = 0; i < pieces; i++)
+        all ^= smoe_kernels_get()->gemm->read_streams(from + i * PIECE, stride, PIECE);
+    double seconds = smoe_now() - start;
+    y->window += count;
+    y->bits ^= all;
+    return (double)(SMOE_STREAMS * stride) / seconds;
+}
+
+smoe_machine smoe_peaks_measure(smoe_peaks *y) {
+    return (smoe_machine){.gemm_gflops = product_gflops(y),
+                          .fma_gflops = multiply_add_gflops(),
+                          .matrix_gflops = matrix_gflops(),
+                          .memory_bandwidth = memory_bandwidth(y),
+                          .read_bandwidth = read_bandwidth(y)};
+}
+
+/* ---- times of a spec ------------------------------------------------------------------------- */
 
 /* The times of a pass: its parts, the work of the threads, then these. */
 enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, PROCESSOR, SERIES };
@@ -34,6 +147,9 @@ typedef struct bencher {
     double *seconds;       /* [SERIES, rounds] of one kind of pass */
     smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
     size_t measured;
+    void (*progress)(void *user, size_t done, size_t of); /* of timed rounds */
+    void *user;
+    size_t timed, all;
     smoe_bench *out;
 } bencher;
 
@@ -86,12 +202,6 @@ static int bench_train(bencher *x, smoe_clock *clock, smoe_err *err) {
     return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
 
-typedef struct watcher {
-    void (*progress)(void *user, size_t done, size_t of);
-    void *user;
-    size_t done, of;
-} watcher;
-
 static smoe_bench_time time_of(double *seconds, size_t rounds) {
     double median = smoe_stats_median(seconds, rounds);
     return (smoe_bench_time){seconds[0], median};
@@ -104,7 +214,7 @@ static double processor_time(void) {
 }
 
 static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
-                       smoe_bench_pass *out, watcher *w, smoe_err *err) {
+                       smoe_bench_pass *out, smoe_err *err) {
     double *series[SERIES];
     for (size_t r = 0; r < SERIES; r++) series[r] = x->seconds + r * x->rounds;
     if (pass(x, NULL, err)) return -1;
@@ -122,7 +232,7 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         series[LAYERS][i] = series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
         for (size_t k = 0; k < SMOE_WORK_COUNT; k++) series[WORK + k][i] = worked.seconds[k];
-        if (w->progress) w->progress(w->user, ++w->done, w->of);
+        if (x->progress) x->progress(x->user, ++x->timed, x->all);
     }
     for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(series[p], x->rounds);
     for (size_t k = 0; k < SMOE_WORK_COUNT; k++)
@@ -213,16 +323,8 @@ static void conclude_limit(bencher *x, size_t offset) {
     memcpy((char *)&x->out->median + offset, &median, sizeof median);
 }
 
-static void bench_conclude(bencher *x) {
-    conclude_limit(x, offsetof(smoe_machine, gemm_gflops));
-    conclude_limit(x, offsetof(smoe_machine, fma_gflops));
-    conclude_limit(x, offsetof(smoe_machine, matrix_gflops));
-    conclude_limit(x, offsetof(smoe_machine, memory_bandwidth));
-    conclude_limit(x, offsetof(smoe_machine, read_bandwidth));
-}
-
 /* Inference with initial weights, or with those of a file, used directly from the file. */
-static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher *w, smoe_err *err) {
+static int bench_inference(bencher *x, const smoe_safetensors *weights, smoe_err *err) {
     smoe_bench *b = x->out;
     if (weights ? smoe_params_map(x->params, weights, err)
                 : smoe_params_allocate(x->params, 1, err))
@@ -238,16 +340,15 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
     }
     b->planned_bytes += b->weight_bytes;
     if (first) smoe_peaks_reads(&x->peaks, first, (size_t)b->weight_bytes);
-    return time_rounds(x, infer, &b->infer, w, err);
+    return time_rounds(x, infer, &b->infer, err);
 }
 
-static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
+static int bench_training(bencher *x, const smoe_cost *cost, smoe_err *err) {
     const smoe_step_options options = {.unchecked = true};
     if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
-        time_rounds(x, bench_train, &x->out->train, w, err))
+        time_rounds(x, bench_train, &x->out->train, err))
         return -1;
-    x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
-                            cost->bytes.activations;
+    x->out->planned_bytes = smoe_cost_bytes_sum(&cost->bytes);
     return 0;
 }
 
@@ -300,10 +401,15 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
     SMOE_FREED_BY(bencher_free)
-    bencher x = {
-        .spec = spec, .B = spec->train.batch_size, .N = classes, .rounds = rounds, .out = bench};
+    bencher x = {.spec = spec,
+                 .B = spec->train.batch_size,
+                 .N = classes,
+                 .rounds = rounds,
+                 .progress = progress,
+                 .user = user,
+                 .all = weights ? rounds : 2 * rounds,
+                 .out = bench};
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
-    watcher w = {progress, user, 0, weights ? rounds : 2 * rounds};
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
     bench->train.precision = smoe_spec_precision(spec, true);
     bench->infer.precision = smoe_spec_precision(spec, false);
@@ -311,13 +417,82 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
         smoe_model_create(&x.model, spec, classes, err))
         return -1;
     x.params = smoe_model_params(x.model);
-    if (allocate(&x, err) || bench_inference(&x, weights, &w, err) ||
-        (!weights && bench_training(&x, &cost, &w, err)))
+    if (allocate(&x, err) || bench_inference(&x, weights, err) ||
+        (!weights && bench_training(&x, &cost, err)))
         return -1;
     note_peak(&x);
     if (!weights) time_data(&x);
-    bench_conclude(&x);
+    for (size_t at = 0; at < sizeof(smoe_machine); at += sizeof(double)) conclude_limit(&x, at);
     bench->params = cost.params;
     count_work(bench, &cost);
+    return 0;
+}
+
+/* ---- estimates ------------------------------------------------------------------------------- */
+
+/* A spec is measured if a step has at most this many FLOPs and this much memory, and if all
+ * measurements so far have taken at most this time. So a dry run takes only a few seconds, even on
+ * slow machines. */
+static const double most_flops = 1e11, most_bytes = 1e9, most_seconds = 5;
+
+double smoe_estimate_memory(void) {
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), limit;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        FILE *in = fopen(limits[i], "re");
+        if (in && fscanf(in, "%lf", &limit) == 1 && limit < memory) memory = limit;
+        if (in) fclose(in);
+    }
+    return memory;
+}
+
+/* FLOP/s of the products of a training step. */
+static int estimate_measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size_t classes,
+                            smoe_bench *bench, smoe_err *err) {
+    double start = smoe_now();
+    if (smoe_bench_run(bench, spec, classes, NULL, 1, NULL, NULL, err)) return -1;
+    by->spent += smoe_now() - start;
+    *rate = bench->train.flops / bench->train.whole.min;
+    return 0;
+}
+
+/* The reference for specs that are too large to be measured: training of one wide block. */
+static int measure_reference(smoe_estimator *by, smoe_err *err) {
+    static const char text[] =
+        "data: {image_size: 64, classes: 10}\n"
+        "model: {width: 768, depth: 1, mlp: 3072, heads: 12, moe: {layers: none}}\n"
+        "train: {batch_size: 4}\n";
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    smoe_bench bench;
+    if (smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err)) return -1;
+    return estimate_measure(&by->reference, by, &spec, 10, &bench, err);
+}
+
+int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *spec, size_t classes,
+                       const smoe_cost *cost, smoe_err *err) {
+    double images = (double)spec->train.batch_size, steps = (double)spec->train.steps;
+    double step = cost->flops_train_per_image * images;
+    if (!by->memory) by->memory = smoe_estimate_memory();
+    *e = (smoe_estimate){.params = cost->params,
+                         .flops = step * steps,
+                         .bytes = smoe_cost_bytes_sum(&cost->bytes),
+                         .seconds = NAN};
+    for (size_t i = 0; i < spec->model.depth; i++)
+        if (spec->model.moe.is_moe[i])
+            e->slots = (double)smoe_moe_shape_of(&spec->model.moe, i, smoe_spec_tokens(spec)).S;
+    e->fits = e->bytes <= by->memory;
+    if (!e->fits) return 0;
+    bool small = step <= most_flops && e->bytes <= most_bytes && e->bytes <= by->memory / 2;
+    if (small && by->spent < most_seconds) {
+        smoe_bench bench;
+        if (estimate_measure(&by->last, by, spec, classes, &bench, err)) return -1;
+        e->measured = true;
+        e->seconds = bench.train.whole.min * steps;
+        return 0;
+    }
+    if (!small && !by->reference && measure_reference(by, err)) return -1;
+    e->seconds =
+        cost->products_train_per_image * images * steps / (small ? by->last : by->reference);
     return 0;
 }

@@ -1,17 +1,51 @@
 /*
- * How fast the model of a spec trains and predicts on this machine, compared with the machine's
- * limits (peaks.h), which are measured between the passes: a training step and inference on one
- * batch of random pixels. With a file of weights: inference only, with the weights in the file.
+ * How fast the model of a spec trains and predicts on this machine, compared with the machine's own
+ * limits; and estimates of training, measured if that is quick.
  */
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
 
-#include "spec/parts.h"
-#include "spec/spec.h"
-#include "bench/peaks.h"
+#include "bench/cost.h"
 #include "math/precision.h"
+#include "spec/parts.h"
 #include "tensors/safetensors.h"
 
+/* ---- limits of the machine ------------------------------------------------------------------- */
+
+/* Measured between the timed passes, so that a slow moment affects both: a large product by BLIS,
+ * multiply-adds on registers, memory that is read and written as an optimiser does it, and memory
+ * that is read alone, as weights are. */
+/* One measurement of the machine. */
+typedef struct smoe_machine {
+    double gemm_gflops, fma_gflops;
+    double matrix_gflops;    /* products in BF16 by the matrix unit, or what stands in for it */
+    double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
+    double read_bandwidth;   /* bytes/s, by each thread in four streams */
+} smoe_machine;
+
+typedef struct smoe_peaks {
+    int threads;
+    double bytes; /* of the buffers for measuring */
+    smoe_arena arena;
+    real *square[3], *slab;
+    /* [read_bytes] what is read alone: the slab, or a file of weights */
+    const char *read;
+    size_t read_bytes, window;
+    uint32_t bits; /* of what was read, so that the compiler keeps the loop */
+} smoe_peaks;
+
+/* Allocates the memory for measurements; -1 and SMOE_RUNTIME if there is too little. */
+int smoe_peaks_open(smoe_peaks *y, smoe_err *err) SMOE_MUST_CHECK;
+/* From now on measures reading with these bytes, if there are enough of them. */
+void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes);
+/* Some tens of milliseconds. */
+smoe_machine smoe_peaks_measure(smoe_peaks *y);
+void smoe_peaks_free(smoe_peaks *y);
+
+/* ---- times of a spec ------------------------------------------------------------------------- */
+
+/* A training step and inference on one batch of random pixels. With a file of weights: inference
+ * only, with the weights in the file. */
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 
 /* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared
@@ -63,5 +97,33 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *user, size_t done, size_t of), void *user,
                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* ---- estimates ------------------------------------------------------------------------------- */
+
+/* What training would cost on this machine: parameters, FLOPs and memory according to bench/cost.h,
+ * and the time of the steps, measured if that is quick. Dry runs must be fast: models that do
+ * not fit into memory get no time, the time of large ones is estimated from the rate of a
+ * reference, and after some seconds of measurements the last measured rate is used. */
+typedef struct smoe_estimate {
+    double params, flops, bytes; /* flops: of the whole training */
+    double slots;                /* of the last MoE layer; 0: there is none */
+    double seconds;              /* of all steps; NAN: it does not fit */
+    bool measured;               /* else from the FLOPs and a rate */
+    bool fits;                   /* into the memory of this machine */
+} smoe_estimate;
+
+/* All zero at first. */
+typedef struct smoe_estimator {
+    double memory;          /* bytes of this machine */
+    double spent;           /* seconds, on measuring */
+    double reference, last; /* FLOP/s: of the reference, and of the last spec measured */
+} smoe_estimator;
+
+/* The estimate for a spec whose cost is given. */
+int smoe_estimate_make(smoe_estimate *estimate, smoe_estimator *estimator, const smoe_spec *spec,
+                       size_t classes, const smoe_cost *cost, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The memory that this process may use, in bytes: that of the machine, or of its control group. */
+double smoe_estimate_memory(void);
 
 #endif

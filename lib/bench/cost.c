@@ -14,8 +14,10 @@
  * GELU and softmaxes; the last two are what fits the training totals of Soft MoE Tables 2 and 9.
  */
 #include "bench/cost.h"
-#include "train/optim.h"
+#include "data/dataset.h"
+#include "spec/sources.h"
 #include "train/grad_accum.h"
+#include "train/optim.h"
 #include "train/step.h"
 #include "vit/expert_parallel.h"
 
@@ -57,18 +59,31 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
                           (double)spec->train.steps / 1e18;
 }
 
-static void count_bytes(smoe_cost *cost, const smoe_spec *spec, smoe_model *model) {
+/* Of a process of `comm`, by which the model is sharded; `comm` NULL: the only one. */
+static smoe_cost_bytes bytes_of(smoe_model *model, const smoe_spec *spec, const smoe_comm *comm) {
     smoe_params *params = smoe_model_params(model);
-    size_t G = spec->train.pieces;
+    const smoe_expert_parallel *sharded = comm ? smoe_model_expert_parallel(model) : NULL;
+    size_t G = spec->train.pieces, R = comm ? (size_t)comm->size : 1;
+    double experts = 0, stored = 0; /* of sharded experts: trained, and those with gradients */
     params->passes = smoe_optim_outer(&spec->train) ? G : 0;
-    cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
-    cost->bytes.weights = 4 * cost->params;
-    double trained = (double)smoe_params_trained(params);
-    double gradients = (double)smoe_params_gradients(params);
-    cost->bytes.optimizer = smoe_optim_bytes(params, &spec->train);
-    if (spec->train.ema > 0) cost->bytes.optimizer += 4 * cost->params;
-    cost->bytes.gradients = 4 * gradients * (double)(1 + smoe_grad_accum_levels(G));
-    cost->params_outer = trained - gradients;
+    smoe_cost_bytes bytes = {
+        .weights = 4 * (double)params->total,
+        .optimizer = smoe_optim_bytes(params, &spec->train),
+        .activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true)};
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->param[i];
+        if (!smoe_param_sharded(p) || p->frozen) continue;
+        experts += (double)p->size;
+        if (!p->outer) stored += (double)p->size;
+    }
+    double of_experts = bytes.optimizer * experts / (double)smoe_params_trained(params);
+    if (R > 1 && smoe_optim_shards(&spec->train))
+        bytes.optimizer = of_experts + (bytes.optimizer - of_experts) / (double)R;
+    if (spec->train.ema > 0) bytes.optimizer += bytes.weights;
+    bytes.gradients = 4 * ((double)smoe_params_gradients(params) - stored) *
+                      (double)(1 + smoe_grad_accum_levels(G / R));
+    if (sharded) bytes.gradients += 4 * stored * (double)(1 + smoe_expert_parallel_sums(sharded));
+    return bytes;
 }
 
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
@@ -87,7 +102,9 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     cost->layer = costs.layer;
     cost->layers = costs.count;
     sum_layers(cost, spec, smoe_step_again(model, &spec->train));
-    count_bytes(cost, spec, model);
+    cost->bytes = bytes_of(model, spec, NULL);
+    cost->params_outer =
+        (double)(smoe_params_trained(costs.params) - smoe_params_gradients(costs.params));
     smoe_model_free(model);
     return 0;
 }
@@ -98,29 +115,13 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     smoe_model *model = NULL;
     size_t G = spec->train.pieces, R = (size_t)comm->size;
     if (smoe_model_create(&model, spec, N, err)) return -1;
-    smoe_params *params = smoe_model_params(model);
     smoe_model_shard(model, comm, spec->train.experts_over, G / R);
     const smoe_expert_parallel *sharded = smoe_model_expert_parallel(model);
-    params->passes = smoe_optim_outer(&spec->train) ? G : 0;
-    double activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
-    double average = spec->train.ema > 0 ? (double)params->total : 0;
-    double trained = (double)smoe_params_trained(params), experts = 0, stored = 0;
-    for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->param[i];
-        if (!smoe_param_sharded(p) || p->frozen) continue;
-        experts += (double)p->size;
-        if (!p->outer) stored += (double)p->size;
-    }
-    double moments = smoe_optim_bytes(params, &spec->train);
-    double of_experts = moments * experts / trained;
-    if (smoe_optim_shards(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
-    double levels = (double)(1 + smoe_grad_accum_levels(G / R));
-    double gradients = ((double)smoe_params_gradients(params) - stored) * levels;
-    if (sharded) gradients += stored * (double)(1 + smoe_expert_parallel_sums(sharded));
-    share->weights = fmax(share->weights, 4 * (double)params->total);
-    share->gradients = fmax(share->gradients, 4 * gradients);
-    share->optimizer = fmax(share->optimizer, moments + 4 * average);
-    share->activations = fmax(share->activations, activations);
+    const smoe_cost_bytes bytes = bytes_of(model, spec, comm);
+    share->bytes.weights = fmax(share->bytes.weights, bytes.weights);
+    share->bytes.gradients = fmax(share->bytes.gradients, bytes.gradients);
+    share->bytes.optimizer = fmax(share->bytes.optimizer, bytes.optimizer);
+    share->bytes.activations = fmax(share->bytes.activations, bytes.activations);
     smoe_step_expect(model, &spec->train, comm);
     double seconds = 0;
     for (int k = 0; k < SMOE_TRAFFICS; k++) {
@@ -182,7 +183,44 @@ void smoe_cost_free(smoe_cost *cost) {
     *cost = (smoe_cost){0};
 }
 
-double smoe_cost_bytes(const smoe_cost *cost) {
-    return cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
-           cost->bytes.activations;
+double smoe_cost_bytes_sum(const smoe_cost_bytes *b) {
+    return b->weights + b->gradients + b->optimizer + b->activations;
+}
+
+/* ---- steps from a budget --------------------------------------------------------------------- */
+
+/* The number of classes, as the data has it. */
+static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
+    *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
+    if (*classes) return 0;
+    if (smoe_dataset_open(&set, spec, "train", err)) return -1;
+    *classes = smoe_dataset_classes(set);
+    return 0;
+}
+
+/* The number of steps that spec->train.flops allows; at most as many as train.steps can be. */
+static int steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
+    SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
+    size_t classes = 0;
+    int status = classes_of(spec, &classes, err);
+    if (!status) status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
+    double step = cost.flops_train_per_image * (double)spec->train.batch_size;
+    if (status) return -1;
+    if (spec->train.flops < step)
+        return smoe_fail(err, SMOE_USAGE, "%s: train.flops: %g is less than one step, %.4g FLOP",
+                         spec->file, spec->train.flops, step);
+    double most = spec->train.flops / step;
+    *steps = most < 1e9 ? (size_t)most : 1000000000;
+    return 0;
+}
+
+int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, smoe_err *err) {
+    smoe_spec_text counted = *text;
+    if (smoe_spec_parse_text(spec, text, overrides, count, err)) return -1;
+    if (!(spec->train.flops > 0)) return 0;
+    int status = steps_of(spec, &counted.steps, err);
+    smoe_spec_free(spec);
+    return status ? -1 : smoe_spec_parse_text(spec, &counted, overrides, count, err);
 }

@@ -10,6 +10,14 @@
 #include "spec/spec.h"
 #include "vit/model.h"
 
+/* Bytes of a process that trains. */
+typedef struct smoe_cost_bytes {
+    double weights;     /* 4 per parameter */
+    double gradients;   /* 4, or 0 where factored; of G pieces 1 + log2 G times that */
+    double optimizer;   /* 8 (Adam) or 4 (SGD) */
+    double activations; /* of a training step, piece by piece */
+} smoe_cost_bytes;
+
 typedef struct smoe_cost {
     double params;        /* all */
     double params_expert; /* in experts; the rest is shared by all tokens */
@@ -33,12 +41,7 @@ typedef struct smoe_cost {
     double products_slots_per_image;
     double train_exaflop; /* flops_train_per_image * batch_size * steps / 1e18; the full count: the
                              Soft MoE paper prints half of it, the V-MoE paper all */
-    struct {
-        double weights;     /* 4 per parameter */
-        double gradients;   /* 4, or 0 where factored; of G pieces 1 + log2 G times that */
-        double optimizer;   /* 8 (Adam) or 4 (SGD) */
-        double activations; /* of a training step, piece by piece */
-    } bytes;
+    smoe_cost_bytes bytes;
     smoe_cost_layer *layer; /* they add up to the totals: parameters and products */
     size_t layers;
 } smoe_cost;
@@ -46,7 +49,7 @@ typedef struct smoe_cost {
 /* The memory of each of several processes, and what it sends in a step: the largest of all. */
 typedef struct smoe_cost_share {
     int processes;
-    double weights, gradients, optimizer, activations; /* bytes */
+    smoe_cost_bytes bytes;
     smoe_sent sent[SMOE_TRAFFICS];
     double seconds;   /* that messages take one after the other */
     double slots;     /* of these, the seconds of the slots */
@@ -70,7 +73,13 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cost_free(smoe_cost *cost);
 
-/* The bytes of a training run, the sum of all kinds. */
-double smoe_cost_bytes(const smoe_cost *cost);
+/* The sum of all kinds. */
+double smoe_cost_bytes_sum(const smoe_cost_bytes *bytes);
+
+/* As smoe_spec_parse_text. Where train.flops is given, train.steps becomes the number of whole
+ * steps that it allows, and train.flops 0, so that the resolved spec has steps alone. The number of
+ * classes is read from the data where the spec does not give it. SMOE_USAGE: less than one step. */
+int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

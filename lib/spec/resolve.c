@@ -570,7 +570,7 @@ static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span
 }
 
 /* Of train.steps and train.flops one is given. An override of one takes the place of the other one
- * in the file. Steps that follow from FLOPs come from a second reading (bench/budget.h). */
+ * in the file. Steps that follow from FLOPs come from a second reading (bench/cost.h). */
 static void resolve_steps(smoe_reading *reading) {
     smoe_train_spec *train = &reading->spec->train;
     smoe_provenance *steps = origin_of(reading, "train.steps");

@@ -1,5 +1,4 @@
 /* Steps that follow from a budget of FLOPs. */
-#include "bench/budget.h"
 #include "bench/cost.h"
 
 #include <setjmp.h>
