@@ -9,7 +9,7 @@
 #include "base/stop.h"
 #include "spec/routers.h"
 #include "draw/plot.h"
-#include "inspect/inspect_events.h"
+#include "inspect/inspect.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
 #include "train/fewshot.h"

@@ -13,7 +13,6 @@
 
 #include "base/frame.h"
 #include "data/image.h"
-#include "draw/plot.h"
 #include "draw/sample.h"
 
 /* The image of a sample, 8 bits per channel. */

@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "draw/sample.h"
 #include "spec/spec.h"
+#include "train/trainer.h"
 #include "vit/model.h"
 
 /* One empty frame for every entry of inspect.def, in a fresh array of *count. */
@@ -60,5 +61,11 @@ const smoe_sample *smoe_inspect_samples(const smoe_inspection *inspection, size_
 int smoe_inspect_dump(const smoe_inspection *inspection, const char *path,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_inspect_free(smoe_inspection *inspection);
+
+/* A smoe_picture_hook: the overlays (draw/overlay.h) of the first four images of the split in the
+ * order of evaluations, one per MoE layer, as blocks.N/overlays/imageI. Nothing for models without
+ * MoE layers, and for images with captions. `user` is not used. */
+int smoe_inspect_events(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+                        const smoe_dataset *set, size_t batch, smoe_err *err);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { WEIGHT_BINS = 101 }; /* gate weights to the next hundredth, the last for all above */
 

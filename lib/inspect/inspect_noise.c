@@ -6,7 +6,6 @@
 #include "inspect/inspect_view.h"
 #include "base/alloc.h"
 
-#include <stdlib.h>
 
 /* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */
 static const double levels[] = {0.5, 1, 2, 4};

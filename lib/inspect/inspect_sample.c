@@ -1,11 +1,14 @@
 /* The images of a split that are kept completely, with their routing in every MoE layer; see
- * draw/sample.h. */
+ * draw/sample.h. Of them a file (--dump-routing), and pictures while a model trains. */
 #include "inspect/inspect_view.h"
 #include "base/alloc.h"
 #include "data/image.h"
-#include "train/task.h"
 #include "data/loader.h"
+#include "draw/overlay.h"
+#include "tensors/npy.h"
+#include "train/task.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
@@ -110,4 +113,86 @@ void smoe_samples_close(smoe_inspection *r) {
         r->sample[i].prediction = smoe_alloc_text_in(&r->memory, name);
         r->sample[i].probability = r->predicted[i].probability;
     }
+}
+
+/* ---- as a file ------------------------------------------------------------------------------- */
+
+/* [images, layers, 2, T, S]: dispatch, then combine weights. */
+static int dump_dense(const smoe_inspection *r, const char *path, smoe_err *err) {
+    size_t n = r->T * r->S;
+    const size_t dim[] = {r->subject.images, r->layers, 2, r->T, r->S};
+    float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all), *at = all;
+    if (!all) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    for (size_t i = 0; i < r->subject.images; i++)
+        for (size_t l = 0; l < r->layers; l++, at += 2 * n) {
+            memcpy(at, r->sample[i].layer[l].dispatch, n * sizeof *at);
+            memcpy(at + n, r->sample[i].layer[l].combine, n * sizeof *at);
+        }
+    int status = smoe_npy_write(path, "<f4", all, 5, dim, err);
+    free(all);
+    return status;
+}
+
+enum { PLACE_COLUMNS = 6 };
+
+/* [placements, 6]: image, block, token, expert, slot of the expert's buffer, weight. */
+static int dump_sparse(const smoe_inspection *r, const char *path, smoe_err *err) {
+    size_t dim[] = {0, PLACE_COLUMNS};
+    for (size_t i = 0; i < r->subject.images; i++)
+        for (size_t l = 0; l < r->layers; l++) dim[0] += r->sample[i].layer[l].places;
+    double *all = smoe_alloc(dim[0] * PLACE_COLUMNS + 1, sizeof *all), *at = all;
+    for (size_t i = 0; i < r->subject.images; i++)
+        for (size_t l = 0; l < r->layers; l++) {
+            const smoe_sample_layer *layer = &r->sample[i].layer[l];
+            for (size_t k = 0; k < layer->places; k++, at += PLACE_COLUMNS) {
+                const smoe_sample_place *place = &layer->place[k];
+                const double row[] = {(double)r->sample[i].image, (double)layer->block,
+                                      (double)place->token,       (double)place->expert,
+                                      (double)place->slot,        (double)place->weight};
+                memcpy(at, row, sizeof row);
+            }
+        }
+    int status = smoe_npy_write(path, "<f8", all, 2, dim, err);
+    free(all);
+    return status;
+}
+
+int smoe_inspect_dump(const smoe_inspection *r, const char *path, smoe_err *err) {
+    return r->has & SMOE_INSPECT_DENSE ? dump_dense(r, path, err) : dump_sparse(r, path, err);
+}
+
+/* ---- while a model trains -------------------------------------------------------------------- */
+
+enum { IMAGES = 4 };
+
+static int events_put(smoe_run *run, const smoe_sample *sample, size_t layer, smoe_err *err) {
+    char tag[64];
+    SMOE_FREED uint8_t *png = NULL;
+    size_t size, width, height;
+    snprintf(tag, sizeof tag, "blocks.%zu/overlays/image%zu", sample->layer[layer].block,
+             sample->image);
+    if (smoe_overlay_encode(&png, &size, &width, &height, sample, layer, err)) return -1;
+    return smoe_run_picture(run, tag, width, height, png, size, err);
+}
+
+int smoe_inspect_events(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+                        const smoe_dataset *set, size_t batch, smoe_err *err) {
+    (void)user;
+    smoe_inspection *inspection = NULL;
+    size_t count = 0;
+    if (!smoe_model_moe_layers(model) || smoe_model_pairs(model)) return 0;
+    const smoe_inspect_subject subject = {.run = spec->name,
+                                          .checkpoint = spec->name,
+                                          .spec = spec,
+                                          .set = set,
+                                          .model = model,
+                                          .batch = batch,
+                                          .images = IMAGES};
+    int status = smoe_inspect_some(&inspection, &subject, err);
+    const smoe_sample *sample = status ? NULL : smoe_inspect_samples(inspection, &count);
+    for (size_t i = 0; i < count && !status; i++)
+        for (size_t l = 0; l < sample[i].layers && !status; l++)
+            status = events_put(run, &sample[i], l, err);
+    smoe_inspect_free(inspection);
+    return status;
 }

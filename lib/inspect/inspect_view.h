@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "inspect/inspect.h"
-#include "train/trainer.h"
 #include "data/loader.h"
 
 /* Properties of routers; an analysis names those that it needs. */
