@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "draw/gnuplot.h"
+#include "draw/plot.h"
 #include "draw/encode_png.h"
 
 #include <dirent.h>

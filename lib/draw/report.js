@@ -9,10 +9,7 @@ const slots = []; /* places of panels, drawn again when widths or colours change
 
 /* A column as an array: plain, or runs of equal values as [value, times, ...]. */
 function unpack(column) {
-    const list = column.runs ? column.runs.reduce((out, v, i, all) => {
-        if (i % 2 === 0) for (let k = 0; k < all[i + 1]; k++) out.push(v);
-        return out;
-    }, []) : column.list;
+    const list = column.runs ? column.runs.flatMap((v, i, all) => i % 2 ? [] : Array(all[i + 1]).fill(v)) : column.list;
     return column.names ? list.map(i => column.names[i]) : list;
 }
 
@@ -35,18 +32,20 @@ const blocks = distinct((frame('routing') || {at: {block: []}}).at.block).sort((
 /* A name of the tables as a reader says it. */
 const say = name => Object.hasOwn(data.words, name) ? data.words[name] : String(name).replace(/_/g, ' ');
 
-function rowsWhere(table, column, value) {
-    return table.at[column].flatMap((v, r) => v === value ? [r] : []);
+const rowsWhere = (table, column, value) => table.at[column].flatMap((v, r) => v === value ? [r] : []);
+
+/* The marks of some panels that have names, each name once, if there are several. */
+function namedMarks(panels) {
+    const seen = new Map();
+    for (const p of panels) for (const m of p.marks) if (m.name && !seen.has(m.name)) seen.set(m.name, m);
+    return seen.size > 1 ? [...seen.values()] : [];
 }
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
-/* The marks of some panels that have names, each name once. */
 function legend(panels) {
-    const seen = new Map();
-    for (const p of panels) for (const m of p.marks) if (m.name && !seen.has(m.name)) seen.set(m.name, m);
-    return seen.size > 1 ? html('ul.key', {}, ...[...seen.values()].map(m =>
-        html('li', {}, html(m.dash ? 'i.dashed' : 'i', {style: `--colour:${shade(m.colour)}`}), m.name))) : '';
+    const items = namedMarks(panels).map(m => html('li', {}, html(m.dash ? 'i.dashed' : 'i', {style: `--colour:${shade(m.colour)}`}), m.name));
+    return items.length ? html('ul.key', {}, ...items) : '';
 }
 
 /* Some panels of a figure in a place; nothing where there are none. */
@@ -71,13 +70,11 @@ function addFigure(fig, panels, place) {
 
 /* A button that saves a text as a file; the text is made when it is clicked. */
 function saveButton(words, name, type, make) {
-    const button = html('button.save', {type: 'button', 'data-file': name}, words);
-    button.addEventListener('click', () => {
+    return button({class: 'save', 'data-file': name}, () => {
         const link = html('a', {href: URL.createObjectURL(new Blob([make()], {type})), download: name});
         link.click();
         setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
-    return button;
+    }, words);
 }
 
 /* A table as CSV, with the digits that the page has. */
@@ -91,16 +88,15 @@ function csvOf(table) {
 /* A figure as one SVG, by day whatever the page is: title, key or colours of the cells, and its panels as they stand on the page, with
  * the style of the page. */
 function svgOf({grid, fig, panels, table}) {
-    const line = 20, seen = new Map();
+    const line = 20, marks = namedMarks(panels);
     printing = true;
     draw();
-    for (const p of panels) for (const m of p.marks) if (m.name && !seen.has(m.name)) seen.set(m.name, m);
     const origin = grid.getBoundingClientRect(), width = Math.ceil(origin.width);
     const style = svg('style', {}), inner = svg('g', {});
     style.textContent = document.querySelector('style').textContent.replace(/@media[^{]*dark[^{]*\{[^{}]*\{[^{}]*\}\s*\}/g, '');
     inner.append(svg('text', {x: 0, y: 14}, table.title));
     let top = line + 4, left = 0;
-    for (const m of seen.size > 1 ? seen.values() : []) {
+    for (const m of marks) {
         const room = 34 + 7 * m.name.length; /* about what its letters take */
         if (left && left + room > width) [left, top] = [0, top + line];
         inner.append(svg('line', {class: m.dash ? 'line dashed' : 'line', x1: left, x2: left + 18, y1: top + 6, y2: top + 6, style: `stroke:${shade(m.colour)}`}),
@@ -108,14 +104,13 @@ function svgOf({grid, fig, panels, table}) {
         left += room;
     }
     if (fig.scale) {
-        const [low, high] = [fig.scale.stops[0][0], fig.scale.stops.at(-1)[0]];
+        const [low, high] = [fig.scale.stops[0][0], fig.scale.stops.at(-1)[0]], words = `${fig.scale.label}: ${shown(low)}`;
         inner.append(svg('defs', {}, svg('linearGradient', {id: 'ramp'}, ...fig.scale.stops.map(([v, day]) =>
             svg('stop', {offset: (v - low) / (high - low), 'stop-color': day})))),
-            svg('text', {x: 0, y: top + 10}, `${fig.scale.label}: ${shown(low)}`),
-            svg('rect', {x: 24 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 1, width: 90, height: 10, fill: 'url(#ramp)'}),
-            svg('text', {x: 122 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 10}, shown(high)));
+            svg('text', {x: 0, y: top + 10}, words), svg('rect', {x: 24 + 7 * words.length, y: top + 1, width: 90, height: 10, fill: 'url(#ramp)'}),
+            svg('text', {x: 122 + 7 * words.length, y: top + 10}, shown(high)));
     }
-    if (seen.size > 1 || fig.scale) top += line + 6;
+    if (marks.length || fig.scale) top += line + 6;
     [...grid.children].forEach((panel, i) => {
         const own = panel.querySelector('svg'), copy = own.cloneNode(true), at = panel.getBoundingClientRect();
         const x = at.left - origin.left, y = at.top - origin.top + top, words = [panels[i].title, panels[i].y.label].filter(w => w);
@@ -185,13 +180,14 @@ function layerSection(block) {
 
 function build() {
     const main = document.getElementById('layers');
-    const across = html('section', {id: 'across'}, html('h2', {}, 'Across layers'));
-    for (const fig of data.figures.filter(f => f.section === 'across')) addFigure(fig, fig.panels, across);
-    if (across.children.length > 1) main.append(across);
+    const figures = (id, title) => {
+        const section = html('section', {id}, html('h2', {}, title));
+        for (const fig of data.figures.filter(f => f.section === id)) addFigure(fig, fig.panels, section);
+        if (section.children.length > 1) main.append(section);
+    };
+    figures('across', 'Across layers');
     main.append(...blocks.map(layerSection));
-    const training = html('section', {id: 'training'}, html('h2', {}, 'Training'));
-    for (const fig of data.figures.filter(f => f.section === 'training')) addFigure(fig, fig.panels, training);
-    if (training.children.length > 1) main.append(training);
+    figures('training', 'Training');
     const tables = html('section', {id: 'tables'}, html('h2', {}, 'All tables'));
     for (const name in data.frames)
         if (data.frames[name].rows) {

@@ -16,9 +16,7 @@ function dress(node, attributes, children) {
     return node;
 }
 
-function svg(name, attributes, ...children) {
-    return dress(document.createElementNS(SVG, name), attributes, children);
-}
+const svg = (name, attributes, ...children) => dress(document.createElementNS(SVG, name), attributes, children);
 
 /* html('p.note', {id: 'x'}, 'text', node): text is never markup. */
 function html(selector, attributes, ...children) {
@@ -26,6 +24,13 @@ function html(selector, attributes, ...children) {
     const node = document.createElement(name);
     if (classes.length) node.className = classes.join(' ');
     return dress(node, attributes, children);
+}
+
+/* A button; `act` is called when it is pressed. */
+function button(attributes, act, ...children) {
+    const node = html('button', {type: 'button', ...attributes}, ...children);
+    node.addEventListener('click', act);
+    return node;
 }
 
 /* A number for a reader: at most `digits` significant ones, no exponent where it can be avoided. */
@@ -87,10 +92,7 @@ function scaleOf(axis, start, end) {
     return v => start + (end - start) * (f(v) - f(axis.low)) / (f(axis.high) - f(axis.low));
 }
 
-function clip(text, most) {
-    text = String(text);
-    return text.length > most ? text.slice(0, most - 1) + '…' : text;
-}
+const clip = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
 
 /* Ticks and names; every so many of them as have room. Lines across are of panels without cells. */
 function axes(node, box, panel, x, y, cells) {

@@ -11,36 +11,23 @@
  *   lost(t)         choice: no expert processes token t
  */
 'use strict';
-function bytes(text) {
-    const raw = atob(text), out = new Uint8Array(raw.length);
-    for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
-    return out;
-}
+const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 
 function softView(layer, packed) {
     const T = layer.tokens, S = layer.slots;
     const d = bytes(packed.dispatch), c = bytes(packed.combine);
-    return {
-        units: S, tokens: T,
-        take: (u, t) => d[u * T + t] / 255 * packed.dispatchMax[u],
-        give: (t, u) => c[t * S + u] / 255 * packed.combineMax[t],
-        lost: () => false
-    };
+    return {units: S, tokens: T, lost: () => false,
+        take: (u, t) => d[u * T + t] / 255 * packed.dispatchMax[u], give: (t, u) => c[t * S + u] / 255 * packed.combineMax[t]};
 }
 
 function choiceView(layer, packed) {
-    const T = layer.tokens, E = layer.experts;
-    const weight = new Float64Array(T * E), placed = new Uint8Array(T);
+    const T = layer.tokens, E = layer.experts, weight = new Float64Array(T * E), placed = new Set();
     packed.placements.forEach(([t, e, w]) => {
         weight[t * E + e] += w;
-        placed[t] = 1;
+        placed.add(t);
     });
-    return {
-        units: E, tokens: T,
-        take: (u, t) => weight[t * E + u],
-        give: (t, u) => weight[t * E + u],
-        lost: t => !placed[t]
-    };
+    const give = (t, u) => weight[t * E + u];
+    return {units: E, tokens: T, take: (u, t) => give(t, u), give, lost: t => !placed.has(t)};
 }
 
 const viewers = [];
@@ -48,15 +35,8 @@ const viewers = [];
 class Viewer {
     /* samples: of one run; `place` receives the elements. */
     constructor(samples, run, place) {
-        this.samples = samples;
-        this.image = 0;
-        this.layer = 0;
-        this.unit = 0;
-        this.patch = 0;
-        this.mode = 'weight'; /* choice: weight of one expert, 'lost' or 'who' */
-        this.stretch = false;
-        this.views = new Map();
-        this.pictures = [];
+        /* mode: of choice routers the weight of one expert, 'lost' or 'who' */
+        Object.assign(this, {samples, image: 0, layer: 0, unit: 0, patch: 0, mode: 'weight', stretch: false, views: new Map(), pictures: []});
         this.build(run, place);
     }
 
@@ -107,27 +87,14 @@ class Viewer {
 
     build(run, place) {
         const id = 'viewer-' + viewers.length;
-        this.thumbs = [];
-        this.strip = html('div.strip', {role: 'group', 'aria-label': 'Image'});
-        this.samples.images.forEach((image, i) => {
-            const canvas = html('canvas', {'aria-hidden': 'true'});
-            const button = html('button', {type: 'button', 'aria-label': `image ${image.index}, ${image.className}`}, canvas);
-            button.addEventListener('click', () => this.go({image: i}));
-            this.thumbs.push(canvas);
-            this.strip.append(button);
-        });
-        this.layerPick = html('div.segments', {role: 'group', 'aria-label': 'Layer'});
-        this.samples.layers.forEach((layer, i) => {
-            const button = html('button', {type: 'button'}, `blocks.${layer.block}`);
-            button.addEventListener('click', () => this.go({layer: i}));
-            this.layerPick.append(button);
-        });
-        this.modePick = html('div.segments', {role: 'group', 'aria-label': 'What is shown'});
-        for (const [mode, text] of [['weight', 'one expert'], ['lost', 'dropped patches'], ['who', 'who took what']]) {
-            const button = html('button', {type: 'button', 'data-mode': mode}, text);
-            button.addEventListener('click', () => this.go({mode}));
-            this.modePick.append(button);
-        }
+        this.thumbs = this.samples.images.map(() => html('canvas', {'aria-hidden': 'true'}));
+        this.strip = html('div.strip', {role: 'group', 'aria-label': 'Image'}, ...this.samples.images.map((image, i) =>
+            button({'aria-label': `image ${image.index}, ${image.className}`}, () => this.go({image: i}), this.thumbs[i])));
+        this.layerPick = html('div.segments', {role: 'group', 'aria-label': 'Layer'}, ...this.samples.layers.map((layer, i) =>
+            button({}, () => this.go({layer: i}), `blocks.${layer.block}`)));
+        this.modePick = html('div.segments', {role: 'group', 'aria-label': 'What is shown'},
+            ...[['weight', 'one expert'], ['lost', 'dropped patches'], ['who', 'who took what']].map(([mode, text]) =>
+                button({'data-mode': mode}, () => this.go({mode}), text)));
         this.canvas = html('canvas', {role: 'img'});
         this.canvas.addEventListener('click', event => this.clicked(event));
         this.slider = html('input', {type: 'range', min: 0, id: id + '-unit'});
@@ -145,9 +112,8 @@ class Viewer {
         this.galleryTitle = html('h4.gallery');
         this.flatNote = html('span', {});
         this.table = html('div.scroll');
-        const details = html('details', {}, html('summary', {}, 'These weights as a table'), this.table);
-        details.addEventListener('toggle', () => this.fillTable());
-        this.details = details;
+        this.details = html('details', {}, html('summary', {}, 'These weights as a table'), this.table);
+        this.details.addEventListener('toggle', () => this.fillTable());
         this.root = html('div.viewer', {tabindex: '0', role: 'group', 'aria-label': `Viewer of ${run}`, 'aria-describedby': 'viewer-keys'},
             html('h3', {}, run), this.strip,
             html('div.bar', {}, this.layerPick, this.modePick),
@@ -156,7 +122,7 @@ class Viewer {
                     html('div.control', {}, this.sliderLabel, this.slider),
                     html('label.check', {for: id + '-contrast'}, this.contrast, ' stretch the shading from least to most', this.flatNote)),
                 html('div.side', {}, this.facts, this.back)),
-            this.live, this.gridTitle, this.grid, this.galleryTitle, this.gallery, details);
+            this.live, this.gridTitle, this.grid, this.galleryTitle, this.gallery, this.details);
         this.root.addEventListener('keydown', event => this.key(event));
         place.append(this.root);
         viewers.push(this);
@@ -184,15 +150,12 @@ class Viewer {
     key(event) {
         if (event.ctrlKey || event.metaKey || event.altKey) return;
         if (event.target.tagName === 'INPUT' && event.target.type === 'range' && !event.shiftKey) return;
-        const side = this.samples.side, move = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -side, ArrowDown: side}[event.key];
-        if (move !== undefined && event.shiftKey) this.go({patch: this.patch + move});
-        else if (event.key === 'ArrowLeft') this.go({unit: this.unit - 1, mode: 'weight'});
-        else if (event.key === 'ArrowRight') this.go({unit: this.unit + 1, mode: 'weight'});
-        else if (event.key === 'ArrowUp') this.go({layer: this.layer - 1});
-        else if (event.key === 'ArrowDown') this.go({layer: this.layer + 1});
-        else if (event.key === 'PageUp') this.go({image: this.image - 1});
-        else if (event.key === 'PageDown') this.go({image: this.image + 1});
-        else return;
+        const side = this.samples.side, unit = by => ({unit: this.unit + by, mode: 'weight'}), patch = by => ({patch: this.patch + by});
+        const moves = {ArrowLeft: [unit(-1), patch(-1)], ArrowRight: [unit(1), patch(1)],
+            ArrowUp: [{layer: this.layer - 1}, patch(-side)], ArrowDown: [{layer: this.layer + 1}, patch(side)],
+            PageUp: [{image: this.image - 1}], PageDown: [{image: this.image + 1}]}[event.key];
+        if (!moves) return;
+        this.go(moves[event.shiftKey ? 1 : 0] || moves[0]);
         event.preventDefault();
     }
 
@@ -333,12 +296,9 @@ class Viewer {
         const given = Array.from({length: view.units}, (_, u) => [view.give(this.patch, u), u]).filter(g => g[0] > 0);
         given.sort((a, b) => b[0] - a[0] || a[1] - b[1]);
         const list = html('ol.bars');
-        for (const [weight, unit] of given.slice(0, 8)) {
-            const button = html('button', {type: 'button', 'aria-label': `${this.noun} ${unit}, weight ${shown(weight, 3)}`},
-                html('span', {}, `${this.noun} ${unit}`), html('i', {style: `--share:${weight / given[0][0]}`}), html('b', {}, weight.toPrecision(3)));
-            button.addEventListener('click', () => this.go({unit, mode: 'weight'}));
-            list.append(html('li', {}, button));
-        }
+        for (const [weight, unit] of given.slice(0, 8))
+            list.append(html('li', {}, button({'aria-label': `${this.noun} ${unit}, weight ${shown(weight, 3)}`}, () => this.go({unit, mode: 'weight'}),
+                html('span', {}, `${this.noun} ${unit}`), html('i', {style: `--share:${weight / given[0][0]}`}), html('b', {}, weight.toPrecision(3)))));
         const text = this.where(this.patch), name = text[0].toUpperCase() + text.slice(1);
         const head = !given.length ? `${name} is dropped: no expert processes it.`
             : this.choice ? `${name} goes to` : `${name} is rebuilt from ${shown(this.effective(given.map(g => g[0])), 3)} effective slots`;
@@ -354,10 +314,8 @@ class Viewer {
         const tile = (text, mode, unit, look) => {
             const canvas = html('canvas', {'aria-hidden': 'true'});
             this.paint(canvas, picture, size, look);
-            const button = html('button', {type: 'button', 'aria-label': mode === 'weight' ? `${this.noun} ${unit}` : text, 'data-mode': mode,
-                'data-unit': unit}, canvas, html('span', {}, text));
-            button.addEventListener('click', () => this.go(mode === 'weight' ? {mode, unit} : {mode}));
-            return button;
+            return button({'aria-label': mode === 'weight' ? `${this.noun} ${unit}` : text, 'data-mode': mode, 'data-unit': unit},
+                () => this.go(mode === 'weight' ? {mode, unit} : {mode}), canvas, html('span', {}, text));
         };
         const all = this.choice ? [tile('dropped', 'lost', -1, this.lookMode(view, 'lost')), tile('who', 'who', -1, this.lookMode(view, 'who'))] : [];
         const count = this.all ? view.units : Math.min(view.units, most);
@@ -366,14 +324,11 @@ class Viewer {
             all.push(tile(look.most > 0 ? String(u) : `${u}: none`, 'weight', u, look.of));
         }
         this.grid.replaceChildren(...all);
-        if (count < view.units) {
-            const more = html('button.more', {type: 'button'}, `all ${view.units}`);
-            more.addEventListener('click', () => {
+        if (count < view.units)
+            this.grid.append(button({class: 'more'}, () => {
                 this.all = true;
                 this.show(true);
-            });
-            this.grid.append(more);
-        }
+            }, `all ${view.units}`));
     }
 
     /* The chosen unit in every image of this run, and in this image of the other runs that have the layer: checkpoints of one run
@@ -385,9 +340,8 @@ class Viewer {
             if (this.unit >= view.units) return;
             const canvas = html('canvas', {'aria-hidden': 'true'}), look = viewer.look(view, this.unit, this.stretch);
             viewer.paint(canvas, viewer.pictures[image], 72, look.of);
-            const button = html('button', {type: 'button', 'aria-label': `${this.noun} ${this.unit}, ${text}`}, canvas, html('span', {}, text));
-            button.addEventListener('click', () => viewer.go({image, layer, unit: this.unit, mode: 'weight'}));
-            tiles.push(button);
+            tiles.push(button({'aria-label': `${this.noun} ${this.unit}, ${text}`}, () => viewer.go({image, layer, unit: this.unit, mode: 'weight'}),
+                canvas, html('span', {}, text)));
         };
         this.samples.images.forEach((image, i) => add(this, this.layer, i, `image ${image.index}`));
         for (const other of viewers) {
@@ -404,12 +358,9 @@ class Viewer {
     fillTable() {
         if (!this.details.open) return;
         const view = this.view(), side = this.samples.side, body = html('tbody');
-        for (let r = 0; r < side; r++) {
-            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r + 1}`));
-            for (let c = 0; c < side; c++) row.append(html('td', {}, shown(view.take(this.unit, this.samples.first + r * side + c), 3)));
-            body.append(row);
-        }
-        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c + 1))));
+        const along = make => Array.from({length: side}, (_, i) => make(i)), weight = (r, c) => view.take(this.unit, this.samples.first + r * side + c);
+        body.append(...along(r => html('tr', {}, html('th', {scope: 'row'}, `row ${r + 1}`), ...along(c => html('td', {}, shown(weight(r, c), 3))))));
+        const head = html('tr', {}, html('td'), ...along(c => html('th', {scope: 'col'}, String(c + 1))));
         this.table.replaceChildren(html('table', {}, html('caption', {}, `Weights of ${this.noun} ${this.unit}, patch by patch`), html('thead', {}, head), body));
     }
 }
