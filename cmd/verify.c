@@ -68,11 +68,10 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
 /* Evaluates a trained cell again at the points whose results are lost; all of them where one is
  * damaged. A process that runs the cell has its claim, and evaluates it itself. */
 static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_err *err) {
-    static const smoe_evaluations_options how = {0};
     SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
     if (claim_cell(sweep, i, &claim, err) != 1) return -1;
     if (damaged && smoe_evaluations_forget(sweep, i, err)) return -1;
-    return smoe_evaluations_run(sweep, i, &how, err);
+    return smoe_evaluations_run(sweep, i, NULL, NULL, NULL, err);
 }
 
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {

@@ -3,7 +3,6 @@
 #ifndef SMOE_AXES_H
 #define SMOE_AXES_H
 
-#include "base/base.h"
 #include "spec/spec.h"
 
 /* One point of an axis: the values of the columns there, and the overrides for them. */

@@ -2,7 +2,6 @@
 #include "sweep/evaluations.h"
 #include "bench/cost.h"
 #include "sweep/kept.h"
-#include "sweep/manifest.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
 #include "base/file.h"
@@ -116,9 +115,7 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
         const smoe_trial *trial = &sweep->trial[i];
         SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
         SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-        if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0,
-                            err) ||
-            smoe_model_create(&model, &spec, 2, err))
+        if (smoe_trial_parse(&spec, trial, err) || smoe_model_create(&model, &spec, 2, err))
             return -1;
         for (size_t p = 0; p < columns->points; p++)
             if (check_point(trial, model, &columns->point[p], columns, acts, err)) status = -1;
@@ -275,7 +272,8 @@ static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *e
     return smoe_safetensors_open(&s->weights, model, err);
 }
 
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluations_options *options,
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_atomic_t *stop,
+                         void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) {
     stage s = {.trial = &sweep->trial[i]};
     json_t *list = NULL;
@@ -286,8 +284,8 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluatio
         size_t done = json_array_size(list);
         json_t *result = json_object();
         char *path = smoe_evaluations_outcomes(sweep, i, done);
-        if (options->done) options->done(options->user, done, points);
-        if (options->stop && *options->stop)
+        if (begun) begun(user, done, points);
+        if (stop && *stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
         else

@@ -23,15 +23,11 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
  * other parameters than it has. */
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
 
-typedef struct smoe_evaluations_options {
-    const volatile sig_atomic_t *stop;                  /* looked at between points; may be NULL */
-    void (*done)(void *user, size_t points, size_t of); /* as each point begins; may be NULL */
-    void *user;
-} smoe_evaluations_options;
-
 /* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
- * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop. */
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const smoe_evaluations_options *options,
+ * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop, `stop`,
+ * which is looked at between points. `begun` is called as each point begins; both may be NULL. */
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_atomic_t *stop,
+                         void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 
 /* The results of trial i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array.

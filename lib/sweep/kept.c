@@ -7,7 +7,6 @@
 #include "tensors/shards.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,8 @@
 
 enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
 
-/* The folder and the name of a file, in fresh memory; a model in several files has no file of its
- * own name. */
+/* The folder, fresh, and the name of a file; a model in several files has no file of its own
+ * name. */
 static char *kept_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? smoe_alloc_part(path, (size_t)(slash - path)) : smoe_alloc_text(".");

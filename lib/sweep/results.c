@@ -86,39 +86,32 @@ static void results_measure(smoe_measures *m, char *const **setting, const smoe_
 }
 
 static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
-                        smoe_err *err);
-
-/* The results of the trials' evaluations. */
-static int make_evaluations(smoe_results *r, smoe_err *err) {
-    if (!r->sweep->evaluate.points) return 0;
-    r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
-    r->evaluations = smoe_alloc(1, sizeof *r->evaluations);
-    if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
-    if (results_make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err))
-        return -1;
-    r->evaluations->contrasts.planned = r->contrasts.planned;
-    return 0;
-}
-
-static int results_make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
-                        smoe_err *err) {
+                        size_t planned, smoe_err *err) {
     const smoe_compare_options options = {
         .reference = sweep->reference, .equivalence = sweep->plan.equivalence, .from = x_from};
     *r = (smoe_results){.sweep = sweep,
                         .x_from = x_from,
                         .trained = trained,
-                        .contrasts.planned = sweep->plan.primaries,
+                        .contrasts.planned = planned,
                         .measured = smoe_alloc(1, sizeof *r->measured),
                         .setting = smoe_alloc(sweep->trials + 1, sizeof *r->setting)};
     results_measure(r->measured, r->setting, sweep);
     if (smoe_comparison_make(&r->contrasts.compared, r->measured, &options, err)) return -1;
     if (smoe_trends_make(&r->contrasts.trends, r->measured, err)) return -1;
     if (r->measured->seen) r->contrasts.seen = sweep->plan.seen;
-    return make_evaluations(r, err);
+    return 0;
 }
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    if (results_make(r, sweep, 0, sweep->columns, err)) return -1;
+    size_t columns = sweep->columns, planned = sweep->plan.primaries;
+    if (results_make(r, sweep, 0, columns, planned, err)) return -1;
+    if (sweep->evaluate.points) {
+        r->evaluated = smoe_alloc(1, sizeof *r->evaluated);
+        r->evaluations = smoe_alloc(1, sizeof *r->evaluations);
+        if (smoe_evaluations_table(r->evaluated, sweep, err) ||
+            results_make(r->evaluations, r->evaluated, columns, columns, planned, err))
+            return -1;
+    }
     r->contrasts.primaries = sweep->plan.primaries;
     return smoe_primary_decide(&r->contrasts.primary, &sweep->plan, r->measured,
                                r->evaluations ? r->evaluations->measured : NULL, err);

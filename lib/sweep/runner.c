@@ -113,15 +113,20 @@ static void runner_show(const runner *r, bool last) {
     if (r->observer.show) r->observer.show(r->observer.user, r->trial, last);
 }
 
+/* The set of the signals of a list that ends with 0. */
+static sigset_t set_of(const int *signals) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (; *signals; signals++) sigaddset(&set, *signals);
+    return set;
+}
+
+static const int ends[] = {SIGCHLD, 0}, requests[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, 0};
+
 /* The child of a fork, in which signals wait until they are caught. 0 in the child; -1. */
 static pid_t fork_quietly(void) {
-    sigset_t requests, mask;
-    sigemptyset(&requests);
-    sigaddset(&requests, SIGINT);
-    sigaddset(&requests, SIGTERM);
-    sigaddset(&requests, SIGHUP);
-    sigaddset(&requests, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &requests, &mask);
+    sigset_t held = set_of(requests), mask;
+    pthread_sigmask(SIG_BLOCK, &held, &mask);
     pid_t pid = fork();
     if (pid) pthread_sigmask(SIG_SETMASK, &mask, NULL);
     return pid;
@@ -195,12 +200,10 @@ static int runner_end(runner *r, size_t which, int status, smoe_err *err) {
 static int reap(runner *r, smoe_err *err) {
     for (size_t i = 0; i < r->running;) {
         int status;
-        pid_t pid = waitpid(r->worker[i].pid, &status, WNOHANG);
-        if (pid == r->worker[i].pid) {
-            if (runner_end(r, i, status, err)) return -1;
-        } else {
+        if (waitpid(r->worker[i].pid, &status, WNOHANG) != r->worker[i].pid)
             i++;
-        }
+        else if (runner_end(r, i, status, err))
+            return -1;
     }
     return 0;
 }
@@ -233,10 +236,8 @@ static void stop_all(runner *r) {
 static void wait_for_news(const runner *r) {
     const struct timespec moment = {.tv_nsec = 200000000};
     const volatile sig_atomic_t *stop = r->options->stop;
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGCHLD);
-    if (r->stopping || !stop || !*stop) sigtimedwait(&ends, NULL, &moment);
+    sigset_t children = set_of(ends);
+    if (r->stopping || !stop || !*stop) sigtimedwait(&children, NULL, &moment);
 }
 
 /* Starts trials until all jobs are taken. *held: another process runs one of the trials. */
@@ -347,10 +348,8 @@ static int runner_open(runner *r, smoe_err *err) {
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_err *err) {
     runner r = {.sweep = sweep, .options = options, .jobs = options->jobs};
     if (options->observer) r.observer = *options->observer;
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGCHLD);
-    pthread_sigmask(SIG_BLOCK, &ends, &r.before);
+    sigset_t children = set_of(ends);
+    pthread_sigmask(SIG_BLOCK, &children, &r.before);
     int status = runner_open(&r, err);
     if (!status) {
         status = loop(&r, err);

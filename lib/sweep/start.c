@@ -35,32 +35,28 @@ static size_t chosen_by(const smoe_sweep *sweep, const char *key) {
  * those that the trial has for its start, or else in its own spec. */
 static bool is_start(const smoe_sweep *from, size_t i, const smoe_sweep *sweep,
                      const smoe_trial *trial, const json_t *ours) {
-    json_t *theirs = json_loads(from->trial[i].spec, 0, NULL);
-    bool same = true;
-    for (size_t c = 0; c < from->columns && same; c++) {
+    json_auto_t *theirs = json_loads(from->trial[i].spec, 0, NULL);
+    for (size_t c = 0; c < from->columns; c++) {
         const char *key = from->column[c];
         size_t chosen = chosen_by(sweep, key);
         const json_t *a = start_value_at(theirs, key), *b = start_value_at(ours, key);
-        if (chosen != SIZE_MAX)
-            same = !strcmp(trial->value[chosen], from->trial[i].value[c]);
-        else
-            same = a == b || json_equal((json_t *)a, (json_t *)b);
+        if (chosen != SIZE_MAX ? strcmp(trial->value[chosen], from->trial[i].value[c]) != 0
+                               : a != b && !json_equal((json_t *)a, (json_t *)b))
+            return false;
     }
-    json_decref(theirs);
-    return same;
+    return true;
 }
 
 /* The number of the only trial of `from` that a trial can start from; SIZE_MAX with err. */
 static size_t start_find(const smoe_sweep *from, const smoe_sweep *sweep, const smoe_trial *trial,
                          smoe_err *err) {
     size_t found = SIZE_MAX, count = 0;
-    json_t *ours = json_loads(trial->spec, 0, NULL);
+    json_auto_t *ours = json_loads(trial->spec, 0, NULL);
     for (size_t i = 0; i < from->trials; i++)
         if (is_start(from, i, sweep, trial, ours)) {
             found = i;
             count++;
         }
-    json_decref(ours);
     if (count == 1 && from->trial[found].state == SMOE_TRIAL_DONE) return found;
     if (!count)
         smoe_fail(err, SMOE_USAGE, "%s: no cell has the settings of cell %s", from->dir,
@@ -89,9 +85,7 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *start = smoe_start_of(sweep, i, err), *model = NULL, *text = NULL;
-    int status = start ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
-                                         NULL, 0, err)
-                       : -1;
+    int status = start ? smoe_trial_parse(&spec, trial, err) : -1;
     if (!status) status = smoe_run_locate(start, NULL, &model, &text, err);
     if (!status) status = smoe_safetensors_peek(&file, model, err);
     if (!status) status = smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err);
@@ -130,16 +124,9 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, s
 }
 
 char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    smoe_sweep from = {0};
-    char *path = NULL;
-    if (!is_sweep(sweep->init)) {
-        path = smoe_alloc_text(sweep->init);
-    } else {
-        if (smoe_sweep_open(&from, sweep->init, err)) return NULL;
-        size_t found = start_find(&from, sweep, &sweep->trial[i], err);
-        if (found != SIZE_MAX) path = smoe_trial_dir(&from, found);
-        smoe_sweep_free(&from);
-        if (found == SIZE_MAX) return NULL;
-    }
-    return path;
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep from = {0};
+    if (!is_sweep(sweep->init)) return smoe_alloc_text(sweep->init);
+    if (smoe_sweep_open(&from, sweep->init, err)) return NULL;
+    size_t found = start_find(&from, sweep, &sweep->trial[i], err);
+    return found == SIZE_MAX ? NULL : smoe_trial_dir(&from, found);
 }

@@ -18,7 +18,6 @@
 #ifndef SMOE_SWEEP_H
 #define SMOE_SWEEP_H
 
-#include "base/base.h"
 #include "spec/spec.h"
 #include "sweep/axes.h"
 #include "tensors/safetensors.h"

@@ -13,12 +13,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,9 +90,7 @@ static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
  * as if it did not exist. */
 static bool not_begun(const char *dir) {
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
-    bool bare =
-        holds_none(dir, is_foreign) && (access(claims, F_OK) || holds_none(claims, is_entry));
-    return bare;
+    return holds_none(dir, is_foreign) && (access(claims, F_OK) || holds_none(claims, is_entry));
 }
 
 static int fail_there(const char *dir, smoe_err *err) {
@@ -127,26 +123,18 @@ static bool adopt(char **to, char **from) {
 /* Replaces this sweep by the one in the folder, if they are the same. The reference and the figure
  * concern no trial: the folder takes over those that this sweep states. */
 static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    smoe_sweep old;
-    int status = smoe_sweep_open(&old, dir, err);
-    if (!status) status = smoe_manifest_compare(&old, sweep, err);
-    bool changed = !status && adopt(&old.reference, &sweep->reference);
-    if (!status) {
-        changed |= adopt(&old.figure.x, &sweep->figure.x);
-        changed |= adopt(&old.figure.y, &sweep->figure.y);
-        changed |= adopt(&old.figure.line, &sweep->figure.line);
-        changed |= adopt(&old.figure.title, &sweep->figure.title);
-    }
-    SMOE_FREED char *seen = old.plan.seen ? smoe_alloc_text(old.plan.seen) : NULL;
-    if (!status) smoe_sweep_see(&old.plan, sweep->plan.seen);
-    if (!status) changed |= old.plan.seen && (!seen || strcmp(seen, old.plan.seen) != 0);
-    if (!status && changed) status = smoe_manifest_write(&old, dir, err);
-    if (status) {
-        smoe_sweep_free(&old);
-        return -1;
-    }
-    smoe_sweep_free(sweep);
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
+    char **const from[] = {&sweep->reference, &sweep->figure.x, &sweep->figure.y,
+                           &sweep->figure.line, &sweep->figure.title};
+    char **const to[] = {&old.reference, &old.figure.x, &old.figure.y, &old.figure.line,
+                         &old.figure.title};
+    if (smoe_sweep_open(&old, dir, err) || smoe_manifest_compare(&old, sweep, err)) return -1;
+    bool changed = smoe_sweep_see(&old.plan, sweep->plan.seen);
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) changed |= adopt(to[i], from[i]);
+    if (changed && smoe_manifest_write(&old, dir, err)) return -1;
+    const smoe_sweep given = *sweep;
     *sweep = old;
+    old = given;
     return 0;
 }
 
@@ -283,7 +271,7 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
 }
 
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
-    smoe_sweep old;
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
     SMOE_FREED char *claims = smoe_text_format("%s/claims", dir);
@@ -300,7 +288,6 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         status = smoe_manifest_write(sweep, dir, err);
     smoe_claim_release(&claim);
     for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
-    smoe_sweep_free(&old);
     return status;
 }
 
@@ -326,25 +313,12 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
 int smoe_sweep_remove(const char *dir, smoe_err *err) {
     /* The outcomes of cells are removed first: a sweep whose removal was interrupted runs them
      * again. */
-    static const char *const written[] = {"results.csv",
-                                          "summary.csv",
-                                          "summary.md",
-                                          "evaluations.csv",
-                                          "evaluations_summary.csv",
-                                          "sweep.gp",
-                                          "sweep.svg",
-                                          "sweep.pdf",
-                                          "evaluations.gp",
-                                          "evaluations.svg",
-                                          "evaluations.pdf",
-                                          "differences.csv",
-                                          "evaluations_differences.csv",
-                                          "trends.csv",
-                                          "evaluations_trends.csv",
-                                          "primary.csv",
-                                          "curves.csv",
-                                          "sweep_cells.csv",
-                                          "evaluations_cells.csv"};
+    static const char written[] =
+        "results.csv summary.csv summary.md differences.csv trends.csv primary.csv curves.csv "
+        "evaluations.csv evaluations_summary.csv evaluations_differences.csv "
+        "evaluations_trends.csv "
+        "sweep.gp sweep.svg sweep.pdf sweep_cells.csv "
+        "evaluations.gp evaluations.svg evaluations.pdf evaluations_cells.csv";
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
@@ -358,8 +332,9 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         return -1;
     for (size_t i = 0; i < sweep.trials && !sweep.run; i++)
         if (remove_in(dir, sweep.trial[i].name, err)) return -1;
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        if (remove_in(dir, written[i], err)) return -1;
+    SMOE_FREED char *names = smoe_alloc_text(written);
+    for (char *rest = names, *name; (name = strsep(&rest, " "));)
+        if (remove_in(dir, name, err)) return -1;
     if (smoe_file_sweep(dir, SMOE_FILE_GONE_OR_OLD, err)) return -1;
     return rename(manifest, hidden)
                ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest)

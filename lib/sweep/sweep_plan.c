@@ -19,11 +19,10 @@ static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sw
     *flat = smoe_alloc(most * columns + 1, sizeof **flat);
     *r = (smoe_combinations){
         .prefix = "", .column = column, .columns = columns, .seed = sweep->seed, .value = value};
-    for (size_t c = 0; c < columns; c++) {
+    for (size_t c = 0; c < columns; c++)
         column[c] = c < sweep->columns
                         ? smoe_alloc_text(sweep->column[c])
                         : smoe_text_format(SMOE_EVALUATED "%s", axis->column[c - sweep->columns]);
-    }
     for (size_t n = 0; n < most; n++) {
         char **own = *flat + r->count * columns;
         bool known = false;
@@ -40,8 +39,7 @@ static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sw
 }
 
 static void combine_free(smoe_combinations *r, char **flat) {
-    for (size_t c = 0; r->column && c < r->columns; c++) free(r->column[c]);
-    free((void *)r->column);
+    smoe_texts_free((char **)r->column, r->columns);
     free((void *)r->value);
     free(flat);
 }
@@ -87,35 +85,31 @@ bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed) {
     return false;
 }
 
-void smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
-    for (size_t length; seeds && *seeds; seeds += length + (seeds[length] == ',')) {
-        length = strcspn(seeds, ",");
-        SMOE_FREED char *seed = smoe_alloc_part(seeds, length);
-        if (!smoe_sweep_seen(plan, seed))
-            smoe_text_add(&plan->seen, "%s%s", plan->seen ? "," : "", seed);
+bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds) {
+    SMOE_FREED char *copy = smoe_alloc_text(seeds);
+    bool new = false;
+    for (char *rest = copy, *seed; (seed = strsep(&rest, ","));) {
+        if (!*seed || smoe_sweep_seen(plan, seed)) continue;
+        smoe_text_add(&plan->seen, "%s%s", plan->seen ? "," : "", seed);
+        new = true;
     }
+    return new;
 }
 
 int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
     size_t points = sweep->evaluate.points;
-    char *const **trial = smoe_alloc(sweep->trials + 1, sizeof *trial);
-    char *const **point = smoe_alloc(points + 1, sizeof *point);
-    char *copy = smoe_alloc_text(text);
+    SMOE_FREED char *const **trial = smoe_alloc(sweep->trials + 1, sizeof *trial);
+    SMOE_FREED char *const **point = smoe_alloc(points + 1, sizeof *point);
     for (size_t i = 0; i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
     for (size_t p = 0; p < points; p++) point[p] = sweep->evaluate.point[p].value;
     const smoe_combinations tables[] = {
         {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
         {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
-    int status = smoe_compare_check(tables, text, from, err);
-    if (!status) {
-        free(sweep->reference);
-        sweep->reference = copy;
-        copy = NULL;
-    }
-    free(copy);
-    free(point);
-    free(trial);
-    return status;
+    if (smoe_compare_check(tables, text, from, err)) return -1;
+    char *copy = smoe_alloc_text(text);
+    free(sweep->reference);
+    sweep->reference = copy;
+    return 0;
 }
 
 int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,

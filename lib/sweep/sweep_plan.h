@@ -16,8 +16,8 @@ int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Adds seeds, "0,1", to those whose results were known before the others ran; NULL: none. The
- * contrasts are over the others, as soon as one of those has a result. */
-void smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
+ * contrasts are over the others, as soon as one of those has a result. Whether one was new. */
+bool smoe_sweep_see(smoe_sweep_plan *plan, const char *seeds);
 /* Whether a seed is one of them. */
 bool smoe_sweep_seen(const smoe_sweep_plan *plan, const char *seed);
 

@@ -65,15 +65,11 @@ static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
 
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
                      smoe_claim_seen *seen, smoe_err *err) {
-    char *path = claim_path(sweep, i, "claim");
-    char *claims = smoe_text_format("%s/claims", sweep->dir);
+    SMOE_FREED char *path = claim_path(sweep, i, "claim");
+    SMOE_FREED char *claims = smoe_text_format("%s/claims", sweep->dir);
     /* The folder is missing if a removal was interrupted, or if the sweep was copied without it:
      * then no cell is claimed or done. */
-    int status = smoe_file_make_folder(claims, err);
-    int got = status ? -1 : smoe_claim_take(claim, path, lease, seen, err);
-    free(claims);
-    free(path);
-    return got;
+    return smoe_file_make_folder(claims, err) ? -1 : smoe_claim_take(claim, path, lease, seen, err);
 }
 
 char *smoe_trial_holder(const smoe_sweep *sweep, size_t i) {
@@ -94,15 +90,11 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
         !(trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err)))
         return -1;
     const char *word = json_string_value(json_object_get(trial->outcome, "status"));
-    if (word && !strcmp(word, "done"))
-        trial->state = SMOE_TRIAL_DONE;
-    else if (word && !strcmp(word, "failed"))
-        trial->state = SMOE_TRIAL_FAILED;
-    else
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: does not say how the cell ended; remove it to run the cell again",
-                         path);
-    return 0;
+    if (word && !strcmp(word, "done")) trial->state = SMOE_TRIAL_DONE;
+    if (word && !strcmp(word, "failed")) trial->state = SMOE_TRIAL_FAILED;
+    if (trial->state != SMOE_TRIAL_OPEN) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: does not say how the cell ended; remove it to run the cell again", path);
 }
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
@@ -140,17 +132,19 @@ int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
     return trial->spec ? 0 : -1;
 }
 
+int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) {
+    return smoe_spec_parse(spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
+}
+
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     if (was->hash == is->hash) return true;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    smoe_trial now = {0};
-    int status =
-        smoe_spec_parse(&spec, was->spec, strlen(was->spec), was->name, NULL, NULL, 0, NULL);
-    SMOE_FREED char *text = status ? NULL : smoe_spec_json(&spec);
-    json_auto_t *json = text ? json_loads(text, 0, NULL) : NULL;
-    bool same = json && !smoe_trial_set_spec(&now, json) && now.hash == is->hash;
-    free(now.spec);
-    return same;
+    uint64_t hash = 0;
+    if (smoe_trial_parse(&spec, was, NULL)) return false;
+    SMOE_FREED char *text = smoe_spec_json(&spec);
+    json_auto_t *json = json_loads(text, 0, NULL);
+    SMOE_FREED char *now = smoe_trial_canonical(json, &hash);
+    return now && hash == is->hash;
 }
 
 size_t smoe_trial_number(const smoe_trial *trial) {
@@ -206,12 +200,11 @@ static int choose_part(smoe_sweep *sweep, const char *part, const char *from, sm
 }
 
 int smoe_choose_trials(smoe_sweep *sweep, const char *list, const char *from, smoe_err *err) {
-    char *copy = smoe_alloc_text(list), *rest = copy, *part;
-    int status = 0;
+    SMOE_FREED char *copy = smoe_alloc_text(list);
     for (size_t i = 0; i < sweep->trials; i++) sweep->trial[i].left_out = true;
-    while (!status && (part = strsep(&rest, ","))) status = choose_part(sweep, part, from, err);
-    free(copy);
-    return status;
+    for (char *rest = copy, *part; (part = strsep(&rest, ","));)
+        if (choose_part(sweep, part, from, err)) return -1;
+    return 0;
 }
 
 size_t smoe_choose_count(const smoe_sweep *sweep) {

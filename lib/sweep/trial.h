@@ -11,9 +11,7 @@
 /* The run directory (sweep->run where there is one), fresh. */
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
 
-/* The file with what became of each test image (compare/outcomes.h), fresh; NULL when out of
- * memory.
- */
+/* The file with what became of each test image (compare/outcomes.h), fresh. */
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
 /* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the
@@ -34,12 +32,14 @@ int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
 /* {"status": "failed", "code", "error"}. */
 json_t *smoe_trial_failure(int code, const char *error);
 
-/* The one form of a resolved spec that is stored, hashed and compared, fresh, and its hash; NULL
- * of no spec. */
+/* The one form of a resolved spec that is stored, hashed and compared, fresh; NULL of no spec. */
 char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
 
 /* The spec of a trial, in its stored form, and its hash. -1: it is not an object. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
+
+/* The spec of a trial, to be freed also after a failure. */
+int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether a trial of a manifest is the one that the spec makes now. A manifest of an earlier
  * version lacks the keys that were added since: there they have their defaults. */

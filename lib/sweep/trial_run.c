@@ -9,17 +9,14 @@
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "math/stats.h"
-#include "train/fewshot.h"
 #include "store/run.h"
 #include "base/json.h"
-#include "tensors/params_io.h"
 #include "sweep/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -136,7 +133,7 @@ static void wait_for_run(const char *dir) {
 static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, const char *dir,
                            const smoe_trial_options *options, size_t *classes, smoe_err *err) {
     struct stat st;
-    char *init = NULL;
+    SMOE_FREED char *init = NULL;
     /* A trial with a checkpoint no longer needs what it started from. */
     if (sweep->init && !smoe_file_holds(dir, "ckpt/latest") &&
         !(init = smoe_start_of(sweep, i, err))) {
@@ -157,18 +154,9 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
     smoe_train_result result = {0};
     wait_for_run(dir);
     int status = smoe_train(spec, &how, &result, err);
-    free(init);
     if (!status) spec->train.steps = result.step;
     *classes = result.classes;
     return status;
-}
-
-/* Evaluates the last checkpoint at the points of the sweep. */
-static int trial_run_evaluate(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
-                              smoe_err *err) {
-    const smoe_evaluations_options how = {
-        .stop = options->stop, .done = options->evaluated, .user = options->evaluated_user};
-    return sweep->evaluate.points ? smoe_evaluations_run(sweep, i, &how, err) : 0;
 }
 
 /* The outcome of a trained trial as JSON; NULL with err. */
@@ -191,20 +179,20 @@ static json_t *trial_run_measure(const smoe_sweep *sweep, const smoe_spec *spec,
 
 int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
                    smoe_err *err) {
-    const smoe_trial *trial = &sweep->trial[i];
-    smoe_spec spec = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     size_t classes = 0;
     double start = smoe_now();
-    json_t *result = NULL, *env = options->env;
-    char *dir = smoe_trial_dir(sweep, i);
-    int status =
-        smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
+    json_auto_t *result = NULL;
+    int status = smoe_trial_parse(&spec, &sweep->trial[i], err);
     if (!status) smoe_spec_continue(&spec);
     if (status || sweep->run)
-        json_decref(env);
+        json_decref(options->env);
     else
         status = trial_run_train(sweep, i, &spec, dir, options, &classes, err);
-    if (!status) status = trial_run_evaluate(sweep, i, options, err);
+    if (!status && sweep->evaluate.points) /* the last checkpoint */
+        status = smoe_evaluations_run(sweep, i, options->stop, options->evaluated,
+                                      options->evaluated_user, err);
     if (!status && !(result = trial_run_measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
         trial_run_set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
@@ -214,8 +202,5 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
         smoe_err ignored;
         (void)!smoe_trial_finish(sweep, i, smoe_trial_failure((int)err->code, err->text), &ignored);
     }
-    json_decref(result);
-    smoe_spec_free(&spec);
-    free(dir);
     return status;
 }
