@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
+#include "math/stats.h"
 #include "draw/encode_png.h"
 
 #include <dirent.h>
@@ -87,36 +88,25 @@ static void weights_fill(weights *w, const smoe_sample *s, const smoe_sample_lay
 
 /* ---- choosing units -------------------------------------------------------------------------- */
 
-/* The unit that is not yet among the chosen and has the largest score; the first of equals. */
-static size_t best_of(const double *score, size_t units, const size_t *chosen, size_t count) {
-    size_t best = SIZE_MAX;
-    for (size_t u = 0; u < units; u++) {
-        bool taken = false;
-        for (size_t i = 0; i < count && !taken; i++) taken = chosen[i] == u;
-        if (!taken && (best == SIZE_MAX || score[u] > score[best])) best = u;
-    }
-    return best;
-}
-
 /* Up to CHOSEN units by the rule of overlay.h. Returns how many. */
 static size_t overlay_choose(const weights *w, size_t chosen[CHOSEN]) {
-    double *score = smoe_alloc(w->units, sizeof *score);
-    size_t count = 0, most = w->units < CHOSEN ? w->units : CHOSEN;
-    while (count < most) {
-        for (size_t u = 0; u < w->units; u++) {
-            const float *take = w->take + u * w->T, *give = w->give + u * w->T;
-            score[u] = 0;
-            if (!w->sparse && count < PEAKED)
-                score[u] = -smoe_overlay_effective(take, w->T, 1);
-            else
-                for (size_t t = 0; t < w->T; t++)
-                    score[u] += w->sparse ? (double)(take[t] > 0) : (double)give[t];
-        }
-        chosen[count] = best_of(score, w->units, chosen, count);
-        count++;
+    SMOE_FREED double *score = smoe_alloc(w->units, sizeof *score);
+    SMOE_FREED size_t *order = smoe_alloc(w->units, sizeof *order);
+    size_t most = w->units < CHOSEN ? w->units : CHOSEN;
+    size_t peaked = w->sparse ? 0 : most < PEAKED ? most : PEAKED;
+    for (size_t u = 0; u < w->units && peaked; u++)
+        score[u] = -smoe_overlay_effective(w->take + u * w->T, w->T, 1);
+    smoe_stats_best(order, peaked, score, w->units);
+    memcpy(chosen, order, peaked * sizeof *order);
+    for (size_t u = 0; u < w->units; u++) {
+        score[u] = 0;
+        for (size_t t = u * w->T; t < (u + 1) * w->T; t++)
+            score[u] += w->sparse ? (double)(w->take[t] > 0) : (double)w->give[t];
     }
-    free(score);
-    return count;
+    for (size_t i = 0; i < peaked; i++) score[chosen[i]] = -INFINITY;
+    smoe_stats_best(order, most - peaked, score, w->units);
+    memcpy(chosen + peaked, order, (most - peaked) * sizeof *order);
+    return most;
 }
 
 /* ---- looks ----------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 #include "inspect/inspect_view.h"
 #include "base/alloc.h"
+#include "math/stats.h"
 #include "text/tokenizer.h"
 
 #include <stdlib.h>
@@ -23,7 +24,8 @@ typedef struct captions {
     real *unit;       /* [batch,D] */
     size_t *slot;     /* [batch] */
     double *without;  /* [S] the similarity without the slot; 0: another process measures it */
-    size_t rank[SLOTS];
+    double *score;    /* [S] or [T] by which slots or patches are ranked: */
+    size_t *slots, *patches; /* [S], [T] */
     char caption[SMOE_CAPTION];
 } captions;
 
@@ -41,6 +43,9 @@ static int captions_open(captions *c, const smoe_inspection *r, smoe_err *err) {
     c->unit = smoe_alloc_in(pool, c->batch * c->D, sizeof *c->unit);
     c->slot = smoe_alloc_in(pool, c->batch, sizeof *c->slot);
     c->without = smoe_alloc_in(pool, r->S, sizeof *c->without);
+    c->score = smoe_alloc_in(pool, r->S > r->T ? r->S : r->T, sizeof *c->score);
+    c->slots = smoe_alloc_in(pool, r->S, sizeof *c->slots);
+    c->patches = smoe_alloc_in(pool, r->T, sizeof *c->patches);
     return 0;
 }
 
@@ -75,43 +80,28 @@ static void captions_compare(captions *c, const smoe_inspection *r, size_t block
     }
 }
 
-/* rank [of]: the numbers of the `of` smallest of n values, equal ones in order. */
-static void smallest(size_t *rank, size_t of, const double *value, size_t n) {
-    for (size_t k = 0; k < of; k++) {
-        size_t best = SIZE_MAX;
-        for (size_t i = 0; i < n; i++) {
-            bool taken = false;
-            for (size_t j = 0; j < k; j++) taken |= rank[j] == i;
-            if (!taken && (best == SIZE_MAX || value[i] < value[best])) best = i;
-        }
-        rank[k] = best;
-    }
-}
-
 static void put_slot(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
                      const smoe_sample *sample, size_t place, double whole) {
     const float *dispatch = sample->layer[l].dispatch;
-    size_t slot = c->rank[place], patches = r->T < PATCHES ? r->T : PATCHES, token[PATCHES];
-    SMOE_FREED double *less = smoe_alloc(r->T, sizeof *less);
-    for (size_t t = 0; t < r->T; t++) less[t] = -(double)dispatch[t * r->S + slot];
-    smallest(token, patches, less, r->T);
-    for (size_t k = 0; k < patches; k++)
+    size_t slot = c->slots[place];
+    for (size_t t = 0; t < r->T; t++) c->score[t] = (double)dispatch[t * r->S + slot];
+    smoe_stats_best(c->patches, PATCHES, c->score, r->T);
+    for (size_t k = 0; k < PATCHES && k < r->T; k++)
         smoe_inspect_put(r, frame, l, {"image", .number = (double)sample->image},
                          {"caption", .text = c->caption}, {"similarity", .number = whole},
                          {"rank", .number = (double)place + 1}, {"slot", .number = (double)slot},
                          {"expert", .number = (double)(slot / r->P)},
                          {"fall", .number = whole - c->without[slot]},
                          {"patch", .number = (double)k + 1},
-                         {"row", .number = smoe_inspect_token_row(r, token[k])},
-                         {"column", .number = smoe_inspect_token_column(r, token[k])},
-                         {"dispatch", .number = -less[token[k]]});
+                         {"row", .number = smoe_inspect_token_row(r, c->patches[k])},
+                         {"column", .number = smoe_inspect_token_column(r, c->patches[k])},
+                         {"dispatch", .number = c->score[c->patches[k]]});
 }
 
 /* The processes divide the passes. */
 static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, size_t l,
                       const smoe_sample *sample) {
     size_t block = smoe_model_moe_block(r->subject.model, l);
-    size_t slots = r->S < SLOTS ? r->S : SLOTS;
     double whole;
     c->slot[0] = SIZE_MAX;
     captions_compare(c, r, block, 1, &whole);
@@ -123,8 +113,9 @@ static void put_layer(captions *c, const smoe_inspection *r, smoe_frame *frame, 
         captions_compare(c, r, block, n, c->without + from);
     }
     smoe_comm_join(r->comm, c->without, r->S * sizeof *c->without);
-    smallest(c->rank, slots, c->without, r->S);
-    for (size_t k = 0; k < slots; k++) put_slot(c, r, frame, l, sample, k, whole);
+    for (size_t s = 0; s < r->S; s++) c->score[s] = -c->without[s];
+    smoe_stats_best(c->slots, SLOTS, c->score, r->S);
+    for (size_t k = 0; k < SLOTS && k < r->S; k++) put_slot(c, r, frame, l, sample, k, whole);
 }
 
 /* Nothing if images are not compared with captions. */

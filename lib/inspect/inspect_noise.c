@@ -5,7 +5,7 @@
  */
 #include "inspect/inspect_view.h"
 #include "base/alloc.h"
-
+#include "math/stats.h"
 
 /* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */
 static const double levels[] = {0.5, 1, 2, 4};
@@ -34,21 +34,6 @@ static void changes_open(void *state, smoe_inspection *r) {
     c->other = c->order + r->E;
 }
 
-/* order[0..best) becomes the experts with the largest scores, the first of equal ones first. */
-static void best_experts(size_t *order, const double *score, size_t E, size_t best) {
-    for (size_t e = 0; e < E; e++) order[e] = e;
-    for (size_t k = 0; k < best; k++) {
-        size_t top = k;
-        for (size_t i = k + 1; i < E; i++) {
-            double a = score[order[i]], b = score[order[top]];
-            if (a > b || (a == b && order[i] < order[top])) top = i;
-        }
-        size_t expert = order[top];
-        order[top] = order[k];
-        order[k] = expert;
-    }
-}
-
 static bool is_among(size_t expert, const size_t *list, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (list[i] == expert) return true;
@@ -74,11 +59,11 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
                                    (uint64_t)view->layer, view->image * r->T + t);
         smoe_rng_normals(&rng, c->normal, r->E);
         for (size_t e = 0; e < r->E; e++) c->score[e] = (double)scores[e];
-        best_experts(c->order, c->score, r->E, c->best);
+        smoe_stats_best(c->order, c->best, c->score, r->E);
         for (size_t level = 0; level < LEVELS; level++) {
             for (size_t e = 0; e < r->E; e++)
                 c->noisy[e] = c->score[e] + levels[level] / (double)r->E * c->normal[e];
-            best_experts(c->other, c->noisy, r->E, c->best);
+            smoe_stats_best(c->other, c->best, c->noisy, r->E);
             noise_compare(c, level);
         }
         c->choosers++;

@@ -21,6 +21,20 @@ double smoe_stats_median(double *value, size_t n) {
     return value[n / 2];
 }
 
+void smoe_stats_best(size_t *order, size_t best, const double *value, size_t n) {
+    for (size_t i = 0; i < n; i++) order[i] = i;
+    for (size_t k = 0; k < best && k < n; k++) {
+        size_t top = k;
+        for (size_t i = k + 1; i < n; i++) {
+            double a = value[order[i]], b = value[order[top]];
+            if (a > b || (a == b && order[i] < order[top])) top = i;
+        }
+        size_t first = order[top];
+        order[top] = order[k];
+        order[k] = first;
+    }
+}
+
 smoe_stats smoe_stats_of(const double *value, size_t n) {
     smoe_stats s = {0};
     double sum = 0, squares = 0;

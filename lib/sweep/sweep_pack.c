@@ -9,7 +9,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,21 +17,11 @@ enum { FILE_MOST = 1 << 30 };
 
 typedef struct pack {
     struct archive *archive;
-    smoe_file file;
     smoe_err *err;
     const char *path, *dir;
 } pack;
 
-static la_ssize_t sweep_pack_put(struct archive *archive, void *user, const void *bytes,
-                                 size_t size) {
-    pack *p = user;
-    if (!smoe_file_put(&p->file, bytes, size, p->err)) return (la_ssize_t)size;
-    archive_set_error(archive, EIO, "%s", p->err->text);
-    return -1;
-}
-
-static int failed(pack *p) {
-    if (p->err->code) return -1; /* the error of the file says more */
+static int failed(const pack *p) {
     return smoe_fail(p->err, SMOE_RUNTIME, "%s: %s", p->path, archive_error_string(p->archive));
 }
 
@@ -96,13 +85,14 @@ static int add_evaluations(pack *p, const smoe_sweep *sweep) {
     return 0;
 }
 
-static int add_all(pack *p, const smoe_sweep *sweep) {
+static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
     if (archive_write_set_format_pax_restricted(p->archive) != ARCHIVE_OK ||
         archive_write_add_filter_gzip(p->archive) != ARCHIVE_OK ||
         archive_write_set_filter_option(p->archive, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
         archive_write_set_filter_option(p->archive, "gzip", "compression-level", "9") !=
             ARCHIVE_OK ||
-        archive_write_open(p->archive, p, NULL, sweep_pack_put, NULL) != ARCHIVE_OK)
+        archive_write_set_bytes_in_last_block(p->archive, 0) != ARCHIVE_OK || /* as a tape has */
+        archive_write_open_fd(p->archive, fd) != ARCHIVE_OK)
         return failed(p);
     if (add_file(p, "cells.jsonl")) return -1;
     for (size_t i = 0; i < sweep->trials; i++)
@@ -113,15 +103,16 @@ static int add_all(pack *p, const smoe_sweep *sweep) {
 
 int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
     pack p = {.path = path, .dir = sweep->dir, .err = err};
-    if (smoe_file_create(&p.file, path, err)) return -1;
+    smoe_file file;
+    if (smoe_file_create(&file, path, err)) return -1;
     p.archive = archive_write_new();
     if (!p.archive) smoe_alloc_end();
-    int status = add_all(&p, sweep);
+    int status = add_all(&p, sweep, file.fd);
     if (status) archive_write_fail(p.archive); /* nothing more is written */
     archive_write_free(p.archive);
     if (status)
-        smoe_file_abandon(&p.file);
+        smoe_file_abandon(&file);
     else
-        status = smoe_file_commit(&p.file, err);
+        status = smoe_file_commit(&file, err);
     return status;
 }
