@@ -159,49 +159,41 @@ int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
 enum { SAMPLE = 16, ROUNDS = 4 };
 
 /* An image at its place in the evaluation, the places of its group there, and what other companions
- * did to its logits. Sums are a target's own, so that they do not depend on who
- * shared a pass. */
+ * did to its logits. */
 typedef struct target {
     size_t image, place, first, size;
     double largest, sum, squares, changed;
 } target;
 
 typedef struct company {
-    target target[SAMPLE];
-    size_t targets;
-    size_t
-        group; /* images of a full group: those that a choice router sees together, at least two */
-    real *pixels; /* [batch, an image] */
-    real *unused; /* [N] targets; not used */
-    real *before; /* [SAMPLE,N] logits among an image's own companions */
     size_t an_image;
+    real *pixels; /* [a group, an image] */
+    real *unused; /* [N] targets; not used */
+    real *before; /* [N] logits among an image's own companions */
 } company;
 
-static void value_choose(const smoe_inspection *r, company *c) {
-    size_t batch = r->subject.batch;
-    c->targets = r->images < SAMPLE ? r->images : SAMPLE;
-    for (size_t i = 0; i < c->targets; i++) {
-        size_t place = i * r->images / c->targets, start = place / batch * batch;
-        size_t end = start + batch < r->images ? start + batch : r->images;
-        size_t first = start + (place - start) / c->group * c->group;
-        size_t size = end - first < c->group ? end - first : c->group;
-        c->target[i] =
-            (target){.image = r->order[place], .place = place, .first = first, .size = size};
-    }
+/* `group`: the images of a full group, which a choice router sees together; at least two. */
+static target target_at(const smoe_inspection *r, size_t place, size_t group) {
+    size_t batch = r->subject.batch, start = place / batch * batch;
+    size_t end = start + batch < r->images ? start + batch : r->images;
+    size_t first = start + (place - start) / group * group;
+    return (target){.image = r->order[place],
+                    .place = place,
+                    .first = first,
+                    .size = end - first < group ? end - first : group};
 }
 
-/* The group of a target, behind `held` images: in round 0 its own, later others, drawn from the
- * rest of the split. */
-static int load_group(const smoe_inspection *r, company *c, const target *t, size_t round,
-                      size_t held, smoe_err *err) {
+/* The group of a target: in round 0 its own, later others, drawn from the rest of the split. */
+static int load_group(const smoe_inspection *r, const company *c, const target *t, size_t round,
+                      smoe_err *err) {
     int64_t label;
     smoe_rng rng = smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, SMOE_DRAWS_COMPANIONS,
                                round, t->image);
     for (size_t i = 0; i < t->size; i++) {
         size_t image = r->order[t->first + i], other = smoe_rng_below(&rng, r->images - 1);
         if (round && image != t->image) image = other + (other >= t->image);
-        real *pixels = c->pixels + (held + i) * c->an_image;
-        if (smoe_dataset_image(r->subject.set, image, false, pixels, c->unused, &label, err))
+        if (smoe_dataset_image(r->subject.set, image, false, c->pixels + i * c->an_image, c->unused,
+                               &label, err))
             return -1;
     }
     return 0;
@@ -217,85 +209,56 @@ static void value_compare(target *t, const real *before, const real *after, size
     t->changed += smoe_task_top(after, N) != smoe_task_top(before, N);
 }
 
-/* Targets [from, to) in one pass: all of full groups, or one alone. */
-static int value_meet(const smoe_inspection *r, company *c, size_t from, size_t to, smoe_err *err) {
-    const target *t = &c->target[from];
+static int value_meet(const smoe_inspection *r, const company *c, target *t, smoe_err *err) {
+    smoe_pass pass = {.seed = r->subject.spec->seed, .images = t->size, .first = t->first};
     for (size_t round = 0; round <= ROUNDS; round++) {
-        size_t held = 0;
-        for (size_t i = from; i < to; i++) {
-            if (load_group(r, c, &c->target[i], round, held, err)) return -1;
-            held += c->target[i].size;
-        }
-        smoe_pass pass = {.seed = r->subject.spec->seed, .images = held, .first = t->first};
+        if (load_group(r, c, t, round, err)) return -1;
         smoe_model_forward(r->subject.model, c->pixels, &pass);
-        const real *logit = smoe_model_logits(r->subject.model);
-        for (size_t i = from; i < to; i++) {
-            real *before = c->before + i * r->N;
-            const real *after = logit + (c->target[i].place - c->target[i].first) * r->N;
-            if (round)
-                value_compare(&c->target[i], before, after, r->N);
-            else
-                memcpy(before, after, r->N * sizeof *before);
-            logit += c->target[i].size * r->N;
-        }
+        const real *logit = smoe_model_logits(r->subject.model) + (t->place - t->first) * r->N;
+        if (round)
+            value_compare(t, c->before, logit, r->N);
+        else
+            memcpy(c->before, logit, r->N * sizeof *logit);
     }
-    return 0;
-}
-
-/* Passes of this process; with those of the other processes all targets have met theirs. */
-static int meet_some(const smoe_inspection *r, company *c, smoe_err *err) {
-    size_t rank = (size_t)r->comm->rank, size = (size_t)r->comm->size;
-    for (size_t from = 0, to, pass = 0; from < c->targets; from = to, pass++) {
-        to = from + 1;
-        if (c->target[from].size == c->group)
-            while (to < c->targets && c->target[to].size == c->group &&
-                   (to + 1 - from) * c->group <= r->subject.batch)
-                to++;
-        if (pass % size == rank && value_meet(r, c, from, to, err)) return -1;
-    }
-    return 0;
-}
-
-static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
-    int status = meet_some(r, c, err);
-    if (smoe_comm_agree(r->comm, status, NULL, err)) return -1;
-    smoe_comm_join(r->comm, c->target, sizeof c->target);
     return 0;
 }
 
 int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     const smoe_data_spec *data = &r->subject.spec->data;
     size_t group = r->layers ? smoe_moe_shape_of(&r->subject.spec->model.moe, 0, r->T).images : 1;
-    size_t batch = r->subject.batch;
-    company c = {.an_image = data->channels * data->image_size * data->image_size};
-    int status = -1;
+    size_t batch = r->subject.batch, targets = r->images < SAMPLE ? r->images : SAMPLE;
     if (batch < 2) return 0;                          /* no companions */
     if (smoe_model_pairs(r->subject.model)) return 0; /* an image has an embedding, no logits */
     if (group < 2) group = 2;
-    c.group = group < batch ? group : batch;
-    c.pixels = smoe_alloc(batch * c.an_image, sizeof *c.pixels);
-    c.unused = smoe_alloc(r->N, sizeof *c.unused);
-    c.before = smoe_alloc(SAMPLE * r->N, sizeof *c.before);
-    value_choose(r, &c);
-    if (meet_all(r, &c, err)) goto out;
-    target all = {0};
-    for (size_t i = 0; i < c.targets; i++) {
-        all.largest = fmax(all.largest, c.target[i].largest);
-        all.sum += c.target[i].sum;
-        all.squares += c.target[i].squares;
-        all.changed += c.target[i].changed;
+    if (group > batch) group = batch;
+    company c = {.an_image = data->channels * data->image_size * data->image_size};
+    SMOE_FREED real *pixels = smoe_alloc(group * c.an_image, sizeof *pixels);
+    SMOE_FREED real *unused = smoe_alloc(r->N, sizeof *unused);
+    SMOE_FREED real *before = smoe_alloc(r->N, sizeof *before);
+    target one[SAMPLE] = {0}, all = {0};
+    int status = 0;
+    c.pixels = pixels;
+    c.unused = unused;
+    c.before = before;
+    for (size_t i = 0; i < targets && !status; i++) { /* the processes divide them */
+        if (i % (size_t)r->comm->size != (size_t)r->comm->rank) continue;
+        one[i] = target_at(r, i * r->images / targets, group);
+        status = value_meet(r, &c, &one[i], err);
     }
-    double rounds = (double)(c.targets * ROUNDS), compared = rounds * (double)r->N;
-    smoe_frame_put(frame, {"run", .text = r->subject.run}, {"group", .number = (double)c.group},
-                   {"images", .number = (double)c.targets}, {"rounds", .number = ROUNDS},
+    if (smoe_comm_agree(r->comm, status, NULL, err)) return -1;
+    smoe_comm_join(r->comm, one, sizeof one);
+    for (size_t i = 0; i < targets; i++) {
+        all.largest = fmax(all.largest, one[i].largest);
+        all.sum += one[i].sum;
+        all.squares += one[i].squares;
+        all.changed += one[i].changed;
+    }
+    double rounds = (double)(targets * ROUNDS), compared = rounds * (double)r->N;
+    smoe_frame_put(frame, {"run", .text = r->subject.run}, {"group", .number = (double)group},
+                   {"images", .number = (double)targets}, {"rounds", .number = ROUNDS},
                    {"largest_change", .number = all.largest},
                    {"mean_change", .number = all.sum / compared},
                    {"changed_predictions", .number = all.changed / rounds},
                    {"logit_rms", .number = sqrt(all.squares / compared)});
-    status = 0;
-out:
-    free(c.pixels);
-    free(c.unused);
-    free(c.before);
-    return status;
+    return 0;
 }
