@@ -123,24 +123,24 @@ static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l, c
 }
 
 void smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     fill_counts(r, frame, l, "tokens", c->processed, r->E, (double)(c->images * r->T));
 }
 
 void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     fill_counts(r, frame, l, "images", c->used, r->E, (double)c->images);
 }
 
 void smoe_fill_experts_selected(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     fill_counts(r, frame, l, "images", c->selected, r->E, (double)c->images);
 }
 
 /* A router without a gate places tokens by a rule; there are no choices to count. */
 void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     bool gate = r->has & SMOE_INSPECT_GATE;
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     uint64_t all = 0;
     for (size_t e = 0; e < r->E; e++) all += c->placed[e];
     for (size_t e = 0; e < r->E; e++)
@@ -152,7 +152,7 @@ void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l
 }
 
 void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     for (size_t t = 0; t < r->T; t++)
         smoe_inspect_put(r, frame, l, {"position", .number = (double)t},
                          {"row", .number = smoe_inspect_token_row(r, t)},
@@ -161,7 +161,7 @@ void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, 
 }
 
 void smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    const choices *c = smoe_inspect_state(r, &smoe_counter_choices, l);
     for (size_t i = 0; i < c->best * WEIGHT_BINS; i++) {
         if (!c->weight[i]) continue;
         smoe_inspect_put(r, frame, l, {"choice", .number = (double)(i / WEIGHT_BINS) + 1},

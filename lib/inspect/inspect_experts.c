@@ -157,7 +157,7 @@ static void table_make(table *t, const smoe_exact *sums, const double *tokens, s
 
 /* The table of classes or of positions in layer l. */
 static void table_of(table *t, const smoe_inspection *r, size_t l, int of) {
-    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
+    const experts *x = smoe_inspect_state(r, &smoe_counter_experts, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
     SMOE_FREED double *tokens = smoe_alloc(rows, sizeof *tokens);
     *t = (table){0};
@@ -267,7 +267,7 @@ static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t
 }
 
 void smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
+    const experts *x = smoe_inspect_state(r, &smoe_counter_experts, l);
     fill_information(r, frame, l, "class", x->by_class, r->N);
     fill_information(r, frame, l, "position", x->by_position, r->T);
 }

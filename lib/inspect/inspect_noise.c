@@ -76,7 +76,7 @@ const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .image = changes_image};
 
 void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const changes *c = smoe_inspect_state(r, SMOE_COUNT_CHANGES, l);
+    const changes *c = smoe_inspect_state(r, &smoe_counter_changes, l);
     for (size_t i = 0; c->choosers && i < LEVELS * c->best; i++) {
         size_t k = i % c->best + 1;
         smoe_inspect_put(

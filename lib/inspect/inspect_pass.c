@@ -13,15 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const smoe_counter *const counters[SMOE_COUNTERS] = {
-    [SMOE_COUNT_MEANS] = &smoe_counter_means,
-    [SMOE_COUNT_TOKEN_SUMS] = &smoe_counter_token_sums,
-    [SMOE_COUNT_DISPATCH_SUMS] = &smoe_counter_dispatch_sums,
-    [SMOE_COUNT_COMBINE_SUMS] = &smoe_counter_combine_sums,
-    [SMOE_COUNT_EXPERTS] = &smoe_counter_experts,
-    [SMOE_COUNT_CHOICES] = &smoe_counter_choices,
-    [SMOE_COUNT_CHANGES] = &smoe_counter_changes,
-};
+static const smoe_counter *const counters[] = {
+    &smoe_counter_means,        &smoe_counter_token_sums, &smoe_counter_dispatch_sums,
+    &smoe_counter_combine_sums, &smoe_counter_experts,    &smoe_counter_choices,
+    &smoe_counter_changes};
+enum { COUNTERS = sizeof counters / sizeof *counters };
 
 /* ---- what the counters see ------------------------------------------------------------------- */
 
@@ -97,14 +93,14 @@ static void watch(void *user, size_t l, const smoe_router *router) {
 #pragma omp parallel for schedule(dynamic)
         for (size_t b = 0; b < n; b++) see(r, plan, l, from + b, &r->view[b]);
 #pragma omp parallel for schedule(dynamic)
-        for (size_t c = 0; c < SMOE_COUNTERS; c++) {
+        for (size_t c = 0; c < COUNTERS; c++) {
             void *state = r->state[c * r->layers + l];
             if (!state || !counters[c]->image) continue;
             for (size_t b = 0; b < n; b++) counters[c]->image(state, r, &r->view[b]);
         }
         for (size_t b = 0; b < n; b++) smoe_samples_keep(r, l, &r->view[b]);
     }
-    for (size_t c = 0; c < SMOE_COUNTERS; c++) {
+    for (size_t c = 0; c < COUNTERS; c++) {
         void *state = r->state[c * r->layers + l];
         if (state && counters[c]->batch) counters[c]->batch(state, r, plan);
     }
@@ -187,8 +183,8 @@ double *smoe_inspect_largest(smoe_inspection *r, double *at, size_t n) {
 }
 
 static void open_counters(smoe_inspection *r) {
-    r->state = smoe_alloc_in(&r->memory, SMOE_COUNTERS * r->layers, sizeof *r->state);
-    for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++) {
+    r->state = smoe_alloc_in(&r->memory, COUNTERS * r->layers, sizeof *r->state);
+    for (size_t i = 0; i < COUNTERS * r->layers; i++) {
         const smoe_counter *counter = counters[i / r->layers];
         if ((counter->needs & r->has) != counter->needs) continue;
         r->state[i] = smoe_alloc_in(&r->memory, 1, counter->size);
@@ -311,8 +307,10 @@ double smoe_inspect_token_column(const smoe_inspection *r, size_t token) {
     return token < r->first_patch ? NAN : (double)((token - r->first_patch) % r->side);
 }
 
-void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l) {
-    return r->state[counter * r->layers + l];
+void *smoe_inspect_state(const smoe_inspection *r, const smoe_counter *counter, size_t l) {
+    size_t c = 0;
+    while (counters[c] != counter) c++;
+    return r->state[c * r->layers + l];
 }
 
 /* ---- tables, by inspect.def ------------------------------------------------------------------ */

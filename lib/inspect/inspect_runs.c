@@ -82,7 +82,7 @@ const smoe_counter smoe_counter_means = {
     .size = sizeof(means), .open = means_open, .image = means_image, .batch = means_batch};
 
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
+    const means *m = smoe_inspect_state(r, &smoe_counter_means, l);
     double scale = smoe_model_router(r->subject.model, l)->plan.scale;
     smoe_frame_cell cell[3 + PARTS] = {
         {"run", .text = r->subject.run},

@@ -58,7 +58,7 @@ const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
                                               .image = sums_image};
 
 void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    const token_sums *s = smoe_inspect_state(r, &smoe_counter_token_sums, l);
     uint64_t below = 0;
     for (size_t i = 0; i < SUM_BINS; i++) {
         double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
@@ -71,7 +71,7 @@ void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, s
 }
 
 void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    const token_sums *s = smoe_inspect_state(r, &smoe_counter_token_sums, l);
     double tokens = (double)s->of[TOKENS];
     smoe_inspect_put(r, frame, l, {"mean", .number = smoe_exact_value(s->total) / tokens},
                      {"light", .number = (double)s->of[LIGHT] / tokens},
@@ -150,7 +150,7 @@ static double percentile(const cumulative *c, size_t k, uint64_t share) {
 }
 
 static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
-                       smoe_counter_id counter) {
+                       const smoe_counter *counter) {
     const cumulative *c = smoe_inspect_state(r, counter, l);
     for (size_t k = 0; k < c->ranks; k++) {
         smoe_frame_cell cell[4 + PERCENTILES] = {
@@ -190,15 +190,15 @@ const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
                                                 .image = combine_image};
 
 void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    fill_bands(r, frame, l, SMOE_COUNT_DISPATCH_SUMS);
+    fill_bands(r, frame, l, &smoe_counter_dispatch_sums);
 }
 
 void smoe_fill_combine_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    fill_bands(r, frame, l, SMOE_COUNT_COMBINE_SUMS);
+    fill_bands(r, frame, l, &smoe_counter_combine_sums);
 }
 
 void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    const cumulative *c = smoe_inspect_state(r, SMOE_COUNT_DISPATCH_SUMS, l);
+    const cumulative *c = smoe_inspect_state(r, &smoe_counter_dispatch_sums, l);
     for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
         size_t slot = i / FRACTIONS;
         smoe_inspect_put(r, frame, l, {"slot", .number = (double)slot},

@@ -55,18 +55,6 @@ typedef struct smoe_counter {
 extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
     smoe_counter_combine_sums, smoe_counter_experts, smoe_counter_choices, smoe_counter_changes;
 
-/* Their places in the table of inspect_pass.c. */
-typedef enum smoe_counter_id {
-    SMOE_COUNT_MEANS,
-    SMOE_COUNT_TOKEN_SUMS,
-    SMOE_COUNT_DISPATCH_SUMS,
-    SMOE_COUNT_COMBINE_SUMS,
-    SMOE_COUNT_EXPERTS,
-    SMOE_COUNT_CHOICES,
-    SMOE_COUNT_CHANGES,
-    SMOE_COUNTERS
-} smoe_counter_id;
-
 /* What a model says of an image: zeros until its batch has been evaluated. */
 typedef struct smoe_predicted {
     size_t top;
@@ -79,13 +67,13 @@ struct smoe_inspection {
     smoe_comm *comm, alone; /* that of the subject, or `alone` */
     unsigned has;           /* SMOE_INSPECT_* of its routers */
     size_t layers, T, E, P, S, N, side, first_patch;
-    size_t images;   /* of the split */
-    uint32_t *order; /* [images] which image stands at each place of the evaluation */
-    size_t enough;   /* places after which the pass ends; SIZE_MAX: all */
-    size_t *kept;    /* of smoe_inspect_some: subject.image */
-    size_t seen;     /* the place of the first image of the batch of this process */
-    smoe_eval eval;  /* of the whole split */
-    void **state;    /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
+    size_t images;                /* of the split */
+    uint32_t *order;              /* [images] which image stands at each place of the evaluation */
+    size_t enough;                /* places after which the pass ends; SIZE_MAX: all */
+    size_t *kept;                 /* of smoe_inspect_some: subject.image */
+    size_t seen;                  /* the place of the first image of the batch of this process */
+    smoe_eval eval;               /* of the whole split */
+    void **state;                 /* [counters, layers]; NULL where the counter is not needed */
     struct smoe_counted *counted; /* [counteds] what processes put together */
     size_t counteds;
     smoe_inspect_view *view; /* [views] images at once */
@@ -101,7 +89,7 @@ smoe_exact *smoe_inspect_exact(smoe_inspection *r, smoe_exact *at, size_t n);
 double *smoe_inspect_largest(smoe_inspection *r, double *at, size_t n);
 
 /* The state of a counter in layer l. */
-void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l);
+void *smoe_inspect_state(const smoe_inspection *r, const smoe_counter *counter, size_t l);
 /* Puts a row about layer l: the cells that follow, and the run and the block. */
 #define smoe_inspect_put(r, frame, l, ...)                   \
     smoe_frame_put(frame, {"run", .text = (r)->subject.run}, \

@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,15 +95,9 @@ static bool is_over(const char *text, smoe_claim_sight *seen) {
 /* ---- claims ---------------------------------------------------------------------------------- */
 
 static void new_token(smoe_claim *claim) {
-    static unsigned count;
-    char node[32] = "?";
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (gethostname(node, sizeof node - 1)) node[0] = '?';
-    for (char *c = node; *c; c++)
-        if (*c == '/') *c = '-';
-    snprintf(claim->token, sizeof claim->token, "%.16s-%ld-%lx-%u", node, (long)getpid(),
-             (unsigned long)now.tv_nsec ^ (unsigned long)now.tv_sec, count++);
+    uint64_t bits[2] = {(uint64_t)getpid(), (uint64_t)time(NULL)};
+    (void)!getrandom(bits, sizeof bits, 0);
+    snprintf(claim->token, sizeof claim->token, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
 }
 
 static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
