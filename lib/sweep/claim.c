@@ -100,57 +100,36 @@ static void new_token(smoe_claim *claim) {
     snprintf(claim->token, sizeof claim->token, "%016" PRIx64 "%016" PRIx64, bits[0], bits[1]);
 }
 
-static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
-                      size_t level, smoe_err *err);
-
-/* Replaces the claim whose holder is gone, and whose text was `was`, by this text. 1: done; 0:
- * another process was faster; -1: an error. Only the holder of a second claim, on PATH.next, may do
- * this, and it reads the first one again: so no process replaces the claim of a successor. */
-static int succeed(const char *path, const char *was, const char *text, unsigned lease,
-                   smoe_claim_seen *seen, size_t level, smoe_err *err) {
-    char now[TEXT_MOST];
-    smoe_claim right;
-    if (level + 1 == SMOE_CLAIM_LEVELS) return 0;
-    char *next = smoe_text_format("%s.next", path);
-    int got = claim_take(&right, next, lease, seen, level + 1, err);
-    free(next);
-    if (got != 1) return got;
-    int there = read_text(path, now, err);
-    if (there < 0)
-        got = -1;
-    else if (!there)
-        got = create(path, text, err);
-    else if (strcmp(now, was))
-        got = 0;
-    else
-        got = smoe_file_write(path, text, strlen(text), err) ? -1 : 1;
-    smoe_claim_release(&right);
-    return got;
-}
-
+/* The claim of a holder that is gone is replaced by a process that holds a second claim, on
+ * PATH.next, and reads the first one again: so no process replaces the claim of a successor. */
 static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_claim_seen *seen,
                       size_t level, smoe_err *err) {
     enum { TRIES = 4 };
-    char was[TEXT_MOST];
+    char was[TEXT_MOST], now[TEXT_MOST];
     *claim = (smoe_claim){.lease = lease, .renewed = smoe_now()};
     new_token(claim);
-    char *text = claim_text_of(claim), *copy = smoe_alloc_text(path);
+    SMOE_FREED char *text = claim_text_of(claim), *next = smoe_text_format("%s.next", path);
     int got = create(path, text, err);
     for (int i = 0; !got && i < TRIES; i++) {
+        smoe_claim right;
         int there = read_text(path, was, err);
-        if (there > 0 && !is_over(was, seen ? &seen->level[level] : NULL)) break;
-        if (there < 0)
-            got = -1;
-        else if (there)
-            got = succeed(path, was, text, lease, seen, level, err);
-        else
-            got = create(path, text, err);
+        if (there <= 0) {
+            got = there ? -1 : create(path, text, err);
+        } else if (level + 1 == SMOE_CLAIM_LEVELS ||
+                   !is_over(was, seen ? &seen->level[level] : NULL)) {
+            break;
+        } else if ((got = claim_take(&right, next, lease, seen, level + 1, err)) == 1) {
+            there = read_text(path, now, err);
+            if (there <= 0)
+                got = there ? -1 : create(path, text, err);
+            else if (strcmp(now, was))
+                got = 0; /* another process was faster */
+            else if (smoe_file_write(path, text, strlen(text), err))
+                got = -1;
+            smoe_claim_release(&right);
+        }
     }
-    free(text);
-    if (got == 1)
-        claim->path = copy;
-    else
-        free(copy);
+    if (got == 1) claim->path = smoe_alloc_text(path);
     return got;
 }
 

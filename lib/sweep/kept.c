@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
@@ -31,8 +33,7 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     for (int try = 0; try < TRIES && !found; try++) {
         SMOE_FREED char *model = NULL, *text = NULL;
         if (smoe_run_locate(sweep->run, "latest", &model, &text, err)) return -1;
-        SMOE_FREED char *folder = kept_folder_of(model),
-                        *whole = folder ? realpath(folder, NULL) : NULL;
+        SMOE_FREED char *folder = kept_folder_of(model), *whole = realpath(folder, NULL);
         if (whole) found = smoe_text_format("%s/%s", whole, kept_name_of(model));
     }
     if (!found)
@@ -46,23 +47,15 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
 /* ---- keeping --------------------------------------------------------------------------------- */
 
 static int copy(const char *from, const char *to, smoe_err *err) {
-    enum { BLOCK = 1 << 20 };
-    smoe_file file;
+    struct stat st;
     int fd = smoe_file_open(from, O_RDONLY, err);
     if (fd < 0) return -1;
-    SMOE_FREED char *block = smoe_alloc(BLOCK, 1);
-    int status = smoe_file_create(&file, to, err);
-    if (!status) {
-        ssize_t n;
-        while (!status && (n = read(fd, block, BLOCK)) > 0)
-            status = smoe_file_put(&file, block, (size_t)n, err);
-        if (!status && n < 0) {
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", from);
-            smoe_file_abandon(&file);
-        }
-        if (!status) status = smoe_file_commit(&file, err);
-    }
+    size_t size = fstat(fd, &st) ? 0 : (size_t)st.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
+    if (bytes == MAP_FAILED) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", from);
+    int status = smoe_file_write(to, bytes, size, err);
+    munmap(bytes, size);
     return status;
 }
 
