@@ -447,7 +447,6 @@ double smoe_estimate_memory(void) {
     return memory;
 }
 
-/* FLOP/s of the products of a training step. */
 static int estimate_measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size_t classes,
                             smoe_bench *bench, smoe_err *err) {
     double start = smoe_now();

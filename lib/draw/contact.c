@@ -57,7 +57,6 @@ static size_t top_of(size_t row, const sheet *s) {
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
-/* Copies a picture into the sheet, each pixel `zoom` times in both directions. */
 static void contact_put(smoe_image *out, const smoe_image *picture, size_t x, size_t y,
                         size_t zoom) {
     for (size_t v = 0; v < picture->height * zoom; v++)

@@ -195,7 +195,6 @@ typedef struct figure {
     size_t lines, ordered; /* ordered: lines that have a place on the ramp */
 } figure;
 
-/* Appends the names of a list, except one. */
 static void figures_append(const char **list, const char *const *names, const char *but) {
     while (*list) list++;
     for (; *names; names++)

@@ -260,7 +260,6 @@ void smoe_overlays_frame(smoe_frame *frame) {
         columns);
 }
 
-/* A row for each tile. */
 static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *file) {
     const smoe_sample *s = sh->sample;
     size_t first = sh->tiles - sh->units;

@@ -166,7 +166,6 @@ static void put_shape(FILE *out, const smoe_mark *m) {
         fputs(" pt 7 ps 0.4", out);
 }
 
-/* How a mark is drawn. */
 static void put_style(FILE *out, const smoe_mark *m) {
     bool points = m->rows.last - m->rows.first < DOTS;
     char colour[SMOE_COLOUR_TEXT];
@@ -351,7 +350,6 @@ static void put_axis(FILE *out, const smoe_panel *p, bool across, const layout *
     }
 }
 
-/* Lines between cells that belong together. */
 static void put_groups(FILE *out, const smoe_panel *p) {
     fputs("unset arrow\n", out);
     for (double at = (double)p->group - 0.5; p->group && at < p->x.high; at += (double)p->group)

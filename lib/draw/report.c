@@ -122,7 +122,6 @@ static void put_summary(smoe_page *page, const smoe_report *report, const smoe_f
     smoe_page_html(page, "</div>\n");
 }
 
-/* Writes what stands for {{name}}. */
 static int put_named(smoe_page *page, const char *name, const void *context, smoe_err *err) {
     const smoe_report *report = context;
     const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");

@@ -155,7 +155,6 @@ static void table_make(table *t, const smoe_exact *sums, const double *tokens, s
     experts_order(t, list);
 }
 
-/* The table of classes or of positions in layer l. */
 static void table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, &smoe_counter_experts, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;

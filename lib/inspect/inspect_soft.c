@@ -88,7 +88,6 @@ enum { RANKS = 256, STEPS = 1000 }; /* ranks kept at most; cumulative weights to
 static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
 enum { FRACTIONS = sizeof fractions / sizeof *fractions };
 
-/* The percentiles of the bands. */
 static const struct {
     const char *column;
     uint64_t permille;

@@ -44,7 +44,6 @@ static char **texts_joined(char **a, size_t n, char **b, size_t m) {
     return all;
 }
 
-/* Multiplies an axis by another one. */
 static void axis_multiply(smoe_axis *axis, const smoe_axis *by) {
     smoe_axis all = {.column = texts_joined(axis->column, axis->columns, by->column, by->columns),
                      .columns = axis->columns + by->columns,

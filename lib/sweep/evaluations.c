@@ -68,7 +68,6 @@ static int check_keys(const smoe_axes *axes, smoe_err *err) {
     return status;
 }
 
-/* Whether the two models have the same parameters. */
 static bool same_parameters(smoe_model *a, smoe_model *b) {
     const smoe_params *p = smoe_model_params(a), *q = smoe_model_params(b);
     bool same = p->count == q->count;
@@ -77,7 +76,6 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
     return same;
 }
 
-/* The spec of a trial at a point. */
 static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
                        smoe_err *err) {
     const smoe_spec_text text = {.text = trial->spec,

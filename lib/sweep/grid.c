@@ -269,7 +269,6 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
     spec->sweep.figure = (smoe_sweep_figure){0};
 }
 
-/* The trials, from the lists. */
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
                        size_t *skipped, smoe_err *err) {
     smoe_spec base = {0};

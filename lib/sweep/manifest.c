@@ -28,7 +28,6 @@ static json_t *texts_json(char *const *text, size_t count) {
     return list;
 }
 
-/* The points that trials are evaluated at. */
 static json_t *evaluate_json(const smoe_sweep *sweep) {
     const smoe_axis *axis = &sweep->evaluate;
     json_t *points = json_array();
@@ -98,7 +97,6 @@ static json_t *trial_json(const smoe_sweep *sweep, const smoe_trial *trial) {
                      values, "set", set, "spec", json_loads(trial->spec, 0, NULL));
 }
 
-/* The manifest as text, fresh. */
 static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
     char *text = NULL;
     FILE *out = smoe_alloc_stream(&text, size);

@@ -268,7 +268,6 @@ static json_t *cells_json(const smoe_sweep *sweep) {
     return list;
 }
 
-/* How many cells have no results. */
 static void add_open(smoe_result *result, const smoe_sweep *sweep) {
     size_t failed = 0, open = 0;
     for (size_t i = 0; i < sweep->trials; i++) {

@@ -122,7 +122,6 @@ static double rank_of(const figure *f, size_t group, size_t column) {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Whether lines differ in this column. */
 static bool tells_apart(const figure *f, size_t column) {
     if (column == f->x || column == f->y || column == f->sweep->seed) return false;
     if (f->line != SIZE_MAX) return column == f->line;

@@ -79,7 +79,6 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
     return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
-/* Whether trial i can have the moments of its start. */
 static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};

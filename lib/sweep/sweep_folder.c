@@ -293,7 +293,6 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-/* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
         SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};

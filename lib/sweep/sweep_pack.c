@@ -41,7 +41,6 @@ static int sweep_pack_add(pack *p, const char *name, const void *bytes, size_t s
     return status;
 }
 
-/* Adds a file of the sweep unchanged, if it exists. */
 static int add_file(pack *p, const char *name) {
     SMOE_FREED char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
     size_t size = 0;
