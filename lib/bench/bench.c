@@ -1,7 +1,6 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "data/dataset.h"
@@ -13,11 +12,8 @@
 #include "spec/routers.h"
 #include "tensors/params_io.h"
 #include "train/step.h"
-#include "vit/model.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>

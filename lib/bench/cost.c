@@ -19,10 +19,8 @@
 #include "train/grad_accum.h"
 #include "train/optim.h"
 #include "train/step.h"
-#include "vit/expert_parallel.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* The models of V-MoE have a layer before the head, which the models of this program lack. */
 static void add_pre_logits(smoe_costs *costs, double d) {

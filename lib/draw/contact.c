@@ -5,9 +5,6 @@
 #include "draw/plot.h"
 #include "draw/encode_png.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     ROWS = 12,    /* classes, evenly over them */
     EACH = 4,     /* images of each */

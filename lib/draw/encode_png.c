@@ -4,8 +4,6 @@
 #include "base/file.h"
 
 #include <png.h>
-#include <stdlib.h>
-#include <string.h>
 
 int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe_err *err) {
     png_image png;

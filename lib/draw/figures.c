@@ -5,8 +5,6 @@
 #include "spec/metrics.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- words ----------------------------------------------------------------------------------- */
 

@@ -11,9 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     CHOSEN = 8,    /* units of a sheet, by rule */

@@ -7,9 +7,6 @@
 #include <math.h>
 #include <sha256.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct smoe_page {
     FILE *out;

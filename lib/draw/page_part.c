@@ -2,8 +2,6 @@
  * this file depends on them. */
 #include "draw/page.h"
 
-#include <string.h>
-
 /* PART(symbol, file): the file lies beside this source; the compiler runs at the root of the tree. */
 #define PARTS                               \
     PART(report_html, "report.html")        \

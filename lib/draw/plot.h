@@ -10,7 +10,6 @@
 
 #include "base/frame.h"
 
-
 /* ---- colours --------------------------------------------------------------------------------- */
 
 /* By day, also for print, and by night, for the report on a dark screen. */

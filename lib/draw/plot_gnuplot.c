@@ -8,7 +8,6 @@
 #include "draw/plot.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Pixels, 96 per inch. The key is a strip below the title, as wide as the figure. */
 enum {

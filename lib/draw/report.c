@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "draw/figures.h"
 
-#include <string.h>
-
 /* A column's name for a reader: "slots per expert". */
 static void put_heading(smoe_page *page, const char *scope, const char *name) {
     char buf[64];

@@ -29,8 +29,6 @@
 #include "draw/report.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Bytes of the page. The tables of a paper's S/16, six layers of 128 experts, come to 5 MB. */
 enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };

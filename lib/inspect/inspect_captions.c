@@ -4,12 +4,7 @@
  * of. Every slot of every layer is a pass of the image, so only images that are kept are analysed.
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "math/stats.h"
-#include "text/tokenizer.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { SLOTS = 8, PATCHES = 4 }; /* rows of an image in a layer: the slots that matter most */
 

@@ -4,7 +4,6 @@
  * section 5, appendices D and E; Soft MoE appendix B). Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 
 #include <math.h>
 

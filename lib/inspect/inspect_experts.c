@@ -10,12 +10,10 @@
  * shuffled: this is the value expected by chance.
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "base/rng.h"
 #include "math/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { DRAWS = 8 }; /* comparisons with chance */
 

@@ -4,7 +4,6 @@
  * section 2.3). Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "math/stats.h"
 
 /* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */

@@ -3,15 +3,10 @@
  * counters. What is counted, and what becomes of it, is in the other files inspect_*.c.
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "spec/routers.h"
-#include "data/loader.h"
 #include "train/evaluate.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const smoe_counter *const counters[] = {
     &smoe_counter_means,        &smoe_counter_token_sums, &smoe_counter_dispatch_sums,

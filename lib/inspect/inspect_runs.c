@@ -7,8 +7,6 @@
 #include "spec/metrics.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -1,15 +1,10 @@
 /* The images of a split that are kept completely, with their routing in every MoE layer; see
  * draw/sample.h. Of them a file (--dump-routing), and pictures while a model trains. */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "data/image.h"
-#include "data/loader.h"
 #include "draw/overlay.h"
 #include "tensors/npy.h"
 #include "train/task.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
 static void open_layer(smoe_sample_layer *layer, smoe_inspection *r, size_t l) {

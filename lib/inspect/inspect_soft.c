@@ -4,11 +4,8 @@
  * distribution is kept as a histogram of stated resolution. And slot vectors (appendix H).
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Weights are in single precision: a value this close to a bound counts as the bound. */
 static const double ROUNDING = 1e-6;

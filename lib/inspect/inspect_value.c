@@ -4,7 +4,6 @@
  * it (0 in soft routing, where every image is a separate group).
  */
 #include "inspect/inspect_view.h"
-#include "base/alloc.h"
 #include "base/rng.h"
 #include "math/kernels.h"
 #include "spec/metrics.h"
@@ -13,9 +12,6 @@
 #include "train/task.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the value of routers -------------------------------------------------------------------- */
 

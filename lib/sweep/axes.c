@@ -4,9 +4,6 @@
 #include "spec/routers.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
     axes->axis = smoe_alloc_next(axes->axis, axes->count, sizeof *axes->axis);

@@ -12,13 +12,10 @@
 #include "train/fewshot.h"
 #include "tensors/npy.h"
 #include "train/routing.h"
-#include "tensors/safetensors.h"
 #include "tensors/params_io.h"
 #include "train/evaluate.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };

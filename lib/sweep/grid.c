@@ -8,9 +8,6 @@
 #include "sweep/trial.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_TRIALS = 100000, NAME_ROOM = 120 };
 

@@ -3,13 +3,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "store/run.h"
-#include "tensors/safetensors.h"
 #include "tensors/shards.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

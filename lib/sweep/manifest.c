@@ -11,9 +11,6 @@
 #include "sweep/trial.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANIFEST_MOST = 1 << 30 };
 

@@ -11,9 +11,6 @@
 #include "sweep/trial.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 

@@ -11,8 +11,6 @@
 #include "sweep/trial.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_BARS = 24 }; /* curves of more points have none */
 

@@ -4,11 +4,7 @@
 #include "base/file.h"
 #include "store/run.h"
 #include "sweep/trial.h"
-#include "tensors/safetensors.h"
 #include "train/moments_init.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* The value of "model.moe.k" in a resolved spec, borrowed. */
 static const json_t *start_value_at(const json_t *spec, const char *key) {

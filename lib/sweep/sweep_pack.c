@@ -10,7 +10,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { FILE_MOST = 1 << 30 };

@@ -5,9 +5,6 @@
 #include "compare/settings.h"
 #include "compare/primary.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The combinations of the trials, or of trials and points, without the seed. */
 static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep,
                                bool evaluated) {

@@ -10,8 +10,6 @@
 #include "store/run_files.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- files that hold their digest ------------------------------------------------------------ */

@@ -9,7 +9,6 @@
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "math/stats.h"
-#include "store/run.h"
 #include "base/json.h"
 #include "sweep/trial.h"
 
@@ -17,8 +16,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
