@@ -104,8 +104,8 @@ static void add_machine(smoe_result *result, const smoe_bench *b, bool median) {
     }
 }
 
-/* A pass: its times, least and median. Then what each part takes, its limit, and what the threads do
- * meanwhile; medians. A pass that was not measured, training with the weights in a file, is null. */
+/* A pass: its times; then what each part takes, its limit, and what the threads do meanwhile. What
+ * was not measured, training with the weights in a file, is null. */
 static const char *const pass_name[] = {"infer", "train"};
 
 static const smoe_bench_pass *bench_pass_of(const smoe_bench *b, int i) {

@@ -110,8 +110,7 @@ const char *smoe_cmd_time(char *buf, size_t size, double seconds);
 /* A loss: four decimals, or four digits of a large one. Returns buf. */
 const char *smoe_cmd_loss(char *buf, size_t size, double loss);
 
-/* ---- a trained model: RUN|CHECKPOINT, found, its spec read with the overrides, its data opened, its
- * weights in a model --------------------------------------------------------------------------- */
+/* ---- trained models: RUN|CHECKPOINT ---------------------------------------------------------- */
 
 typedef struct smoe_loaded {
     char *path; /* the safetensors file */
@@ -136,8 +135,7 @@ void smoe_load_remarks(const smoe_loaded *loaded);
 
 void smoe_loaded_free(smoe_loaded *loaded);
 
-/* ---- the first and the last lines of a long command, on stderr: data set and counts, model,
- * directory; and the files that were written. They are left out with --quiet and --json ---------- */
+/* ---- the first and the last lines of a long command ------------------------------------------ */
 
 /* Adds the line "data: shapes, train 900 images, test 100; 10 classes", and the epochs of training
  * if there is a training split; either may be NULL. */
@@ -171,7 +169,7 @@ void smoe_heading_print(smoe_result *lines, const smoe_options *options);
 
 /* ---- several processes ----------------------------------------------------------------------- */
 
-/* Runs `command` with options->comm, all processes of which end with the same status. Only process 0
+/* Runs `command` with options->comm, whose processes all end with the same status. Only process 0
  * prints, results and what fails. Each gets its share of the cores, where threads are not given. */
 int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_err *err);
 

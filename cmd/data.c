@@ -247,7 +247,7 @@ static int write_files(const data_job *job, const smoe_options *options, const s
     return 0;
 }
 
-/* ---- --suggest: a spec that fits the data, with the reason for each choice -------------------- */
+/* ---- --suggest: a spec that fits the data, with the reason for each choice ------------------- */
 
 typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;

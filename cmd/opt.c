@@ -4,10 +4,8 @@
 #include "spec/spec.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <math.h>
 #include <unistd.h>
 
 const smoe_option smoe_option_table[] = {
@@ -156,14 +154,21 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
     return hint(command, err);
 }
 
-static int set_count(long *value, const smoe_option *entry, const char *text, smoe_err *err) {
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (errno || end == text || *end || n < 1 || n > INT_MAX || !isdigit((unsigned char)*text))
-        return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not a whole number of at least 1",
-                         entry->name, text);
-    *value = n;
+int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
+                        const char *text, const smoe_option_range *range, smoe_err *err) {
+    size_t n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        double x = strtod(at, &end);
+        if (n == most || end == at || (*end && *end != ',') || !(x >= range->least) ||
+            x > range->most || (range->whole && at + strspn(at, "0123456789") != end))
+            return smoe_fail(err, SMOE_USAGE, "--%s %s: expected %s", option, text,
+                             range->expected);
+        number[n++] = x;
+        at = end;
+        if (!*at) break;
+    }
+    if (count) *count = n;
     return 0;
 }
 
@@ -172,7 +177,13 @@ static int opt_set(smoe_options *options, const smoe_option *entry, const char *
                    smoe_err *err) {
     void *at = (char *)options + entry->at;
     if (entry->kind == SMOE_OPT_FLAG) *(bool *)at = true;
-    if (entry->kind == SMOE_OPT_COUNT) return set_count(at, entry, text, err);
+    if (entry->kind == SMOE_OPT_COUNT) {
+        static const smoe_option_range counts = {1, INT_MAX, .whole = true,
+                                                 .expected = "a whole number of at least 1"};
+        double count;
+        if (smoe_option_numbers(&count, 1, NULL, entry->name, text, &counts, err)) return -1;
+        *(long *)at = (long)count;
+    }
     if (entry->kind != SMOE_OPT_TEXT) return 0;
     const char *const *choice = entry->choices;
     char names[NAMES];
@@ -281,24 +292,6 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
         options->given[entry - smoe_option_table] = true;
     }
     return sort_arguments(options, argc - optind, argv + optind, files, err);
-}
-
-int smoe_option_numbers(double *number, size_t most, size_t *count, const char *option,
-                        const char *text, const smoe_option_range *range, smoe_err *err) {
-    size_t n = 0;
-    for (const char *at = text;; at++) {
-        char *end;
-        double x = strtod(at, &end);
-        if (n == most || end == at || (*end && *end != ',') || !(x >= range->least) ||
-            x > range->most || (range->whole && x != floor(x)))
-            return smoe_fail(err, SMOE_USAGE, "--%s %s: expected %s", option, text,
-                             range->expected);
-        number[n++] = x;
-        at = end;
-        if (!*at) break;
-    }
-    if (count) *count = n;
-    return 0;
 }
 
 void smoe_options_free(smoe_options *options) {

@@ -87,7 +87,7 @@ void smoe_options_free(smoe_options *options);
 /* What the argument of an option may be. */
 typedef struct smoe_option_range {
     double least, most;
-    bool whole;
+    bool whole;           /* digits alone */
     const char *expected; /* ends the message "--OPTION TEXT: expected ..." */
 } smoe_option_range;
 

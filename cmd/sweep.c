@@ -1,7 +1,7 @@
 /*
  * smoe sweep and smoe ablate: a grid of runs from one spec, its section `sweep` and lists on the
- * command line, or evaluations of one existing run at other settings (sweep/grid.h); and a spec with
- * its router replaced, over seeds (sweep/ablate.h). trials.h reports on them.
+ * command line, or evaluations of one existing run at other settings (sweep/grid.h); and a spec
+ * with its router replaced, over seeds (sweep/ablate.h). trials.h reports on them.
  */
 #include "trials.h"
 #include "cmd.h"
@@ -292,7 +292,7 @@ static void live_open(sweep_live *live, const smoe_sweep *sweep, const smoe_opti
                      .observer = {.user = live, .show = on_show, .ended = on_ended, .say = on_say}};
 }
 
-/* ---- running the cells ------------------------------------------------------------------------ */
+/* ---- running the cells ----------------------------------------------------------------------- */
 
 /* The data and model of the first trial, the number of trials, the folder. */
 static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {

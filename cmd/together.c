@@ -84,8 +84,8 @@ int smoe_together(const smoe_options *options, smoe_command_run *command, smoe_e
     if (!status) status = command(&own, err);
     if (!comm.agreed) status = smoe_comm_agree(&comm, status, NULL, err);
     if (comm.size > 1) {
-        /* before any process ends, because a launcher kills the others as soon as one has ended with
-         * a status other than 0 */
+        /* before any process ends: a launcher kills the others as soon as one has ended with a
+         * status other than 0 */
         if (status && !comm.rank) smoe_cmd_complain(options->command, err);
         fflush(stdout);
         err->text[0] = '\0';

@@ -296,7 +296,7 @@ enum { MOST_DIFFERENCES = 16 };
 
 typedef struct power {
     double difference[MOST_DIFFERENCES];
-    size_t differences, contrasts;
+    size_t differences;
     smoe_result result;
     smoe_frame *table;
 } power;
@@ -347,7 +347,6 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
         smoe_frame_end(w->table);
         smoe_frame_end(needs);
     }
-    w->contrasts++;
 }
 
 /* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
@@ -399,7 +398,7 @@ int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe
         return -1;
     w.table = smoe_result_table(&w.result, NULL, NULL);
     add_contrasts(&w, &results);
-    if (!w.contrasts)
+    if (!w.table->rows)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: no contrast has two seeds yet, so the variance is unknown",
                          sweep->dir);

@@ -180,27 +180,11 @@ static double last_of(const smoe_followed *w, smoe_metric metric) {
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
 
-/* What has room in a row of the live table: state, step and loss always, beside a name of so many
- * characters; the other columns as many as fit, the first ones first. */
-typedef struct layout {
-    size_t name, more;
-} layout;
-
-static layout fit(const watch_job *job, size_t columns) {
+/* The characters that a name may have in a row of the live table, beside state, step and loss. */
+static size_t name_room(const watch_job *job, size_t columns) {
     enum { FIXED = 34, LEAST = 12 };
-    static const size_t width[] = {11, 12, 10, 9}; /* test loss, test top-1, images/s, left */
-    layout l = {SIZE_MAX, 4};
-    if (!job->live || !columns) return l;
-    l = (layout){LEAST, 0};
-    for (size_t i = 0; i < job->of.runs; i++) {
-        size_t letters = smoe_text_letters(job->of.run[i].dir);
-        if (letters > l.name) l.name = letters;
-    }
-    size_t most = columns > FIXED + LEAST ? columns - FIXED : LEAST, used = FIXED;
-    if (l.name > most) l.name = most;
-    for (used += l.name; l.more < 4 && used + width[l.more] <= columns; l.more++)
-        used += width[l.more];
-    return l;
+    if (!job->live || !columns) return SIZE_MAX;
+    return columns > FIXED + LEAST ? columns - FIXED : LEAST;
 }
 
 /* The end of a path, of at most so many characters, fresh. */
@@ -214,8 +198,9 @@ static char *short_name(const char *path, size_t most) {
     return smoe_text_format("...%s", at);
 }
 
-static void watch_add_run(smoe_frame *table, const smoe_followed *w, const layout *l) {
-    char left[32] = "", step[48], *name = short_name(w->dir, l->name);
+static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room) {
+    SMOE_FREED char *name = short_name(w->dir, room);
+    char left[32] = "", step[48];
     const double total = w->steps;
     double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
     bool going = !strcmp(w->status, "running") && done > 0 && isfinite(total);
@@ -224,24 +209,18 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, const layou
     smoe_cell_text(table, "state", w->status);
     smoe_cell_text(table, "step", step);
     smoe_cell_number(table, "loss", last_of(w, SMOE_METRIC_TRAIN_LOSS), .format = "%.4f");
-    if (l->more > 0)
-        smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
-    if (l->more > 1)
-        smoe_cell_number(table, "test top-1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
-    if (l->more > 2)
-        smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
-    if (l->more > 3)
-        smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
-                       .none = "");
+    smoe_cell_number(table, "test loss", last_of(w, SMOE_METRIC_LOSS), .format = "%.4f");
+    smoe_cell_number(table, "test top-1", last_of(w, SMOE_METRIC_PRECISION), .format = "%.4f");
+    smoe_cell_number(table, "images/s", last_of(w, SMOE_METRIC_IMAGES_PER_S), .format = "%.0f");
+    smoe_cell_text(table, "left", going ? smoe_cmd_time(left, sizeof left, seconds) : NULL,
+                   .none = "");
     smoe_frame_end(table);
-    free(name);
 }
 
 /* Those that go on come first, where not all have room. */
 static void print_runs(const watch_job *job, const smoe_options *options) {
-    const smoe_paper paper = smoe_cmd_paper(options, stdout);
-    smoe_frame table;
-    const layout l = fit(job, paper.columns);
+    SMOE_FREED_BY(smoe_frame_free) smoe_frame table = {0};
+    smoe_paper paper = smoe_cmd_paper(options, stdout);
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
     smoe_frame_init(&table, NULL, NULL, NULL, NULL);
     for (int pass = 0; pass < 2; pass++)
@@ -249,11 +228,11 @@ static void print_runs(const watch_job *job, const smoe_options *options) {
             bool going = !strcmp(job->of.run[i].status, "running");
             bool turn = job->of.runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            watch_add_run(&table, &job->of.run[i], &l);
+            watch_add_run(&table, &job->of.run[i], name_room(job, paper.columns));
             shown++;
         }
+    paper.cut = job->live;
     smoe_frame_print(&table, stdout, &paper);
-    smoe_frame_free(&table);
     if (shown < job->of.runs) printf("... and %zu more runs\n", job->of.runs - shown);
 }
 

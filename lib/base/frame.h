@@ -125,6 +125,7 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
 typedef struct smoe_paper {
     size_t columns; /* of a terminal, in which text is broken; 0: any */
     bool bold;      /* headings */
+    bool cut;       /* columns of a table that have no room are left out */
     size_t labels;  /* least width of the column of labels */
 } smoe_paper;
 

@@ -113,7 +113,7 @@ void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *pape
         if (from > keys) fputc('\n', out);
         print_part(&g, width, keys, from, to, out, paper->bold);
         from = to;
-    } while (to < g.columns);
+    } while (to < g.columns && !paper->cut);
     free(width);
 }
 

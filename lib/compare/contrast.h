@@ -31,7 +31,7 @@ bool smoe_contrast_slope(double *weight, const bool *member, const double *x, si
 /* Whether some run of the group has the metric. */
 bool smoe_contrast_has(const smoe_measures *measures, size_t group, size_t metric);
 
-/* ---- trends: how metrics change with the numbers of a setting, per doubling ------------------- */
+/* ---- trends: how metrics change with the numbers of a setting, per doubling ------------------ */
 
 typedef struct smoe_trend {
     size_t group; /* the first group; the others have other values in `column` */

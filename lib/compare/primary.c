@@ -59,8 +59,8 @@ static size_t counterpart(const smoe_combinations *r, const asked *a, size_t i) 
     return found;
 }
 
-/* Adds the weights [count], which are 0, of a difference; returns the number of combinations with a counterpart, SIZE_MAX
- * if one has several. */
+/* Adds the weights [count], which are 0, of a difference; returns the number of combinations with a
+ * counterpart, SIZE_MAX if one has several. */
 static size_t weigh_difference(double *weight, const smoe_combinations *r, const asked *a) {
     size_t n = 0;
     for (size_t i = 0; i < r->count; i++) {
@@ -98,8 +98,8 @@ static size_t weigh_trend(double *weight, const smoe_combinations *r, const aske
     return n;
 }
 
-/* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot be
- * measured); SIZE_MAX: one has several references. */
+/* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot
+ * be measured); SIZE_MAX: one has several references. */
 static size_t primary_weigh(double *weight, const smoe_combinations *r, const smoe_primary *p) {
     SMOE_FREED_BY(asked_free) asked a = {0};
     asked_read(&a, p, r);

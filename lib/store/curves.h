@@ -47,9 +47,9 @@ typedef struct smoe_follow {
     size_t runs;
 } smoe_follow;
 
-/* The runs of folders as they are now, by name: a folder itself, or the runs and the cells of sweeps
- * in it. What has not changed since the last call is not read again. A run that cannot be read, or a
- * folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}; free in any case. */
+/* The runs of folders as they are now, by name: a folder itself, or the runs and the cells of
+ * sweeps in it. What has not changed since the last call is not read again. A run that cannot be
+ * read, or a folder that is neither, is lost; if `strict`, an error. `follow` begins as {0}. */
 int smoe_follow_read(smoe_follow *follow, char *const *dir, size_t dirs, bool strict,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_follow_free(smoe_follow *follow);
