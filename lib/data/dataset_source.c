@@ -4,6 +4,7 @@
 #include "base/rng.h"
 
 #include <ctype.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +20,12 @@ void smoe_dataset_count_other(smoe_others *others, const char *name) {
     if (dot && strlen(dot) < sizeof key.text) smoe_text_shown(dot, key.text, sizeof key.text);
     for (char *c = key.text; *c; c++) *c = (char)tolower((unsigned char)*c);
     size_t n = others->endings;
-    smoe_ending *at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
-    if (!at && n + 1 >= SMOE_ENDINGS) { /* the last place is for "" */
+    /* The last place is for "". */
+    if (n + 1 >= SMOE_ENDINGS && !lfind(&key, others->ending, &n, sizeof key, compare_endings))
         key.text[0] = '\0';
-        at = bsearch(&key, others->ending, n, sizeof key, compare_endings);
-    }
-    if (!at) {
-        others->ending[others->endings++] = key;
-        qsort(others->ending, others->endings, sizeof key, compare_endings);
-        at = bsearch(&key, others->ending, others->endings, sizeof key, compare_endings);
-    }
-    if (at) at->count++;
+    smoe_ending *at = lsearch(&key, others->ending, &others->endings, sizeof key, compare_endings);
+    at->count++;
+    qsort(others->ending, others->endings, sizeof key, compare_endings);
     others->files++;
 }
 
@@ -70,6 +66,12 @@ void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why) {
     if (set->report.left_out < SMOE_LEFT)
         set->report.left[set->report.left_out] = smoe_alloc_text_in(&set->memory, why->text);
     set->report.left_out++;
+}
+
+int smoe_dataset_refuse(smoe_dataset *set, const smoe_err *why, smoe_err *err) {
+    if (set->data.on_error == SMOE_ON_ERROR_SKIP) return smoe_dataset_leave_out(set, why), 0;
+    if (err) *err = *why;
+    return -1;
 }
 
 void smoe_dataset_generate(smoe_dataset *set, size_t nominal, size_t tested) {

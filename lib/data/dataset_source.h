@@ -107,6 +107,8 @@ int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *
 /* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
  * with it. */
 void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why);
+/* That, or an error with data.on_error stop: -1. */
+int smoe_dataset_refuse(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
 
 /* So: decodes every image, and leaves out those that cannot be. SMOE_DATA where more was left out
  * than one of 100. */

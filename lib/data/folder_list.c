@@ -238,8 +238,7 @@ static int list_loose(listing *l, const smoe_member *member, const parts *p, smo
 static int list_problem(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     bool other = p->split == LOOSE && !member->folder && !smoe_decode_is_image(member->name);
     if (!l->collect[p->split] || other) return 0;
-    if (l->skip) return smoe_dataset_leave_out(l->set, member->problem), 0;
-    if (err) *err = *member->problem;
+    if (!smoe_dataset_refuse(l->set, member->problem, err)) return 0;
     return smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out what cannot be used");
 }
 

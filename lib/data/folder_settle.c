@@ -22,13 +22,6 @@ typedef smoe_folder_class folder_class;
 
 /* ---- a table of labels ----------------------------------------------------------------------- */
 
-/* An error, or with data.on_error skip something that is left out. */
-static int folder_refuse(listing *l, const smoe_err *why, smoe_err *err) {
-    if (l->skip) return smoe_dataset_leave_out(l->set, why), 0;
-    if (err) *err = *why;
-    return -1;
-}
-
 /* The place of an image by the table, or else by its folder. */
 static int folder_place_of(const listing *l, const image *a, size_t folder, size_t *place,
                            smoe_err *err) {
@@ -49,7 +42,7 @@ static int without_label(listing *l, const image *a, smoe_err *err) {
     smoe_fail(&why, SMOE_DATA, "no row in %s, and no folder that is a class",
               l->folder->labels->path);
     smoe_folder_prefix(l->set, a->name, &why);
-    return folder_refuse(l, &why, err);
+    return smoe_dataset_refuse(l->set, &why, err);
 }
 
 /* Every row must have an image. */
@@ -61,7 +54,7 @@ static int check_rows(listing *l, const char **seen, smoe_err *err) {
         smoe_err why = {0};
         smoe_fail(&why, SMOE_DATA, "%s:%zu: no image %.200s in %s", t->path, t->row[i].line,
                   t->row[i].name, l->set->path);
-        status = folder_refuse(l, &why, err);
+        status = smoe_dataset_refuse(l->set, &why, err);
     }
     return status;
 }
