@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,7 @@ enum { MOST_BYTES = 1 << 30 };
 typedef struct search {
     smoe_binaries *files;
     const smoe_dataset *set;
-    smoe_binary_wanted *wanted;
-    const void *user;
+    const char *pattern;
 } search;
 
 static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
@@ -28,7 +28,7 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
     if (member->folder) return slash || member->loop;
     smoe_binary found = {
         .base = smoe_alloc_part(base, strlen(base) - (smoe_text_ends(base, ".gz") ? 3 : 0))};
-    if (!s->wanted(s->user, found.base)) {
+    if (fnmatch(s->pattern, found.base, FNM_EXTMATCH)) {
         free(found.base);
         return 0;
     }
@@ -61,9 +61,9 @@ static int check_twins(const smoe_binaries *f, const smoe_dataset *set, smoe_err
     return 0;
 }
 
-int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_wanted *wanted,
-                       const void *user, smoe_err *err) {
-    search s = {files, set, wanted, user};
+int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *pattern,
+                       smoe_err *err) {
+    search s = {files, set, pattern};
     *files = (smoe_binaries){0};
     if (!strcmp(set->split, "val"))
         return smoe_fail(err, SMOE_DATA, "%s: %s has no split val; it has train and test",

@@ -22,13 +22,10 @@ typedef struct smoe_binaries {
     size_t count;
 } smoe_binaries;
 
-/* Whether the base is one of those wanted. */
-typedef bool smoe_binary_wanted(const void *user, const char *base);
-
-/* Reads every wanted file of set->path, at its top or one folder below. None at all is not an
- * error, but the split val is: these sources have none. */
-int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_wanted *wanted,
-                       const void *user, smoe_err *err) SMOE_MUST_CHECK;
+/* Reads the files of set->path, at its top or one folder below, whose base fits an extended pattern
+ * of fnmatch(3). None at all is not an error, but the split val is: these sources have none. */
+int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *pattern,
+                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_binaries_free(smoe_binaries *files);
 
 /* Fails with SMOE_DATA and "FILE: at byte OFFSET: problem". */

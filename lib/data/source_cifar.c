@@ -12,7 +12,6 @@
 #include "spec/sources.h"
 #include "tensors/pickle.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,21 +100,20 @@ typedef struct layout {
     size_t counts;            /* which of them counts */
     size_t classes;           /* of that */
     const char *name;         /* of those, separated by blanks */
-    const char *train, *test; /* file names; '*' stands for anything, and .bin may be missing */
-    size_t parts;             /* how many files there are for training */
+    const char *train, *test; /* file names */
+    /* Of the files of both versions, as patterns: those of the Python version have no ending. */
+    const char *train_files, *test_files;
+    size_t parts; /* how many files there are for training */
 } layout;
 
 static const layout layouts[SMOE_SOURCES] = {
-    [SMOE_SOURCE_CIFAR10] = {1, 0, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin", 5},
-    [SMOE_SOURCE_CIFAR100] = {2, 1, 100, cifar100_name, "train.bin", "test.bin", 1},
-    [SMOE_SOURCE_CIFAR100_COARSE] = {2, 0, 20, coarse_name, "train.bin", "test.bin", 1},
+    [SMOE_SOURCE_CIFAR10] = {1, 0, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin",
+                             "data_batch_@(*.bin|*([^.]))", "test_batch?(.bin)", 5},
+    [SMOE_SOURCE_CIFAR100] = {2, 1, 100, cifar100_name, "train.bin", "test.bin", "train?(.bin)",
+                              "test?(.bin)", 1},
+    [SMOE_SOURCE_CIFAR100_COARSE] = {2, 0, 20, coarse_name, "train.bin", "test.bin", "train?(.bin)",
+                                     "test?(.bin)", 1},
 };
-
-static bool cifar_wanted(const void *user, const char *base) {
-    const char *pattern = user;
-    SMOE_FREED char *python = smoe_alloc_part(pattern, strlen(pattern) - strlen(".bin"));
-    return !fnmatch(pattern, base, 0) || (!strrchr(base, '.') && !fnmatch(python, base, 0));
-}
 
 static void give_names(smoe_dataset *set, const layout *a) {
     enum { MOST = 100 };
@@ -190,17 +188,16 @@ static int take_records(smoe_dataset *set, const smoe_binaries *files, const lay
 static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
     const layout *a = &layouts[spec->data.source];
     bool train = !strcmp(split, "train");
-    const char *pattern = train ? a->train : a->test;
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     size_t records = 0;
     give_names(set, a);
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
-        smoe_binaries_read(&files, set, cifar_wanted, pattern, err))
+        smoe_binaries_read(&files, set, train ? a->train_files : a->test_files, err))
         return -1;
     if (!files.count)
         return smoe_fail(err, SMOE_DATA,
                          "%s: no %s (or .gz, or without .bin) there, for the split %s of %s",
-                         set->path, pattern, split, set->name);
+                         set->path, train ? a->train : a->test, split, set->name);
     if (unpickle_all(&files, set, a, err)) return -1;
     for (size_t i = 0; i < files.count; i++)
         if (cifar_check_file(&files, set, &files.file[i], a, &records, err)) return -1;

@@ -14,31 +14,11 @@
 
 enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };
 
-/* The content of a file according to its name. */
-typedef struct role {
-    bool known, train, images;
-} role;
-
-static role role_of(const char *name) {
-    static const char *const split[] = {"train", "t10k", "test"};
-    for (size_t s = 0; s < 3; s++) {
-        size_t n = strlen(split[s]);
-        if (strncmp(name, split[s], n) || name[n] != '-') continue;
-        const char *rest = name + n + 1;
-        bool images = !strncmp(rest, "images", 6), labels = !strncmp(rest, "labels", 6);
-        if ((!images && !labels) || (rest[6] != '-' && rest[6] != '.')) return (role){0};
-        bool known = !strcmp(rest + 7, images ? "idx3-ubyte" : "idx1-ubyte");
-        return (role){known, s == 0, images};
-    }
-    return (role){0};
-}
-
-/* The files of one split and the labels of the other. */
-static bool idx_wanted(const void *user, const char *base) {
-    const bool *train = user;
-    role r = role_of(base);
-    return r.known && (r.train == *train || !r.images);
-}
+/* The files of one split and the labels of the other, as extended patterns. */
+#define LABELS "-labels[-.]idx1-ubyte"
+static const char train_files[] = "@(train-images[-.]idx3-ubyte|@(train|t10k|test)" LABELS ")";
+static const char test_files[] =
+    "@(@(t10k|test)-images[-.]idx3-ubyte|@(train|t10k|test)" LABELS ")";
 
 static size_t big_endian(const uint8_t *p) {
     return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
@@ -86,13 +66,13 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
     *f = (found){0};
     for (size_t i = 0; i < files->count; i++) {
         const smoe_binary *file = &files->file[i];
-        role r = role_of(file->base);
-        const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
+        bool of_train = !strncmp(file->base, "train", 5), images = strstr(file->base, "-images");
+        const smoe_binary **to = of_train != train ? &f->other : images ? &f->images : &f->labels;
         if (*to)
             return smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
                              set->path, (*to)->name, file->name);
         *to = file;
-        if (idx_check_file(files, set, file, r.images, err)) return -1;
+        if (idx_check_file(files, set, file, images, err)) return -1;
     }
     if (!f->images || !f->labels)
         return smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
@@ -131,7 +111,7 @@ static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split,
     SMOE_FREED_BY(smoe_binaries_free) smoe_binaries files = {0};
     found f;
     if (smoe_spec_path(spec, "data.path", &set->path, err) ||
-        smoe_binaries_read(&files, set, idx_wanted, &train, err) ||
+        smoe_binaries_read(&files, set, train ? train_files : test_files, err) ||
         sort_roles(&f, &files, set, train, err))
         return -1;
     size_t classes = count_classes(f.labels), other = count_classes(f.other);

@@ -25,20 +25,19 @@ static float float_of_half(uint16_t half) {
     for (size_t i = 0; i < count; i++) {           \
         type x;                                    \
         memcpy(&x, from + i * sizeof x, sizeof x); \
-        out[i] = (real)(expression);               \
-    }                                              \
-    return true
+        out[i] = expression;                       \
+    }
 
 bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, size_t count) {
     if (tensor->dtype > SMOE_DTYPE_F64) return false;
     const char *from = (const char *)tensor->data + first * smoe_dtype_bytes(tensor->dtype);
     switch (tensor->dtype) {
-    case SMOE_DTYPE_F32: CONVERT(float, x);
-    case SMOE_DTYPE_F16: CONVERT(uint16_t, float_of_half(x));
-    case SMOE_DTYPE_BF16: CONVERT(uint16_t, smoe_bf16_widen(x));
-    case SMOE_DTYPE_F64: CONVERT(double, x);
-    default: return false;
+    case SMOE_DTYPE_F32: CONVERT(float, (real)x); break;
+    case SMOE_DTYPE_F16: CONVERT(uint16_t, (real)float_of_half(x)); break;
+    case SMOE_DTYPE_BF16: CONVERT(uint16_t, (real)smoe_bf16_widen(x)); break;
+    default: CONVERT(double, (real)x); break;
     }
+    return true;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -75,19 +74,11 @@ enum { RUN = 1024 }; /* elements on the stack */
 static void read_floats(float *out, const smoe_tensor *t, size_t first, size_t count,
                         smoe_dtype type) {
     const char *from = (const char *)t->data + first * smoe_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half;
-        double x;
-        switch (t->dtype) {
-        case SMOE_DTYPE_F32: memcpy(&out[i], from + 4 * i, 4); break;
-        case SMOE_DTYPE_F64:
-            memcpy(&x, from + 8 * i, 8);
-            out[i] = type == SMOE_DTYPE_F32 ? (float)x : odd_float(x);
-            break;
-        default:
-            memcpy(&half, from + 2 * i, 2);
-            out[i] = t->dtype == SMOE_DTYPE_F16 ? float_of_half(half) : smoe_bf16_widen(half);
-        }
+    switch (t->dtype) {
+    case SMOE_DTYPE_F32: memcpy(out, from, count * sizeof *out); break;
+    case SMOE_DTYPE_F16: CONVERT(uint16_t, float_of_half(x)); break;
+    case SMOE_DTYPE_BF16: CONVERT(uint16_t, smoe_bf16_widen(x)); break;
+    default: CONVERT(double, type == SMOE_DTYPE_F32 ? (float)x : odd_float(x)); break;
     }
 }
 

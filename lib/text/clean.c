@@ -21,6 +21,13 @@ static points points_new(size_t room) {
     return (points){smoe_alloc(room + 1, sizeof(ucs4_t)), 0};
 }
 
+static points points_copy(const ucs4_t *at, size_t count) {
+    points p = points_new(count);
+    if (count) memcpy(p.at, at, count * sizeof *at);
+    p.count = count;
+    return p;
+}
+
 static points points_of(const char *text) {
     size_t n = strlen(text);
     points p = points_new(n);
@@ -91,9 +98,10 @@ static size_t clean_named(const ucs4_t *text, bool closed, ucs4_t *c) {
     return longest;
 }
 
-/* `closed`: only what ends with a semicolon, as ftfy does. */
-static void unescape(points *p, bool closed) {
+/* `closed`: only what ends with a semicolon, as ftfy does. Whether anything was replaced. */
+static bool unescape(points *p, bool closed) {
     points out = points_new(p->count);
+    bool changed = false;
     for (size_t i = 0; i < p->count;) {
         ucs4_t c = p->at[i];
         size_t n = c != '&'              ? 0
@@ -101,8 +109,10 @@ static void unescape(points *p, bool closed) {
                                          : clean_named(p->at + i, closed, &c);
         if (!n || c) out.at[out.count++] = c;
         i += n ? n : 1;
+        changed |= n > 0;
     }
     replace(p, out);
+    return changed;
 }
 
 /* ---- what ftfy repairs ----------------------------------------------------------------------- */
@@ -155,7 +165,7 @@ static size_t colours(const ucs4_t *text) {
     return text[n] < 128 && isalpha((int)text[n]) ? n + 1 : 0;
 }
 
-static void repair(points *p) {
+static bool repair(points *p) {
     points out = points_new(MOST * p->count);
     for (size_t i = 0; i < p->count; i++) {
         size_t skip = colours(p->at + i);
@@ -166,27 +176,20 @@ static void repair(points *p) {
     }
     size_t room = 0;
     ucs4_t *composed = u32_normalize(UNINORM_NFC, out.at, out.count, NULL, &room);
-    free(p->at);
-    *p = points_new(room);
-    if (composed) memcpy(p->at, composed, room * sizeof *composed);
-    p->count = room;
+    bool changed = room != p->count || (room && memcmp(composed, p->at, room * sizeof *composed));
+    replace(p, points_copy(composed, room));
     free(composed);
     free(out.at);
+    return changed;
 }
 
 /* A line, again and again until nothing changes. Names are left to HTML where there is a "<". */
 static void fix(points *line, bool names) {
     enum { TIMES = 64 };
-    for (int i = 0; i < TIMES; i++) {
-        points before = points_new(line->count);
-        before.count = line->count;
-        memcpy(before.at, line->at, line->count * sizeof *line->at);
-        if (names) unescape(line, true);
-        repair(line);
-        bool same = before.count == line->count &&
-                    !memcmp(before.at, line->at, line->count * sizeof *line->at);
-        free(before.at);
-        if (same) return;
+    bool changed = true;
+    for (int i = 0; i < TIMES && changed; i++) {
+        changed = names && unescape(line, true);
+        changed |= repair(line);
     }
 }
 
@@ -196,9 +199,7 @@ static void fix_lines(points *p) {
     for (size_t first = 0, end; first < p->count; first = end) {
         for (end = first; end < p->count && p->at[end] != '\n'; end++) names &= p->at[end] != '<';
         end += end < p->count;
-        points line = points_new(end - first);
-        line.count = end - first;
-        memcpy(line.at, p->at + first, line.count * sizeof *line.at);
+        points line = points_copy(p->at + first, end - first);
         fix(&line, names);
         out.at = smoe_alloc_more(out.at, out.count + line.count + 1, sizeof *out.at);
         memcpy(out.at + out.count, line.at, line.count * sizeof *line.at);
