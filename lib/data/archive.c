@@ -6,9 +6,9 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -463,88 +463,59 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-/* A folder that is being walked, and those above it: a link to one of them is a loop. */
-typedef struct above {
-    dev_t device;
-    ino_t node;
-    const struct above *up;
-} above;
-
-typedef struct walk {
-    smoe_member member;
-    smoe_visit *visit;
-    void *user;
-} walk;
-
-static int walk_folder(walk *w, const char *inside, int depth, const above *up, smoe_err *err);
-
-/* Shows the visitor a name that cannot be used, and why. */
-static int visit_problem(walk *w, const char *name, bool folder, const smoe_err *problem,
-                         smoe_err *err) {
-    w->member.name = name;
-    w->member.folder = folder;
-    w->member.size = 0;
-    w->member.problem = problem;
-    int status = w->visit(w->user, &w->member, err);
-    w->member.problem = NULL;
-    w->member.ordinal++;
-    return status < 0 ? -1 : 0;
-}
-
-/* One directory entry: visited, and entered when it is a folder. Links are followed: the tree is
- * the user's own. */
-static int visit_name(walk *w, const char *name, int depth, const above *up, smoe_err *err) {
-    char *full = smoe_text_format("%s/%s", w->member.path, name);
+/* Why a name that was found cannot be used. Fails where that is not the fault of the data. */
+static int find_problem(const FTSENT *e, smoe_err *problem, smoe_err *err) {
+    int code = e->fts_errno;
     struct stat st;
+    if (e->fts_info == FTS_SLNONE && stat(e->fts_path, &st)) code = errno;
+    if (e->fts_info == FTS_DEFAULT)
+        return smoe_fail(problem, SMOE_DATA, "%s: neither a file nor a folder", e->fts_path), 0;
+    if (e->fts_info == FTS_SLNONE && code == ENOENT)
+        return smoe_fail(problem, SMOE_DATA, "%s: a link to a file that is not there", e->fts_path),
+               0;
+    bool ours = code == EMFILE || code == ENFILE || code == ENOMEM || !e->fts_level;
+    errno = code;
+    smoe_fail_errno(ours ? err : problem, ours && e->fts_level ? SMOE_RUNTIME : SMOE_DATA, "%s",
+                    e->fts_path);
+    return ours ? -1 : 0;
+}
+
+/* What was found: visited, and entered when it is a folder. */
+static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, smoe_visit *visit, void *user,
+                      smoe_err *err) {
     smoe_err problem = {0};
-    bool gone = stat(full, &st), link = gone && errno == ENOENT;
-    if (link)
-        smoe_fail(&problem, SMOE_DATA, "%s: a link to a file that is not there", full);
-    else if (gone)
-        smoe_fail_errno(&problem, SMOE_DATA, "%s", full);
-    else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-        smoe_fail(&problem, SMOE_DATA, "%s: neither a file nor a folder", full);
-    free(full);
-    if (problem.code) return visit_problem(w, name, false, &problem, err);
-    const above here = {st.st_dev, st.st_ino, up};
-    w->member.name = name;
-    w->member.folder = S_ISDIR(st.st_mode);
-    w->member.size = w->member.folder ? 0 : (uint64_t)st.st_size;
-    w->member.loop = false;
-    for (; w->member.folder && up; up = up->up)
-        w->member.loop |= up->device == st.st_dev && up->node == st.st_ino;
-    int status = w->visit(w->user, &w->member, err);
-    w->member.ordinal++;
-    if (!status && w->member.folder && !w->member.loop && depth < DEPTH)
-        status = walk_folder(w, name, depth + 1, &here, err);
+    bool bad = e->fts_info == FTS_DNR || e->fts_info == FTS_NS || e->fts_info == FTS_SLNONE ||
+               e->fts_info == FTS_DEFAULT || e->fts_info == FTS_ERR;
+    if (e->fts_info == FTS_DP || (!e->fts_level && !bad)) return 0;
+    if (e->fts_level && hidden_component(e->fts_name, e->fts_namelen))
+        return (void)fts_set(tree, e, FTS_SKIP), 0;
+    if (bad && find_problem(e, &problem, err)) return -1;
+    member->name = e->fts_path + strlen(member->path);
+    member->name += strspn(member->name, "/");
+    member->loop = e->fts_info == FTS_DC;
+    member->folder = e->fts_info == FTS_D || e->fts_info == FTS_DC || e->fts_info == FTS_DNR;
+    member->size = e->fts_info == FTS_F ? (uint64_t)e->fts_statp->st_size : 0;
+    member->problem = bad ? &problem : NULL;
+    int status = visit(user, member, err);
+    member->ordinal++;
+    if (status > 0 || e->fts_level == DEPTH) (void)fts_set(tree, e, FTS_SKIP);
     return status < 0 ? -1 : 0;
 }
 
-static int walk_folder(walk *w, const char *inside, int depth, const above *up, smoe_err *err) {
-    char *full = smoe_text_format("%s/%s", w->member.path, inside);
-    DIR *dir = opendir(full);
+/* Links are followed: the tree is the user's own. */
+static int walk_folder(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+    FTS *tree = fts_open((char *const[]){(char *)path, NULL}, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    smoe_member member = {.path = path};
     int status = 0;
-    if (!dir) {
-        smoe_err problem = {0};
-        bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* not the data's */
-        smoe_fail_errno(&problem, ours ? SMOE_RUNTIME : SMOE_DATA, "%s", full);
-        free(full);
-        if (*inside && !ours) return visit_problem(w, inside, true, &problem, err);
-        if (err) *err = problem;
-        return -1;
-    }
-    while (!status) {
+    if (!tree) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
+    for (FTSENT *e; !status;) {
         errno = 0;
-        struct dirent *entry = readdir(dir);
-        if (!entry && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
-        if (!entry) break;
-        if (hidden_component(entry->d_name, strlen(entry->d_name))) continue;
-        char *name = smoe_text_format("%s%s%s", inside, inside[0] ? "/" : "", entry->d_name);
-        status = visit_name(w, name, depth, up, err);
-        free(name);
+        e = fts_read(tree);
+        if (!e && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
+        if (!e) break;
+        status = visit_name(tree, e, &member, visit, user, err);
     }
-    closedir(dir);
-    free(full);
+    fts_close(tree);
     return status;
 }
 
@@ -554,8 +525,11 @@ static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err 
     const char *slash = strrchr(path, '/');
     size_t length = slash == path ? 1 : (size_t)(slash ? slash - path : 0);
     SMOE_FREED char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
-    walk w = {{.path = folder}, visit, user};
-    return visit_name(&w, slash ? slash + 1 : path, DEPTH, NULL, err);
+    struct stat st;
+    if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    smoe_member member = {
+        .path = folder, .name = slash ? slash + 1 : path, .size = (uint64_t)st.st_size};
+    return visit(user, &member, err) < 0 ? -1 : 0;
 }
 
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
@@ -564,10 +538,7 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
     if (kind == SMOE_PLACE_ARCHIVE)
         return walk_archive(&(opened){.path = path, .file = -1}, UINT64_MAX, visit, user, err);
-    walk w = {{.path = path}, visit, user};
-    struct stat st;
-    if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    return walk_folder(&w, "", 1, &(above){st.st_dev, st.st_ino, NULL}, err);
+    return walk_folder(path, visit, user, err);
 }
 
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
