@@ -143,20 +143,16 @@ static parts listing_cut(const char *name) {
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* All splits lie in the same place: two data sets in one archive are not mixed. */
-static int check_above(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
-    if (!l->above) {
-        l->above = smoe_alloc_part(member->name, p->above);
-        return 0;
-    }
-    if (strlen(l->above) == p->above && !strncmp(l->above, member->name, p->above)) return 0;
-    smoe_fail(err, SMOE_DATA, "a second set of splits, beside %s/", l->above[0] ? l->above : ".");
-    return smoe_folder_prefix(l->set, member->name, err);
-}
-
-/* A split has one folder: val/ and validation/ together are not mixed. */
-static int check_spelling(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
+/* All splits lie in the same place, and a split has one folder: two data sets in one archive are not
+ * mixed, nor val/ and validation/. */
+static int check_place(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     const char **spelled = &l->spelled[p->split];
+    if (!l->above) l->above = smoe_alloc_part(member->name, p->above);
+    if (strlen(l->above) != p->above || strncmp(l->above, member->name, p->above)) {
+        smoe_fail(err, SMOE_DATA, "a second set of splits, beside %s/",
+                  l->above[0] ? l->above : ".");
+        return smoe_folder_prefix(l->set, member->name, err);
+    }
     if (!*spelled) *spelled = p->spelled;
     if (*spelled == p->spelled) return 0;
     smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/",
@@ -252,7 +248,7 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
         return 0;
     }
     if (p.split == SPLITS) return list_loose(l, member, &p, err);
-    if (check_above(l, member, &p, err) || check_spelling(l, member, &p, err)) return -1;
+    if (check_place(l, member, &p, err)) return -1;
     l->seen[p.split] = true;
     if (!member->folder && is_tar(member->name)) return list_tar(l, member, err);
     bool picture = !member->folder && smoe_decode_is_image(member->name);

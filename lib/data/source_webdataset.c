@@ -57,9 +57,9 @@ typedef struct store {
     bool skip;               /* data.on_error */
     smoe_dataset *set;
     /* while a shard is read: */
-    sample open;
+    sample open;      /* without a key: there is none */
     char *image_name; /* of the open sample, for the table; owned */
-    bool any, has_label;
+    bool has_label;
     const char *twice; /* what the open sample has more than once; NULL: nothing */
     smoe_err no_class; /* what is wrong with the class of the open sample */
 } store;
@@ -67,7 +67,7 @@ typedef struct store {
 static void store_free(store *s) {
     for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
-    if (s->any) free(s->open.key);
+    free(s->open.key);
     free(s->image_name);
     smoe_classlist_free(&s->list);
     smoe_labels_free(s->labels);
@@ -261,8 +261,7 @@ static void look_up(store *s) {
 
 static int end_sample(store *s, smoe_err *err) {
     smoe_err mine = {0};
-    if (!s->any) return 0;
-    s->any = false;
+    if (!s->open.key) return 0;
     if (s->labels) look_up(s);
     free(s->image_name);
     s->image_name = NULL;
@@ -270,6 +269,7 @@ static int end_sample(store *s, smoe_err *err) {
         int status = webdataset_refuse(s, &s->open, &mine);
         if (status && err) *err = mine;
         free(s->open.key);
+        s->open.key = NULL;
         s->list.count = s->open.class_at;
         return status;
     }
@@ -278,6 +278,7 @@ static int end_sample(store *s, smoe_err *err) {
     s->sample = smoe_alloc_next(s->sample, s->samples, sizeof *s->sample);
     if (!s->samples) s->labelled = s->has_label;
     s->sample[s->samples++] = s->open;
+    s->open.key = NULL;
     return 0;
 }
 
@@ -315,12 +316,11 @@ static int take_member(void *user, const smoe_member *m, smoe_err *err) {
     for (const char *c = dot + 1; *c && n + 1 < sizeof suffix; c++)
         suffix[n++] = (char)tolower((unsigned char)*c);
     suffix[n] = '\0';
-    if (!s->any || strlen(s->open.key) != length || strncmp(s->open.key, m->name, length)) {
+    if (!s->open.key || strlen(s->open.key) != length || strncmp(s->open.key, m->name, length)) {
         if (end_sample(s, err)) return -1;
         s->open = (sample){.shard = s->open.shard,
                            .class_at = s->list.count,
                            .key = smoe_alloc_part(m->name, length)};
-        s->any = true;
         s->has_label = false;
         s->twice = NULL;
         s->no_class = (smoe_err){0};
