@@ -110,15 +110,6 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     return 0;
 }
 
-int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
-                          size_t *size, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", folder, name), *text = NULL;
-    int status = smoe_file_read(path, most, &text, size, err);
-    if (!status) *bytes = (uint8_t *)text;
-    free(path);
-    return status;
-}
-
 int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size, smoe_err *err) {
     FILE *file = fopen(path, "rbe");
     if (!file) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
@@ -458,7 +449,11 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
                          member->path, member->handle ? ": " : "/", member->name,
                          (unsigned long long)member->size, most);
     if (member->handle) return read_entry(member, most, bytes, size, err);
-    return smoe_member_file_read(member->path, member->name, most, bytes, size, err);
+    SMOE_FREED char *path = smoe_text_format("%s/%s", member->path, member->name);
+    char *text = NULL;
+    int status = smoe_file_read(path, most, &text, size, err);
+    *bytes = (uint8_t *)text;
+    return status;
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */

@@ -71,10 +71,6 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
 /* Reads the member being visited to its end, and keeps nothing. */
 int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
-/* All bytes, `most` at most, of a file FOLDER/NAME. */
-int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
-                          size_t *size, smoe_err *err) SMOE_MUST_CHECK;
-
 /* If *bytes is gzip, by its first two bytes, replaces it by the inflated data. Messages have no
  * file name: the caller adds it. */
 int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) SMOE_MUST_CHECK;

@@ -72,12 +72,13 @@ static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
 
 /* ---- checking and decoding, image by image, in parallel -------------------------------------- */
 
-/* The bytes of an image: those kept in memory are borrowed, others are read into *own, which the
- * caller frees. */
-static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8_t **own,
-                                   size_t *size, smoe_err *err) {
+/* The bytes of an image, `most` at most: those kept in memory are borrowed, and are all, others are
+ * read into *own, which the caller frees. */
+static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_t most,
+                                   uint8_t **own, size_t *size, smoe_err *err) {
+    const folder *f = set->store;
     *own = NULL;
-    *size = a->size;
+    *size = a->bytes || a->size < most ? a->size : most;
     if (a->bytes) return a->bytes;
     if (a->size > SMOE_MOST_IMAGE_BYTES) {
         smoe_fail(err, SMOE_DATA, "%zu bytes, at most %d are accepted", a->size,
@@ -85,35 +86,25 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
         smoe_folder_prefix(set, a->name, err);
         return NULL;
     }
-    const smoe_folder *f = set->store;
-    if (a->tar && smoe_place_read(own, f->tar[a->tar - 1], a->at, a->size, err)) return NULL;
-    if (a->tar) return *own;
-    if (smoe_member_file_read(set->path, a->name, SMOE_MOST_IMAGE_BYTES, own, size, err))
-        return NULL;
-    return *own;
+    SMOE_FREED char *path = a->tar ? smoe_alloc_text(f->tar[a->tar - 1])
+                                   : smoe_text_format("%s/%s", set->path, a->name);
+    return smoe_place_read(own, path, a->at, *size, err) ? NULL : *own;
 }
 
-/* The header out of the first bytes of a large file, where that is enough: opening a folder should
- * not read all of it. */
-static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
-    enum { START = 1 << 16 };
-    SMOE_FREED uint8_t *start = NULL;
-    if (a->bytes || a->tar || a->size <= START || a->size > SMOE_MOST_IMAGE_BYTES) return false;
-    SMOE_FREED char *path = smoe_text_format("%s/%s", set->path, a->name);
-    return !smoe_place_read(&start, path, 0, START, NULL) &&
-           !smoe_decode_header(header, start, START, NULL);
-}
-
+/* Out of the first bytes, where that is enough: opening a folder should not read all of it. */
 static int check_header(const smoe_dataset *set, size_t i, smoe_image_header *header,
                         smoe_err *err) {
+    enum { START = 1 << 16 };
     const item *a = &((const folder *)set->store)->images.item[i];
-    SMOE_FREED uint8_t *own = NULL;
-    size_t size;
-    if (header_at_start(set, a, header)) return 0;
-    const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
-    if (!bytes) return -1;
-    int status = smoe_decode_header(header, bytes, size, err);
-    return status ? smoe_folder_prefix(set, a->name, err) : 0;
+    for (size_t most = START;; most = SIZE_MAX) {
+        SMOE_FREED uint8_t *own = NULL;
+        size_t size;
+        const uint8_t *bytes = borrow_bytes(set, a, most, &own, &size, err);
+        if (!bytes) return -1;
+        int status = smoe_decode_header(header, bytes, size, size < a->size ? NULL : err);
+        if (!status) return 0;
+        if (size == a->size) return smoe_folder_prefix(set, a->name, err);
+    }
 }
 
 static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_image *image,
@@ -121,7 +112,7 @@ static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_
     const item *a = &((const folder *)set->store)->images.item[i];
     SMOE_FREED uint8_t *own = NULL;
     size_t size;
-    const uint8_t *bytes = borrow_bytes(set, a, &own, &size, err);
+    const uint8_t *bytes = borrow_bytes(set, a, SIZE_MAX, &own, &size, err);
     if (!bytes) return -1;
     int status = smoe_decode_fit(image, &set->data, bytes, size, crop, work, err);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
