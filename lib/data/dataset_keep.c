@@ -159,15 +159,13 @@ static bool renumber(smoe_dataset *set, size_t place, const uint32_t *number, si
 /* Names of the classes of the set that are not used, "wolf, yak and 3 more". */
 static const char *unknown_text(const smoe_dataset *set, const uint32_t *number, char *buf,
                                 size_t size) {
-    size_t shown = 0, all = 0, used = 0;
-    for (size_t k = 0; k < set->named; k++) {
-        if (number[k] != UINT32_MAX) continue;
-        if (all++ >= 5) continue;
-        used += (size_t)snprintf(buf + used, size - used, "%s%.80s", shown ? ", " : "",
-                                 set->class_name[k]);
-        shown++;
-    }
-    if (all > shown) snprintf(buf + used, size - used, " and %zu more", all - shown);
+    enum { SHOWN = 5 };
+    size_t all = 0, used = 0;
+    for (size_t k = 0; k < set->named; k++)
+        if (number[k] == UINT32_MAX && all++ < SHOWN)
+            used += (size_t)snprintf(buf + used, size - used, "%s%.80s", all > 1 ? ", " : "",
+                                     set->class_name[k]);
+    if (all > SHOWN) snprintf(buf + used, size - used, " and %zu more", all - SHOWN);
     return buf;
 }
 
