@@ -540,13 +540,13 @@ size_t smoe_pickle_element(const smoe_pickle *m, const char *storage) {
 /* ---- lists and arrays ------------------------------------------------------------------------ */
 
 /* A text or bytes: v, or those of which Python 3 made bytes for Python 2 (_codecs.encode). */
-static const value *letters_of(const machine *m, const value *v) {
+static const value *pickle_letters(const machine *m, const value *v) {
     if (v && v->kind == OBJECT && v->made_of[0] != DEAD) v = item(m, &m->value[v->made_of[0]], 0);
     return v && (v->kind == TEXT || v->kind == BYTES) ? v : NULL;
 }
 
 static bool spells(const machine *m, const value *v, const char *text) {
-    const value *own = letters_of(m, v);
+    const value *own = pickle_letters(m, v);
     return own && own->length == strlen(text) && !memcmp(own->text, text, own->length);
 }
 
@@ -577,7 +577,7 @@ const char *smoe_pickle_array(const smoe_pickle *m, const char *key, size_t *siz
     bool set = array->made_of[1] != DEAD; /* (version, shape, type, by columns, elements), */
     const value *from = &m->value[array->made_of[set]]; /* or (elements, type, shape, order) */
     const value *type = item(m, from, set ? 2 : 1), *order = item(m, from, 3);
-    const value *elements = item(m, from, set ? 4 : 0), *own = letters_of(m, elements);
+    const value *elements = item(m, from, set ? 4 : 0), *own = pickle_letters(m, elements);
     bool by_rows = order && (set ? order->kind == NUMBER && !order->number : spells(m, order, "C"));
     if (!type || type->kind != OBJECT || !by_rows || !own || type->made_of[0] == DEAD ||
         !spells(m, item(m, &m->value[type->made_of[0]], 0), "u1"))

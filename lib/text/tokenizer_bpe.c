@@ -246,7 +246,7 @@ static void no_memory(void *entry) {
     (void)entry; /* the tree has no memory of its own */
 }
 
-static void reading_free(reading *r) {
+static void bpe_reading_free(reading *r) {
     tdestroy(r->by_text, no_memory);
     smoe_alloc_pool_free(&r->texts);
     free(r->line);
@@ -254,7 +254,7 @@ static void reading_free(reading *r) {
 
 int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
     static const smoe_tokenizer_type type = {.encode = bpe_encode, .free = bpe_free};
-    SMOE_FREED_BY(reading_free) reading r = {.path = path};
+    SMOE_FREED_BY(bpe_reading_free) reading r = {.path = path};
     gzFile file = gzopen(path, "rb");
     int status = read_lines(&r, file, err);
     gzclose(file);
