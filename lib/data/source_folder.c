@@ -92,8 +92,8 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_
 }
 
 /* Out of the first bytes, where that is enough: opening a folder should not read all of it. */
-static int check_header(const smoe_dataset *set, size_t i, smoe_image_header *header,
-                        smoe_err *err) {
+static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
+                         smoe_err *err) {
     enum { START = 1 << 16 };
     const item *a = &((const folder *)set->store)->images.item[i];
     for (size_t most = START;; most = SIZE_MAX) {
@@ -132,7 +132,7 @@ static int folder_read_header(void *context, size_t k, smoe_image *image, smoe_i
                               smoe_err *err) {
     work_on_images *w = context;
     (void)image, (void)work;
-    return check_header(w->set, smoe_dataset_place(w->set, k), &w->header[k], err);
+    return folder_header(w->set, smoe_dataset_place(w->set, k), &w->header[k], err);
 }
 
 static int decode_and_keep(void *context, size_t k, smoe_image *image, smoe_image *work,
@@ -213,11 +213,6 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
     if (!f->pixels) return decode_image(set, i, crop, out, work, err);
     smoe_image kept = {set->size, set->size, set->channels, f->pixels + i * image_bytes(set), 0};
     return smoe_image_fit(out, set->size, &kept, crop, err);
-}
-
-static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
-                         smoe_err *err) {
-    return check_header(set, i, header, err);
 }
 
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
