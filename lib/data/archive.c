@@ -111,8 +111,10 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
 }
 
 int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size, smoe_err *err) {
-    FILE *file = fopen(path, "rbe");
-    if (!file) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    FILE *file = fdopen(fd, "rb");
+    if (!file) smoe_alloc_end();
     uint8_t *out = *bytes = malloc(size + 1);
     int status = 0;
     if (!out)
@@ -468,11 +470,10 @@ static int find_problem(const FTSENT *e, smoe_err *problem, smoe_err *err) {
     if (e->fts_info == FTS_SLNONE && code == ENOENT)
         return smoe_fail(problem, SMOE_DATA, "%s: a link to a file that is not there", e->fts_path),
                0;
-    bool ours = code == EMFILE || code == ENFILE || code == ENOMEM || !e->fts_level;
+    bool ours = code == EMFILE || code == ENFILE || code == ENOMEM, fails = ours || !e->fts_level;
     errno = code;
-    smoe_fail_errno(ours ? err : problem, ours && e->fts_level ? SMOE_RUNTIME : SMOE_DATA, "%s",
-                    e->fts_path);
-    return ours ? -1 : 0;
+    smoe_fail_errno(fails ? err : problem, ours ? SMOE_RUNTIME : SMOE_DATA, "%s", e->fts_path);
+    return fails ? -1 : 0;
 }
 
 /* What was found: visited, and entered when it is a folder. */
