@@ -24,32 +24,29 @@ static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not ye
 static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
 
-/* "FOLDER/PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. A path that is too long is
- * cut, and then not found. */
-static const char *step_path(smoe_checkpoints_path *at, const char *ckpt, const char *prefix,
-                             uint64_t step, const char *file) {
-    int n = snprintf(at->path, sizeof at->path, "%s/%sstep_%08" PRIu64 "%s%s", ckpt, prefix, step,
-                     file ? "/" : "", file ? file : "");
+/* "DIR/ckpt/NAME". A path that is too long becomes empty, and is not found. */
+static const char *ckpt_path(smoe_checkpoints_path *at, const char *dir, const char *name) {
+    int n = snprintf(at->path, sizeof at->path, "%s/ckpt%s%s", dir, *name ? "/" : "", name);
     if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
     return at->path;
 }
 
-static const char *in_folder(smoe_checkpoints_path *at, const char *folder, const char *name) {
-    int n = snprintf(at->path, sizeof at->path, "%s/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
-    return at->path;
+/* The path of "PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. */
+static const char *step_path(smoe_checkpoints_path *at, const char *dir, const char *prefix,
+                             uint64_t step, const char *file) {
+    SMOE_FREED char *name = smoe_text_format("%sstep_%08" PRIu64 "%s%s", prefix, step,
+                                             file ? "/" : "", file ? file : "");
+    return ckpt_path(at, dir, name);
 }
 
 const char *smoe_checkpoints_file(smoe_checkpoints_path *at, const char *dir, uint64_t step,
                                   const char *file) {
-    smoe_checkpoints_path ckpt;
-    return step_path(at, in_folder(&ckpt, dir, "ckpt"), "", step, file);
+    return step_path(at, dir, "", step, file);
 }
 
 const char *smoe_checkpoints_new(smoe_checkpoints_path *at, const char *dir, uint64_t step,
                                  const char *file) {
-    smoe_checkpoints_path ckpt;
-    return step_path(at, in_folder(&ckpt, dir, "ckpt"), BUILDING, step, file);
+    return step_path(at, dir, BUILDING, step, file);
 }
 
 /* The step of "step_00001000"; false for any other spelling. */
@@ -73,7 +70,7 @@ static int newest_first(const void *a, const void *b) {
 int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err) {
     smoe_checkpoints_path ckpt;
     *list = (smoe_checkpoints){0};
-    DIR *open = opendir(in_folder(&ckpt, dir, "ckpt"));
+    DIR *open = opendir(ckpt_path(&ckpt, dir, ""));
     if (!open && errno == ENOENT) return 0;
     if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
     for (struct dirent *entry; (entry = readdir(open));) {
@@ -89,10 +86,10 @@ int smoe_checkpoints_list(smoe_checkpoints *list, const char *dir, smoe_err *err
 
 /* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
  */
-static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_err *err) {
+static int link_step(const char *dir, const char *name, uint64_t *step, smoe_err *err) {
     smoe_checkpoints_path at;
     char target[256];
-    ssize_t n = readlink(in_folder(&at, ckpt, name), target, sizeof target - 1);
+    ssize_t n = readlink(ckpt_path(&at, dir, name), target, sizeof target - 1);
     if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
     while (n > 1 && target[n - 1] == '/') n--;
@@ -105,8 +102,7 @@ static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_er
 /* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
  * because a directory of that name is complete. */
 int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
-    smoe_checkpoints_path ckpt;
-    int found = link_step(in_folder(&ckpt, dir, "ckpt"), "latest", step, err);
+    int found = link_step(dir, "latest", step, err);
     if (found) return found;
     smoe_checkpoints list;
     if (smoe_checkpoints_list(&list, dir, err)) return -1;
@@ -138,9 +134,8 @@ int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
 
 int smoe_checkpoints_make(const char *dir, uint64_t step, smoe_err *err) {
     smoe_checkpoints_path ckpt, building;
-    in_folder(&ckpt, dir, "ckpt");
     smoe_checkpoints_new(&building, dir, step, NULL);
-    if (mkdir(ckpt.path, 0777) && errno != EEXIST)
+    if (mkdir(ckpt_path(&ckpt, dir, ""), 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
     if (smoe_file_remove(building.path, err)) return -1;
     if (!mkdir(building.path, 0777)) return 0;
@@ -153,10 +148,10 @@ void smoe_checkpoints_discard(const char *dir, uint64_t step) {
 }
 
 /* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
-static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
+static int step_delete(const char *dir, uint64_t step, smoe_err *err) {
     smoe_checkpoints_path from, to;
-    step_path(&from, ckpt, "", step, NULL);
-    step_path(&to, ckpt, DELETING, step, NULL);
+    step_path(&from, dir, "", step, NULL);
+    step_path(&to, dir, DELETING, step, NULL);
     if (smoe_file_remove(to.path, err)) return -1;
     if (rename(from.path, to.path))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from.path);
@@ -168,10 +163,10 @@ static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
  * that recovery renames back. */
 int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
     smoe_checkpoints_path ckpt, from, to, aside;
-    in_folder(&ckpt, dir, "ckpt");
-    step_path(&from, ckpt.path, BUILDING, step, NULL);
-    step_path(&to, ckpt.path, "", step, NULL);
-    step_path(&aside, ckpt.path, REPLACED, step, NULL);
+    ckpt_path(&ckpt, dir, "");
+    step_path(&from, dir, BUILDING, step, NULL);
+    step_path(&to, dir, "", step, NULL);
+    step_path(&aside, dir, REPLACED, step, NULL);
     if (smoe_file_sync(from.path, err)) return -1;
     if (!rename(from.path, to.path)) return smoe_file_sync(ckpt.path, err);
     if (errno != ENOTEMPTY && errno != EEXIST)
@@ -187,11 +182,9 @@ int smoe_checkpoints_install(const char *dir, uint64_t step, smoe_err *err) {
 }
 
 int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err *err) {
-    smoe_checkpoints_path ckpt;
-    in_folder(&ckpt, dir, "ckpt");
     uint64_t latest = 0, best = 0;
-    int has_latest = link_step(ckpt.path, "latest", &latest, err);
-    int has_best = link_step(ckpt.path, "best", &best, err);
+    int has_latest = link_step(dir, "latest", &latest, err);
+    int has_best = link_step(dir, "best", &best, err);
     smoe_checkpoints list;
     if (has_latest < 0 || has_best < 0 || smoe_checkpoints_list(&list, dir, err)) return -1;
     int status = 0;
@@ -199,7 +192,7 @@ int smoe_checkpoints_prune(const char *dir, size_t keep, size_t every, smoe_err 
         uint64_t step = list.step[i];
         bool linked = (has_latest && step == latest) || (has_best && step == best);
         bool milestone = every && step % every == 0;
-        if (!linked && !milestone) status = step_delete(ckpt.path, step, err);
+        if (!linked && !milestone) status = step_delete(dir, step, err);
     }
     free(list.step);
     return status;
@@ -210,60 +203,47 @@ int smoe_checkpoints_link(const char *dir, uint64_t latest, uint64_t best, smoe_
     const char *const names[] = {"best", "latest"};
     const uint64_t wanted[] = {best, latest};
     smoe_checkpoints_path ckpt, at;
-    in_folder(&ckpt, dir, "ckpt");
     for (size_t i = !best; i < 2; i++) {
         char target[NAME_ROOM];
         uint64_t step;
-        int linked = link_step(ckpt.path, names[i], &step, err);
+        int linked = link_step(dir, names[i], &step, err);
         if (linked < 0) return -1;
         if (linked && step == wanted[i]) continue;
-        if (access(step_path(&at, ckpt.path, "", wanted[i], NULL), F_OK)) continue;
+        if (access(step_path(&at, dir, "", wanted[i], NULL), F_OK)) continue;
         snprintf(target, sizeof target, "step_%08" PRIu64, wanted[i]);
-        if (smoe_file_link(target, in_folder(&at, ckpt.path, names[i]), err)) return -1;
+        if (smoe_file_link(target, ckpt_path(&at, dir, names[i]), err)) return -1;
     }
-    return smoe_file_sync(ckpt.path, err);
+    return smoe_file_sync(ckpt_path(&ckpt, dir, ""), err);
 }
 
-/* Restores or removes checkpoints that were being replaced. */
-static int replaced_recover(const char *ckpt, smoe_err *err) {
-    DIR *dir = opendir(ckpt);
-    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
+int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
+    smoe_checkpoints_path ckpt, aside, proper;
+    DIR *open = opendir(ckpt_path(&ckpt, dir, ""));
+    if (!open && errno == ENOENT) return 0;
+    if (!open) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt.path);
     int status = 0;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        smoe_checkpoints_path aside, proper;
+    for (struct dirent *entry; !status && (entry = readdir(open));) {
         uint64_t step;
         if (strncmp(entry->d_name, REPLACED, sizeof REPLACED - 1)) continue;
         if (!step_of(entry->d_name + sizeof REPLACED - 1, &step)) continue;
-        step_path(&aside, ckpt, REPLACED, step, NULL);
-        step_path(&proper, ckpt, "", step, NULL);
+        step_path(&aside, dir, REPLACED, step, NULL);
+        step_path(&proper, dir, "", step, NULL);
         if (!access(proper.path, F_OK))
             status = smoe_file_remove(aside.path, err);
         else if (rename(aside.path, proper.path))
             status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
     }
-    closedir(dir);
-    return status;
-}
-
-int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
-    smoe_checkpoints_path ckpt;
-    in_folder(&ckpt, dir, "ckpt");
-    if (access(ckpt.path, F_OK)) return 0;
-    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, SMOE_FILE_ALL, err) ? -1
-                                                                                              : 0;
+    closedir(open);
+    return status || smoe_file_sweep(ckpt.path, SMOE_FILE_ALL, err) ? -1 : 0;
 }
 
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
-    static const char *const links[] = {"latest", "best"};
-    smoe_checkpoints_path ckpt, link;
+    smoe_checkpoints_path latest, best;
     smoe_checkpoints list;
-    in_folder(&ckpt, dir, "ckpt");
     if (smoe_checkpoints_recover(dir, err) || smoe_checkpoints_list(&list, dir, err)) return -1;
-    int status = 0;
-    for (size_t i = 0; i < sizeof links / sizeof *links && !status; i++)
-        status = smoe_file_remove(in_folder(&link, ckpt.path, links[i]), err);
-    for (size_t i = 0; i < list.count && !status; i++)
-        status = step_delete(ckpt.path, list.step[i], err);
+    int status = smoe_file_remove(ckpt_path(&latest, dir, "latest"), err);
+    if (!status) status = smoe_file_remove(ckpt_path(&best, dir, "best"), err);
+    for (size_t i = 0; i < list.count && !status; i++) status = step_delete(dir, list.step[i], err);
     free(list.step);
     return status;
 }
@@ -283,31 +263,24 @@ static bool step_meant(const char *which, uint64_t *step) {
 }
 
 char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
-    smoe_checkpoints_path ckpt, at;
+    smoe_checkpoints_path at;
     uint64_t step = 0;
     int found;
-    const char *file = "model.safetensors";
-    in_folder(&ckpt, dir, "ckpt");
-    if (!which || !strcmp(which, "latest")) {
+    bool average = which && !strcmp(which, "ema");
+    const char *file = average ? SMOE_CHECKPOINT_AVERAGE : "model.safetensors";
+    if (!which || !strcmp(which, "latest") || average) {
         found = smoe_checkpoints_newest(dir, &step, err);
-    } else if (!strcmp(which, "ema")) {
-        file = SMOE_CHECKPOINT_AVERAGE;
-        found = smoe_checkpoints_newest(dir, &step, err);
-        if (found > 0) found = smoe_shards_there(step_path(&at, ckpt.path, "", step, file));
+        if (found > 0 && average) found = smoe_shards_there(step_path(&at, dir, "", step, file));
     } else if (!strcmp(which, "best")) {
-        found = link_step(ckpt.path, "best", &step, err);
+        found = link_step(dir, "best", &step, err);
     } else if (step_meant(which, &step)) {
-        found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
+        found = !access(step_path(&at, dir, "", step, NULL), F_OK);
     } else {
-        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest, ema or the number of a step",
-                  which);
-        return NULL;
+        found = smoe_fail(err, SMOE_USAGE,
+                          "checkpoint %s: not best, latest, ema or the number of a step", which);
     }
-    if (found > 0 && smoe_checkpoints_own(dir, step, err)) return NULL;
-    if (found > 0) {
-        char *path = smoe_alloc_text(step_path(&at, ckpt.path, "", step, file));
-        return path;
-    }
+    if (found > 0 && !smoe_checkpoints_own(dir, step, err))
+        return smoe_alloc_text(step_path(&at, dir, "", step, file));
     if (!found && smoe_checkpoints_newest(dir, &step, NULL) > 0)
         smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
     else if (!found)

@@ -185,11 +185,6 @@ static void piece_forward(const smoe_step *s, const smoe_batch *batch, size_t i,
         smoe_model_forward(s->model, pixels, pass);
 }
 
-/* The targets of piece i, which models of pairs do not have. */
-static const real *piece_targets(const smoe_step *s, const smoe_batch *batch, size_t i) {
-    return s->pairs ? NULL : batch->target + i * s->images * s->N;
-}
-
 static void sums_put_loss(double *sums, const smoe_task_sums *task) {
     sums[LOSS] = task->loss;
     sums[CORRECT] = (double)task->correct;
@@ -227,7 +222,7 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
 static void piece_run(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
     const smoe_train_spec *train = &s->spec->train;
     double *sums = s->sums + i * sums_count(s);
-    pass->targets = piece_targets(s, batch, i);
+    pass->targets = s->pairs ? NULL : batch->target + i * s->images * s->N;
     pass->classes = s->N;
     if (!s->pairs || s->pieces > 1) piece_forward(s, batch, i, pass);
     if (!s->pairs) {

@@ -86,7 +86,7 @@ static void data_mark(trainer *t) {
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
  * spelled differently. */
-static void trainer_say(void *user, const char *text) {
+static void trainer_say(const void *user, const char *text) {
     const trainer *t = user;
     const smoe_observer *o = t->options->observer;
     if (!t->chief) return;
@@ -94,7 +94,7 @@ static void trainer_say(void *user, const char *text) {
     if (o && o->say) o->say(o->user, text);
 }
 
-static void say_fresh(void *t, char *text) {
+static void say_fresh(const trainer *t, char *text) {
     if (text) trainer_say(t, text);
     free(text);
 }
@@ -275,61 +275,52 @@ static int open_run(trainer *t, smoe_err *err) {
 
 /* data.on_error: reports the number of images that are left out; the log lists them. */
 static void say_left_out(const trainer *t, const smoe_dataset *set, const char *split) {
-    size_t count = smoe_dataset_found(set)->left_out;
+    const smoe_dataset_report *found = smoe_dataset_found(set);
+    size_t count = found->left_out;
     bool one = count == 1;
-    char text[128];
     if (!count || !t->chief) return;
-    snprintf(text, sizeof text, "data.on_error: %zu image%s of %s %s left out; log.txt lists %s",
-             count, one ? "" : "s", split, one ? "is" : "are",
-             count > SMOE_LEFT ? "the first 1000"
-             : one             ? "it"
-                               : "them");
-    trainer_say((void *)t, text);
+    say_fresh(t, smoe_text_format("data.on_error: %zu image%s of %s %s left out; log.txt lists %s",
+                                  count, SMOE_S(count), split, one ? "is" : "are",
+                                  count > SMOE_LEFT ? "the first 1000"
+                                  : one             ? "it"
+                                                    : "them"));
     for (size_t i = 0; i < count && i < SMOE_LEFT; i++)
-        smoe_run_log(t->run, "left out: %s", smoe_dataset_found(set)->left[i]);
+        smoe_run_log(t->run, "left out: %s", found->left[i]);
 }
 
-static bool has_remark(const smoe_dataset *set, const char *text) {
+static bool has_remark(const smoe_dataset_report *found, const char *text) {
     size_t i = 0;
-    while (i < smoe_dataset_found(set)->remarks && strcmp(smoe_dataset_found(set)->remark[i], text))
-        i++;
-    return i < smoe_dataset_found(set)->remarks;
+    while (i < found->remarks && strcmp(found->remark[i], text)) i++;
+    return i < found->remarks;
 }
 
 static void say_remarks(const trainer *t) {
-    for (size_t i = 0; i < smoe_dataset_found(t->train)->remarks; i++)
-        trainer_say((void *)t, smoe_dataset_found(t->train)->remark[i]);
-    for (size_t i = 0; t->test && i < smoe_dataset_found(t->test)->remarks; i++)
-        if (!has_remark(t->train, smoe_dataset_found(t->test)->remark[i]))
-            trainer_say((void *)t, smoe_dataset_found(t->test)->remark[i]);
+    const smoe_dataset_report *train = smoe_dataset_found(t->train);
+    const smoe_dataset_report *test = t->test ? smoe_dataset_found(t->test) : NULL;
+    for (size_t i = 0; i < train->remarks; i++) trainer_say(t, train->remark[i]);
+    for (size_t i = 0; test && i < test->remarks; i++)
+        if (!has_remark(train, test->remark[i])) trainer_say(t, test->remark[i]);
 }
 
 /* Photographs of telephones: most programs that show them turn them. */
 static void say_turned(const trainer *t) {
     size_t count = smoe_dataset_found(t->train)->turned;
-    char text[160];
     if (!count || !t->chief || t->spec->data.orientation == SMOE_ORIENTATION_APPLY) return;
-    snprintf(
-        text, sizeof text,
-        "%zu image%s of train %s not turned upright; data.orientation=apply turns %s EXIF data "
-        "say",
-        count, count == 1 ? "" : "s", count == 1 ? "is" : "are",
-        count == 1 ? "it as its" : "them as their");
-    trainer_say((void *)t, text);
+    say_fresh(t, smoe_text_format("%zu image%s of train %s not turned upright; "
+                                  "data.orientation=apply turns %s EXIF data say",
+                                  count, SMOE_S(count), count == 1 ? "is" : "are",
+                                  count == 1 ? "it as its" : "them as their"));
 }
 
 /* Another instruction set, or in BF16 another matrix unit, adds in another order: the run goes on,
  * with other bits than it would have had. */
 static void say_kernels(const trainer *t) {
-    char *before = smoe_run_previous(t->run, "kernel"), text[160];
-    snprintf(
-        text, sizeof text,
-        "kernels for %s until now, for %s from here on: they add in another order, so the last "
-        "digits differ from those of a run without this change",
-        before ? before : "", smoe_kernels_get()->isa);
+    SMOE_FREED char *before = smoe_run_previous(t->run, "kernel");
     if (before && !smoe_kernels_sum_alike(before, t->spec->train.precision))
-        trainer_say((void *)t, text);
-    free(before);
+        say_fresh(t, smoe_text_format("kernels for %s until now, for %s from here on: they add in "
+                                      "another order, so the last digits differ from those of a "
+                                      "run without this change",
+                                      before, smoe_kernels_get()->isa));
 }
 
 static int trainer_start(trainer *t, smoe_err *err) {

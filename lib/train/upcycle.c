@@ -44,8 +44,8 @@ typedef struct comparison {
     smoe_model *model, *dense;
     bool copied[SMOE_MAX_BLOCKS]; /* blocks whose experts are copies */
     size_t images, classes;
-    void (*say)(void *user, const char *line);
-    void *user;
+    void (*say)(const void *user, const char *line);
+    const void *user;
 } comparison;
 
 static void compare_say(const comparison *c, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -156,7 +156,8 @@ static const char *compare_advice(const smoe_moe_spec *moe) {
 
 int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
                          const smoe_dataset *set, size_t batch,
-                         void (*line)(void *user, const char *line), void *user, smoe_err *err) {
+                         void (*line)(const void *user, const char *line), const void *user,
+                         smoe_err *err) {
     enum { MOST = 64 };
     comparison c = {.spec = spec,
                     .model = model,

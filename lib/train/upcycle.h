@@ -21,7 +21,7 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
  * the set (train/likeness.h). */
 int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
                          const smoe_dataset *set, size_t batch,
-                         void (*say)(void *user, const char *line), void *user,
+                         void (*say)(const void *user, const char *line), const void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 
 #endif
