@@ -132,11 +132,10 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options, smoe_
     return smoe_fail(err, SMOE_USAGE, "--grid %s: expected ROWSxCOLUMNS, as 14x14", grid);
 }
 
-int smoe_cmd_model(char **path, char **text, smoe_safetensors **file, const char *arg,
-                   const char *which, const smoe_options *options, smoe_err *err) {
+int smoe_cmd_model(smoe_safetensors **file, const char *arg, const char *which,
+                   const smoe_options *options, smoe_err *err) {
     smoe_file_choice choice;
-    if (smoe_cmd_choice(&choice, options, err) ||
-        smoe_run_model(arg, which, &choice, path, text, file, err))
+    if (smoe_cmd_choice(&choice, options, err) || smoe_run_model(file, arg, which, &choice, err))
         return -1;
     smoe_cmd_unverified(*file, options);
     return 0;

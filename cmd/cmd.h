@@ -64,8 +64,8 @@ int smoe_cmd_choice(smoe_file_choice *choice, const smoe_options *options,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* A model file, as smoe_run_model finds and opens it; and a remark if it is another program's. */
-int smoe_cmd_model(char **path, char **text, smoe_safetensors **file, const char *arg,
-                   const char *which, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_cmd_model(smoe_safetensors **file, const char *arg, const char *which,
+                   const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Prints what a user should know of a file of another program, unless --quiet. */
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options);
@@ -113,7 +113,7 @@ const char *smoe_cmd_loss(char *buf, size_t size, double loss);
 /* ---- trained models: RUN|CHECKPOINT ---------------------------------------------------------- */
 
 typedef struct smoe_loaded {
-    char *path; /* the safetensors file */
+    const char *path; /* of the file */
     smoe_spec spec;
     smoe_dataset *set;      /* the split eval.split */
     size_t batch;           /* eval.batch_size, or all images where they are fewer */

@@ -13,7 +13,7 @@
 /* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
     const char *arg;
-    char *model, *metrics; /* paths; NULL: none */
+    char *metrics; /* the path; NULL: none */
     smoe_safetensors *file;
     json_t *spec, *env;
     smoe_curves curves;
@@ -24,7 +24,6 @@ typedef struct side {
 
 static void side_free(side *x) {
     smoe_safetensors_free(x->file);
-    free(x->model);
     free(x->metrics);
     json_decref(x->spec);
     json_decref(x->env);
@@ -32,12 +31,14 @@ static void side_free(side *x) {
     smoe_curves_free(&x->curves);
 }
 
-static int compare_read_spec(side *x, const char *text, smoe_err *err) {
+/* The spec in the file of the model. */
+static int compare_read_spec(side *x, smoe_err *err) {
+    const char *text = smoe_safetensors_metadata(x->file, "smoe.spec");
     json_error_t error;
     x->spec = text ? json_loads(text, 0, &error) : json_object();
     return x->spec ? 0
-                   : smoe_fail(err, SMOE_DATA, "%s: its spec is not valid JSON: %s", x->model,
-                               error.text);
+                   : smoe_fail(err, SMOE_DATA, "%s: its spec is not valid JSON: %s",
+                               smoe_safetensors_path(x->file), error.text);
 }
 
 /* The environment and records of a run; missing files are left out. */
@@ -56,10 +57,8 @@ static int read_run(side *x, smoe_err *err) {
 }
 
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *text = NULL;
     x->arg = arg;
-    if (smoe_cmd_model(&x->model, &text, &x->file, arg, options->which, options, err) ||
-        compare_read_spec(x, text, err))
+    if (smoe_cmd_model(&x->file, arg, options->which, options, err) || compare_read_spec(x, err))
         return -1;
     x->settings = json_deep_copy(x->spec);
     x->seed = json_number_value(json_object_get(x->spec, "seed"));

@@ -180,7 +180,6 @@ static int prune(const smoe_options *options, smoe_err *err) {
 
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    SMOE_FREED char *path = NULL, *text = NULL;
     smoe_stored stored;
     smoe_storage storage = storage_of(options);
     storage.keep = !options->type;
@@ -193,7 +192,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE, "%s: keys only say on which images --experts chooses",
                          options->assign[0]);
     if (options->onnx) return write_onnx(options, err);
-    if (smoe_cmd_model(&path, &text, &file, options->arg[0], options->which, options, err) ||
+    if (smoe_cmd_model(&file, options->arg[0], options->which, options, err) ||
         smoe_model_file_convert(options->arg[1], file, &storage, &stored, err))
         return -1;
     return convert_report(&storage, &stored, false, options, err);

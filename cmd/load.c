@@ -56,19 +56,20 @@ static void say_implied(const smoe_loaded *l) {
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text file = {0};
-    SMOE_FREED char *text = NULL;
     smoe_file_choice choice;
     l->quiet = options->quiet;
     if (smoe_cmd_choice(&choice, options, err) ||
-        smoe_run_model(arg, options->which, &choice, &l->path, &text, &l->file, err))
+        smoe_run_model(&l->file, arg, options->which, &choice, err))
         return -1;
+    l->path = smoe_safetensors_path(l->file);
+    const char *text = smoe_safetensors_metadata(l->file, "smoe.spec");
     if (!options->spec && !text) return imply_spec(l, arg, options, err);
     if (options->spec && smoe_cmd_text(&file, options->spec, options, err)) return -1;
     file.trained = true;
     file.of_cells = l->trains;
-    const smoe_spec_text carried = {.text = text,
+    const smoe_spec_text carried = {.text = (char *)text,
                                     .length = text ? strlen(text) : 0,
-                                    .label = l->path,
+                                    .label = (char *)l->path,
                                     .trained = true,
                                     .of_cells = l->trains};
     if (smoe_spec_parse_text(&l->spec, options->spec ? &file : &carried, options->assign,
@@ -113,6 +114,5 @@ void smoe_loaded_free(smoe_loaded *l) {
     smoe_safetensors_free(l->file);
     smoe_dataset_free(l->set);
     smoe_spec_free(&l->spec);
-    free(l->path);
     *l = (smoe_loaded){0};
 }

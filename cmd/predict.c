@@ -15,10 +15,9 @@ typedef struct predictor {
 } predictor;
 
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *text = NULL;
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    if (smoe_cmd_model(&x->path, &text, &file, options->arg[0], options->which, options, err))
-        return -1;
+    if (smoe_cmd_model(&file, options->arg[0], options->which, options, err)) return -1;
+    x->path = smoe_alloc_text(smoe_safetensors_path(file));
     /* The latest of a run is looked up once more, for a run that still trains may have deleted it.
      */
     if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;

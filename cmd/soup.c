@@ -54,14 +54,13 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
     job->member = smoe_alloc(job->count, sizeof *job->member);
     SMOE_FREED char *first = NULL;
     for (size_t i = 0; i < job->count; i++) {
-        SMOE_FREED char *text = NULL;
-        if (smoe_run_locate(options->arg[i], options->which, &job->path[i], &text, err) ||
-            (i && check_model(first, text, job->path[i], job->path[0], err)))
-            return -1;
+        SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+        if (smoe_run_locate(&file, options->arg[i], options->which, err)) return -1;
+        const char *text = smoe_safetensors_metadata(file, "smoe.spec");
+        job->path[i] = smoe_alloc_text(smoe_safetensors_path(file));
+        if (i && check_model(first, text, job->path[i], job->path[0], err)) return -1;
         job->member[i].path = job->path[i];
-        if (i) continue;
-        first = text;
-        text = NULL;
+        if (!i) first = smoe_alloc_text(text);
     }
     return 0;
 }

@@ -294,9 +294,7 @@ static smoe_fit fit_of(const smoe_options *options) {
 
 /* The file to start from; NULL without --init. */
 static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
-    SMOE_FREED char *path = NULL, *spec = NULL;
-    if (!options->init) return 0;
-    return smoe_cmd_model(&path, &spec, file, options->init, NULL, options, err);
+    return options->init ? smoe_cmd_model(file, options->init, NULL, options, err) : 0;
 }
 
 static int plan_start(train_plan *p, const smoe_safetensors *file, const smoe_options *options,

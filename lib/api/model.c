@@ -49,7 +49,7 @@ void smoe_spec_close(smoe_spec *spec) {
 
 /* The files and memory that a loaded model uses. */
 typedef struct source {
-    char *path; /* of the file */
+    const char *path; /* of the file */
     smoe_spec spec;
     smoe_safetensors *file; /* whose pages are the weights */
     size_t classes, reserved;
@@ -62,7 +62,6 @@ static void source_free(void *held) {
     smoe_safetensors_free(s->file);
     smoe_spec_free(&s->spec);
     json_decref(s->names);
-    free(s->path);
     free(s->pixels);
 }
 
@@ -78,17 +77,16 @@ static size_t image_elements(const source *s) {
 static int model_read_spec(source *s, const char *text, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
     smoe_spec_text carried = {
-        .text = (char *)text, .length = strlen(text), .label = s->path, .trained = true};
+        .text = (char *)text, .length = strlen(text), .label = (char *)s->path, .trained = true};
     if (!smoe_spec_parse_text(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     return -1;
 }
 
 static int source_open(source *s, const char *path, smoe_err *err) {
-    SMOE_FREED char *text = NULL;
-    if (smoe_run_model(path, NULL, NULL, &s->path, &text, &s->file, err) ||
-        model_read_spec(s, text, err))
-        return -1;
+    if (smoe_run_model(&s->file, path, NULL, NULL, err)) return -1;
+    s->path = smoe_safetensors_path(s->file);
+    if (model_read_spec(s, smoe_safetensors_metadata(s->file, "smoe.spec"), err)) return -1;
     if (smoe_task_pairs(s->spec.train.loss)) {
         s->classes = smoe_spec_embed(&s->spec);
         return 0;

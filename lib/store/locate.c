@@ -148,70 +148,55 @@ typedef struct wanted {
     bool verify;
 } wanted;
 
-/* Opens the file that is wanted, and reads its spec, in one attempt. */
-static int locate_look(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
-                       smoe_err *err) {
-    *file = NULL;
-    *spec_text = NULL;
-    *model = model_path(w->arg, w->which, err);
-    if (!*model) return -1;
-    if (!smoe_text_ends(*model, SMOE_SHARDS_INDEX) && of_another_kind(*model, err)) {
-        free(*model);
-        *model = NULL;
-        return -1;
-    }
+/* Opens the file that is wanted, in one attempt; its path is fresh, NULL where there is none. */
+static int locate_look(const wanted *w, smoe_safetensors **file, char **path, smoe_err *err) {
+    *path = model_path(w->arg, w->which, err);
+    if (!*path) return -1;
+    if (!smoe_text_ends(*path, SMOE_SHARDS_INDEX) && of_another_kind(*path, err)) return -1;
     /* A run has its averages in another file. */
-    const char *weights = strcmp(*model, w->arg) ? NULL : w->choice.weights;
-    int status = smoe_safetensors_peek_of(file, *model, weights, err);
-    if (!status && w->verify) status = smoe_safetensors_verify(*file, err);
-    if (!status) smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
-    const char *spec = status ? NULL : smoe_safetensors_metadata(*file, "smoe.spec");
-    if (spec) *spec_text = smoe_alloc_text(spec);
-    if (!status) return 0;
-    smoe_safetensors_free(*file);
-    *file = NULL;
-    return -1;
+    const char *weights = strcmp(*path, w->arg) ? NULL : w->choice.weights;
+    if (smoe_safetensors_peek_of(file, *path, weights, err)) return -1;
+    smoe_safetensors_set_grid(*file, w->choice.rows, w->choice.columns);
+    return w->verify ? smoe_safetensors_verify(*file, err) : 0;
 }
 
 /* A run in another process may delete the checkpoint after its link has been read and before its
  * file is opened; then there is a newer one. */
-static int look_again(const wanted *w, char **model, char **spec_text, smoe_safetensors **file,
-                      smoe_err *err) {
+static int look_again(const wanted *w, smoe_safetensors **file, smoe_err *err) {
     enum { TRIES = 20 };
     for (int try = 1;; try++) {
-        if (!locate_look(w, model, spec_text, file, err)) return 0;
-        char *again =
-            *model && !smoe_shards_there(*model) ? model_path(w->arg, w->which, NULL) : NULL;
-        bool moved = again && strcmp(again, *model) != 0;
-        free(again);
-        free(*model);
-        *model = NULL;
-        if (!moved || try == TRIES) return -1;
+        SMOE_FREED char *path = NULL, *again = NULL;
+        *file = NULL;
+        if (!locate_look(w, file, &path, err)) return 0;
+        smoe_safetensors_free(*file);
+        *file = NULL;
+        if (path && !smoe_shards_there(path)) again = model_path(w->arg, w->which, NULL);
+        if (!again || !strcmp(again, path) || try == TRIES) return -1;
     }
 }
 
-int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
-                    smoe_err *err) {
+int smoe_run_locate(smoe_safetensors **file, const char *arg, const char *which, smoe_err *err) {
     const wanted w = {.arg = arg, .which = which};
-    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    return look_again(&w, model, spec_text, &file, err);
+    return look_again(&w, file, err);
 }
 
-int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
-                   char **spec_text, smoe_safetensors **file, smoe_err *err) {
+int smoe_run_model(smoe_safetensors **file, const char *arg, const char *which,
+                   const smoe_file_choice *choice, smoe_err *err) {
     wanted w = {.arg = arg, .which = which, .verify = true};
     if (choice) w.choice = *choice;
     bool average = w.choice.weights && !strcmp(w.choice.weights, "ema");
     if (average && (!which || !strcmp(which, "latest"))) w.which = "ema";
-    return look_again(&w, model, spec_text, file, err);
+    return look_again(&w, file, err);
 }
 
 int smoe_run_latest_spec(smoe_spec *spec, const char *dir, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
-    SMOE_FREED char *model = NULL;
-    SMOE_FREED char *text = NULL;
-    if (smoe_run_model(dir, NULL, NULL, &model, &text, &file, NULL) || !text) return 1;
-    if (smoe_spec_parse(spec, text, strlen(text), model, dir, NULL, 0, err)) return -1;
+    const char *text = smoe_run_model(&file, dir, NULL, NULL, NULL)
+                           ? NULL
+                           : smoe_safetensors_metadata(file, "smoe.spec");
+    if (!text) return 1;
+    if (smoe_spec_parse(spec, text, strlen(text), smoe_safetensors_path(file), dir, NULL, 0, err))
+        return -1;
     smoe_spec_continue(spec);
     return 0;
 }

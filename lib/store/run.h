@@ -89,18 +89,18 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 /* ---- finding a model (locate.c) -------------------------------------------------------------- */
 
 /* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or
- * a step; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the path of
- * model.safetensors and *spec_text its smoe.spec metadata, NULL when it has none (a foreign file);
- * both fresh strings. SMOE_DATA: arg is none of these, there is no such checkpoint, or the file is
- * bad; SMOE_USAGE: `which` is not the name of a checkpoint, or arg is a sweep. */
-int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
+ * a step; NULL: latest), a checkpoint directory, or a bare .safetensors file. *file is the model,
+ * opened: it stays readable when a run that still trains deletes its checkpoint. It knows its path,
+ * and its spec is in the metadata smoe.spec, unless another program wrote it. SMOE_DATA: arg is
+ * none of these, there is no such checkpoint, or the file is bad; SMOE_USAGE: `which` is not the
+ * name of a checkpoint, or arg is a sweep; *file is NULL then. */
+int smoe_run_locate(smoe_safetensors **file, const char *arg, const char *which,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same, and the file, opened and verified: it stays readable when a run that still trains
- * deletes its checkpoint. `choice`: what the user says of a file of another program; "ema" of a
- * run is the same as `which`; NULL: nothing. */
-int smoe_run_model(const char *arg, const char *which, const smoe_file_choice *choice, char **model,
-                   char **spec_text, smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
+/* The same, and the file is verified. `choice`: what the user says of a file of another program;
+ * "ema" of a run is the same as `which`; NULL: nothing. */
+int smoe_run_model(smoe_safetensors **file, const char *arg, const char *which,
+                   const smoe_file_choice *choice, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec in the latest checkpoint of a run, as it is to be continued. 1: there is none; -1: it is
  * not valid. */

@@ -261,10 +261,10 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
 }
 
 static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *err) {
-    SMOE_FREED char *dir = smoe_trial_dir(sweep, i), *text = NULL;
+    SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
     SMOE_FREED char *model = sweep->run ? smoe_kept_model(sweep) : NULL;
-    if (!model && smoe_run_locate(dir, "latest", &model, &text, err)) return -1;
-    return smoe_safetensors_open(&s->weights, model, err);
+    return model ? smoe_safetensors_open(&s->weights, model, err)
+                 : smoe_run_model(&s->weights, dir, "latest", NULL, err);
 }
 
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_atomic_t *stop,

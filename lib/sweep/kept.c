@@ -28,8 +28,9 @@ static const char *kept_name_of(const char *path) {
 int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     char *found = NULL;
     for (int try = 0; try < TRIES && !found; try++) {
-        SMOE_FREED char *model = NULL, *text = NULL;
-        if (smoe_run_locate(sweep->run, "latest", &model, &text, err)) return -1;
+        SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+        if (smoe_run_locate(&file, sweep->run, "latest", err)) return -1;
+        const char *model = smoe_safetensors_path(file);
         SMOE_FREED char *folder = kept_folder_of(model), *whole = realpath(folder, NULL);
         if (whole) found = smoe_text_format("%s/%s", whole, kept_name_of(model));
     }

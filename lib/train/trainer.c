@@ -101,11 +101,7 @@ static void say_fresh(const trainer *t, char *text) {
 
 /* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
 static int open_init(trainer *t, smoe_err *err) {
-    char *path, *text;
-    if (smoe_run_model(t->options->init, NULL, &t->options->choice, &path, &text, &t->init, err))
-        return -1;
-    free(path);
-    free(text);
+    if (smoe_run_model(&t->init, t->options->init, NULL, &t->options->choice, err)) return -1;
     t->params->headless =
         !smoe_task_pairs(t->spec->train.loss) && smoe_model_file_other_classes(t->train, t->init);
     if (smoe_params_check(t->params, t->init, t->options->fit, err)) return -1;

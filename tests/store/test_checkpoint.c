@@ -411,25 +411,24 @@ static void test_crc_of_large_tensors(void **state) {
 /* ---- finding ---- */
 
 static void locate(run_folder *r, const char *arg, const char *which, const char *want, bool spec) {
-    char *model, *text;
-    if (smoe_run_locate(arg, which, &model, &text, &r->err)) fail_msg("%s", r->err.text);
-    assert_string_equal(model, want);
+    smoe_safetensors *file;
+    if (smoe_run_locate(&file, arg, which, &r->err)) fail_msg("%s", r->err.text);
+    const char *text = smoe_safetensors_metadata(file, "smoe.spec");
+    assert_string_equal(smoe_safetensors_path(file), want);
     assert_int_equal(text != NULL, spec);
     if (spec) {
         char *json = smoe_spec_json(&r->spec);
         assert_string_equal(text, json);
         free(json);
     }
-    free(model);
-    free(text);
+    smoe_safetensors_free(file);
 }
 
 static void not_located(run_folder *r, const char *arg, const char *which, smoe_code code,
                         const char *message) {
-    char *model, *text;
-    assert_int_equal(smoe_run_locate(arg, which, &model, &text, &r->err), -1);
-    assert_null(model);
-    assert_null(text);
+    smoe_safetensors *file;
+    assert_int_equal(smoe_run_locate(&file, arg, which, &r->err), -1);
+    assert_null(file);
     assert_int_equal(r->err.code, code);
     if (!strstr(r->err.text, message)) fail_msg("\"%s\" is not in: %s", message, r->err.text);
 }

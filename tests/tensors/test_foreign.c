@@ -84,10 +84,8 @@ static void assert_model(const char *path, size_t more) {
     smoe_safetensors *file;
     smoe_err err = {0};
     size_t count = 0;
-    char name[96], *model, *spec;
-    if (smoe_run_model(path, NULL, NULL, &model, &spec, &file, &err)) fail_msg("%s", err.text);
-    free(model);
-    free(spec);
+    char name[96];
+    if (smoe_run_model(&file, path, NULL, NULL, &err)) fail_msg("%s", err.text);
     for (size_t i = 0; i < TABLE; i++)
         for (size_t b = 0; b < (strchr(table[i].name, '#') ? BLOCKS : 1); b++, count++)
             assert_tensor(file, &table[i], numbered(name, table[i].name, b));
