@@ -1,6 +1,6 @@
 /* smoe convert and smoe init: a model file in a given storage type, from another file or from a
  * spec's initial values (store/model_file.h), with fewer experts (train/prune.h), or as a graph of
- * ONNX (vit/graph.h). */
+ * ONNX (vit/model.h). */
 #include "cmd.h"
 #include "store/model_file.h"
 #include "train/prune.h"

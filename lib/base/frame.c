@@ -107,28 +107,20 @@ static smoe_datum *next_cell(smoe_frame *frame, const smoe_column *column) {
     return frame->failed ? NULL : &frame->datum[frame->rows * frame->columns + c];
 }
 
-void smoe_frame_number(smoe_frame *frame, const smoe_column *column) {
-    smoe_datum *cell = next_cell(frame, column);
-    if (cell) cell->number = column->number;
+smoe_column smoe_column_said(const smoe_column *given) {
+    smoe_column column = *given;
+    column.typed |= column.is_truth;
+    if (column.is_truth) column.string = column.truth ? "true" : "false";
+    return column;
 }
 
-void smoe_frame_text(smoe_frame *frame, const smoe_column *column) {
-    smoe_column text = *column;
-    text.text = true;
-    smoe_datum *cell = next_cell(frame, &text);
-    if (cell) cell->text = smoe_frame_keep(frame, column->string);
-}
-
-smoe_column smoe_column_truth(const smoe_column *column) {
-    smoe_column truth = *column;
-    truth.string = column->truth ? "true" : "false";
-    truth.typed = true;
-    return truth;
-}
-
-void smoe_frame_truth(smoe_frame *frame, const smoe_column *column) {
-    const smoe_column truth = smoe_column_truth(column);
-    smoe_frame_text(frame, &truth);
+void smoe_frame_add(smoe_frame *frame, const smoe_column *given) {
+    const smoe_column column = smoe_column_said(given);
+    smoe_datum *cell = next_cell(frame, &column);
+    if (cell && column.text)
+        cell->text = smoe_frame_keep(frame, column.string);
+    else if (cell)
+        cell->number = column.number;
 }
 
 void smoe_frame_end(smoe_frame *frame) {

@@ -48,7 +48,7 @@ typedef struct smoe_column {
     bool optional;       /* JSON leaves it out where there is no value; else it is null */
     double number;       /* the value of a cell that is added with its column, or of a fact */
     const char *string;
-    bool truth;
+    bool truth, is_truth;
 } smoe_column;
 
 /* A cell of a row that is being put: with text for a column of text, else a number. */
@@ -98,14 +98,14 @@ void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells
 /* Adds the next cell of a row, with its column: the name, the value, and other members of
  * smoe_column. Text is copied; NULL and NAN: no value. */
 #define smoe_cell_number(frame, label, ...) \
-    smoe_frame_number(frame, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+    smoe_frame_add(frame, &(const smoe_column){.name = label, .number = __VA_ARGS__})
 #define smoe_cell_text(frame, label, ...) \
-    smoe_frame_text(frame, &(const smoe_column){.name = label, .string = __VA_ARGS__})
+    smoe_frame_add(frame, &(const smoe_column){.name = label, SMOE_TEXT_OF(__VA_ARGS__)})
 #define smoe_cell_truth(frame, label, ...) \
-    smoe_frame_truth(frame, &(const smoe_column){.name = label, .truth = __VA_ARGS__})
-void smoe_frame_number(smoe_frame *frame, const smoe_column *column);
-void smoe_frame_text(smoe_frame *frame, const smoe_column *column);
-void smoe_frame_truth(smoe_frame *frame, const smoe_column *column);
+    smoe_frame_add(frame, &(const smoe_column){.name = label, SMOE_TRUTH_OF(__VA_ARGS__)})
+#define SMOE_TEXT_OF(...) .text = true, .string = __VA_ARGS__
+#define SMOE_TRUTH_OF(...) .text = true, .is_truth = true, .truth = __VA_ARGS__
+void smoe_frame_add(smoe_frame *frame, const smoe_column *column);
 /* The row is complete. And one that is not on the screen. */
 void smoe_frame_end(smoe_frame *frame);
 void smoe_frame_end_hidden(smoe_frame *frame);
@@ -145,8 +145,8 @@ json_t *smoe_frame_json(const smoe_frame *frame);
 /* An object per row, [{"name": value}]. */
 json_t *smoe_frame_records(const smoe_frame *frame);
 
-/* The column of a truth as one of text. */
-smoe_column smoe_column_truth(const smoe_column *column);
+/* A column whose value, if it is a truth, is the text for it. */
+smoe_column smoe_column_said(const smoe_column *column);
 /* A value as it is printed: the text itself, or the number in buf. */
 const char *smoe_column_print(char *buf, size_t size, const smoe_column *column, smoe_datum datum);
 /* Sets the member that the column is in JSON, in objects that are made where they are missing. */

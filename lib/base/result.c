@@ -31,28 +31,17 @@ void smoe_result_free(smoe_result *result) {
     *result = (smoe_result){0};
 }
 
-static smoe_item *add_fact(smoe_result *result, const smoe_column *fact) {
-    smoe_item *item = add_item(result, SMOE_ITEM_FACT, fact->name);
-    item->fact = *fact;
+void smoe_result_fact(smoe_result *result, const smoe_column *given) {
+    const smoe_column fact = smoe_column_said(given);
+    smoe_item *item = add_item(result, SMOE_ITEM_FACT, fact.name);
+    item->fact = fact;
     item->fact.name = item->key;
-    item->fact.heading = item->heading = smoe_alloc_text(fact->heading);
-    if (!fact->where) item->fact.where = SMOE_IN_FILES | (fact->heading ? SMOE_IN_PRINT : 0);
-    return item;
-}
-
-void smoe_result_number(smoe_result *result, const smoe_column *fact) {
-    add_fact(result, fact)->datum.number = fact->number;
-}
-
-void smoe_result_text(smoe_result *result, const smoe_column *fact) {
-    smoe_item *item = add_fact(result, fact);
-    item->fact.text = true;
-    item->datum.text = item->text = smoe_alloc_text(fact->string);
-}
-
-void smoe_result_truth(smoe_result *result, const smoe_column *fact) {
-    const smoe_column truth = smoe_column_truth(fact);
-    smoe_result_text(result, &truth);
+    item->fact.heading = item->heading = smoe_alloc_text(fact.heading);
+    if (!fact.where) item->fact.where = SMOE_IN_FILES | (fact.heading ? SMOE_IN_PRINT : 0);
+    if (fact.text)
+        item->datum.text = item->text = smoe_alloc_text(fact.string);
+    else
+        item->datum.number = fact.number;
 }
 
 void smoe_result_value(smoe_result *result, const char *key, json_t *value) {

@@ -22,14 +22,12 @@ void smoe_result_free(smoe_result *result);
  * members of smoe_column. It is printed as a line of its own where it has a heading. Text is
  * copied; NAN and NULL: no value; where there is none, no line is printed. */
 #define smoe_fact_number(result, label, ...) \
-    smoe_result_number(result, &(const smoe_column){.name = label, .number = __VA_ARGS__})
+    smoe_result_fact(result, &(const smoe_column){.name = label, .number = __VA_ARGS__})
 #define smoe_fact_text(result, label, ...) \
-    smoe_result_text(result, &(const smoe_column){.name = label, .string = __VA_ARGS__})
+    smoe_result_fact(result, &(const smoe_column){.name = label, SMOE_TEXT_OF(__VA_ARGS__)})
 #define smoe_fact_truth(result, label, ...) \
-    smoe_result_truth(result, &(const smoe_column){.name = label, .truth = __VA_ARGS__})
-void smoe_result_number(smoe_result *result, const smoe_column *fact);
-void smoe_result_text(smoe_result *result, const smoe_column *fact);
-void smoe_result_truth(smoe_result *result, const smoe_column *fact);
+    smoe_result_fact(result, &(const smoe_column){.name = label, SMOE_TRUTH_OF(__VA_ARGS__)})
+void smoe_result_fact(smoe_result *result, const smoe_column *fact);
 
 /* A member of JSON alone, of any kind; takes over `value`. */
 void smoe_result_value(smoe_result *result, const char *key, json_t *value);
