@@ -19,7 +19,7 @@ typedef enum smoe_kind {
     SMOE_KIND_BOOL,      /* bool */
     SMOE_KIND_ENUM,      /* an enum counted in the order of the choices */
     SMOE_KIND_NAME,      /* char *, one of the choices */
-    SMOE_KIND_LAYERS,    /* model.moe.layers and random_layers: a word or a list */
+    SMOE_KIND_LAYERS,    /* of blocks: a word or a list; from here on all are lists */
     SMOE_KIND_SIZES,     /* smoe_series of whole numbers */
     SMOE_KIND_REALS,     /* smoe_series */
     SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */

@@ -115,10 +115,7 @@ static int set_indices(smoe_indices *to, const double *items, size_t count, char
 }
 
 bool smoe_value_is_list(const smoe_schema_entry *entry) {
-    return entry->kind == SMOE_KIND_LAYERS || entry->kind == SMOE_KIND_SHOTS ||
-           entry->kind == SMOE_KIND_SIZES || entry->kind == SMOE_KIND_REALS ||
-           entry->kind == SMOE_KIND_GROUPS || entry->kind == SMOE_KIND_PROMPTS ||
-           entry->kind == SMOE_KIND_INDICES;
+    return entry->kind >= SMOE_KIND_LAYERS;
 }
 
 int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *text, bool plain,
@@ -233,17 +230,18 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const d
 }
 
 void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry) {
-    if (entry->kind == SMOE_KIND_INDICES) {
-        smoe_indices *list = member(spec, entry);
+    smoe_indices *list = member(spec, entry);
+    switch (entry->kind) {
+    case SMOE_KIND_TEXT:
+    case SMOE_KIND_PATH:
+    case SMOE_KIND_NAME:
+    case SMOE_KIND_LAYERS: copy_text(member(spec, entry), NULL); return;
+    case SMOE_KIND_INDICES:
         free(list->item);
         *list = (smoe_indices){0};
+        return;
+    default: return;
     }
-    bool text = entry->kind == SMOE_KIND_TEXT || entry->kind == SMOE_KIND_PATH ||
-                entry->kind == SMOE_KIND_NAME || entry->kind == SMOE_KIND_LAYERS;
-    if (!text) return;
-    char **at = member(spec, entry);
-    free(*at);
-    *at = NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
