@@ -8,7 +8,7 @@
 #include "math/tile.h"
 #include "math/transpose.h"
 
-enum { SHALLOW = 128 };
+enum { SHALLOW = 128 }; /* steps up to which a row of C is prefetched in each */
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
                    (int)VL <= (int)SMOE_PANEL_SPILL,
@@ -50,22 +50,19 @@ static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, siz
     pack_panel(dst, b, true, cs, rs, n, k, NR);
 }
 
-/* The next row of B, in registers: the compiler is kept from reading it again for each row of A. */
-static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
-    row[0] = vrounded(vload(b));
-    if (nv > 1) row[1] = vrounded(vload(b + VL));
-}
-
 /* Rows of A in place that are addressed from one base: with an address per row there would be too
  * few registers. */
-enum { FAR = 3, BASES = (MR + FAR - 1) / FAR };
+enum { FAR = 3, BASES = (TALLEST + FAR - 1) / FAR };
 
 /* Rows of A times a row of B: rows side by side (of a panel, or the columns of a matrix) from
- * base[0] on, or `ra` apart. The row of B keeps its registers to the end: sums need no moves. */
-static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
+ * base[0] on, or `ra` apart. The row of B keeps its registers to the end: sums need no moves, and
+ * the compiler is kept from reading it again for each row of A. */
+static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[][NV],
                                                        bool beside, const real *const base[BASES],
-                                                       size_t ra, const vreal row[NV]) {
-#pragma GCC unroll 14
+                                                       size_t ra, const real *b) {
+    vreal row[NV] = {vrounded(vload(b))};
+    if (nv > 1) row[1] = vrounded(vload(b + VL));
+#pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
         const real *from = base[beside ? 0 : i / FAR];
         size_t at = beside ? i : i % FAR * ra;
@@ -83,153 +80,159 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
 }
 
 /* Prefetches row i of C and what is added to it, for when the sums are ready. */
-static inline void prefetch_row(const smoe_tile *t, size_t i) {
-    for (size_t j = 0; j < NR; j += SMOE_LINE) {
+static inline void prefetch_row(const smoe_tile *t, size_t nv, size_t i) {
+    for (size_t j = 0; j < nv * VL; j += SMOE_LINE) {
         __builtin_prefetch(t->c + i * t->ldc + j, 1, PREFETCH_ROWS ? 2 : 3);
         if (t->add && t->add != t->c) __builtin_prefetch(t->add + i * t->ldadd + j, 0, 2);
     }
 }
 
-/* All bases, one step of k farther. */
-static inline __attribute__((always_inline)) void advance(size_t rows, bool beside,
-                                                          const real *base[BASES], size_t ca) {
-#pragma GCC unroll 5
-    for (size_t q = 0; q < BASES; q++)
-        if (!q || (!beside && q * FAR < rows)) base[q] += ca;
-}
-
-/* The sums of a tile with `rows` rows and nv vectors of columns, both constants. ca and ldb are
- * constants too if possible: when the other hyperthread of the core is busy, every instruction of
- * the loop counts. A row of B is loaded one step ahead, but not after the last row, where the array
- * may end. */
-static inline __attribute__((always_inline)) void multiply(size_t rows, size_t nv,
-                                                           vreal sum[MR][NV], smoe_tile *t,
-                                                           bool beside, size_t ca, size_t ldb) {
-    if (!t->k) return;
-    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream ? rows : 0;
-    bool at_once = !PREFETCH_ROWS || t->k <= SHALLOW;
-    smoe_prefetch next = t->prefetch;
-    size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next), due = 0;
+/* The sums of a tile with `rows` rows and nv vectors of columns, both constants. Meanwhile, what is
+ * due is prefetched, and a row of C in each step. The loop is as plain as can be: with a loop
+ * inside, or another one for steps that are left, the compiler keeps sums in memory. */
+static inline __attribute__((always_inline)) void multiply(size_t rows, size_t nv, vreal sum[][NV],
+                                                           const smoe_tile *t, bool beside,
+                                                           smoe_prefetch *next, size_t *due) {
+    size_t ra = t->a_row, ca = beside ? t->a_col : 1, ldb = t->ldb;
+    size_t prefetched = t->stream ? rows : 0;
+    size_t pause = PREFETCH_ROWS && t->k > SHALLOW ? 3 : 0; /* steps between two rows of C */
     const real *b = t->b, *base[BASES] = {t->a};
-#pragma GCC unroll 5
+#pragma GCC unroll 6
     for (size_t q = 1; q < BASES; q++)
         if (!beside && q * FAR < rows) base[q] = vagain(t->a + q * FAR * ra);
-    vreal row[NV];
-    for (; at_once && prefetched < rows; prefetched++) prefetch_row(t, prefetched);
-    load_row(nv, b, row);
-    for (size_t rounds = before / STEPS; rounds;) {
-        if (!due) {
-            for (size_t i = prefetches; i; i--) prefetch(&next);
-            due = pause;
+    for (size_t k = t->k; k; k--, b += ldb) {
+        if (!--*due) {
+            prefetch(next);
+            *due = next->every;
         }
-        size_t now = due < rounds ? due : rounds;
-        if (prefetched < rows) {
-            prefetch_row(t, prefetched++);
-            now = 1;
-        }
-        const real *stop = base[0] + now * STEPS * ca;
-        due -= now;
-        rounds -= now;
-        do {
-#pragma GCC unroll 4
-            for (size_t s = 0; s < STEPS; s++) {
-                step(rows, nv, sum, beside, base, ra, row);
-                advance(rows, beside, base, ca);
-                load_row(nv, b += ldb, row);
-            }
-        } while (base[0] != stop);
+        if (prefetched < rows && !(k & pause)) prefetch_row(t, nv, prefetched++);
+        step(rows, nv, sum, beside, base, ra, b);
+#pragma GCC unroll 6
+        for (size_t q = 0; q < BASES; q++)
+            if (!q || (!beside && q * FAR < rows)) base[q] += ca;
     }
-    for (size_t left = before % STEPS; left; left--) {
-        step(rows, nv, sum, beside, base, ra, row);
-        advance(rows, beside, base, ca);
-        load_row(nv, b += ldb, row);
-    }
-    step(rows, nv, sum, beside, base, ra, row);
-    if (prefetches) t->prefetch = next;
 }
 
-/* Writes sums of n columns. Callers pass constants where they can: rows then need no branches. */
-static inline __attribute__((always_inline)) void put(size_t rows, const smoe_tile *t,
-                                                      vreal sum[MR][NV], size_t n, const real *add,
+/* Writes sums, of the last vector `last` numbers. Callers pass constants where they can: rows then
+ * need no branches. */
+static inline __attribute__((always_inline)) void put(size_t rows, size_t nv, const smoe_tile *t,
+                                                      vreal sum[][NV], size_t last, const real *add,
                                                       const real *bias, bool stream) {
-    size_t n0 = n < VL ? n : VL, n1 = n - n0, ldc = t->ldc, ldadd = t->ldadd;
-    real *c = t->c, alpha = t->alpha;
-#pragma GCC unroll 14
+    real *c = t->c;
+#pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
-        finish(c + i * ldc, sum[i][0], alpha, add ? add + i * ldadd : NULL, bias, n0, stream);
-        if (n1)
-            finish(c + i * ldc + VL, sum[i][1], alpha, add ? add + i * ldadd + VL : NULL,
-                   bias ? bias + VL : NULL, n1, stream);
+        for (size_t v = 0, j = 0; v < nv; v++, j += VL)
+            finish(c + j, sum[i][v], add ? add + j : NULL, bias ? bias + j : NULL,
+                   v + 1 < nv ? VL : last, stream);
+        c = (real *)vagain(c + t->ldc);
+        if (add) add = vagain(add + t->ldadd);
     }
 }
 
-/* A tile with the most rows. */
-static inline __attribute__((always_inline)) void high_tile(size_t nv, smoe_tile *t, bool stream) {
-    vreal sum[MR][NV] = {{{0}}};
-    if (nv == NV && t->a_col == 1 && t->ldb == NR)
-        multiply(MR, nv, sum, t, false, 1, NR);
-    else if (t->a_col == 1)
-        multiply(MR, nv, sum, t, false, 1, t->ldb);
-    else if (nv == NV && t->a_col == PITCH && t->ldb == NR)
-        multiply(MR, nv, sum, t, true, PITCH, NR);
-    else
-        multiply(MR, nv, sum, t, true, t->a_col, t->ldb);
-    if (t->n != nv * VL)
-        put(MR, t, sum, t->n, t->add, t->bias, false);
-    else if (t->add && t->bias)
-        put(MR, t, sum, nv * VL, t->add, t->bias, false);
-    else if (t->add)
-        put(MR, t, sum, nv * VL, t->add, NULL, false);
-    else if (t->bias)
-        put(MR, t, sum, nv * VL, NULL, t->bias, false);
-    else if (stream)
-        put(MR, t, sum, nv * VL, NULL, NULL, true);
-    else
-        put(MR, t, sum, nv * VL, NULL, NULL, false);
+/* The same in all other cases, once for all heights. */
+static __attribute__((noinline)) void put_any(size_t rows, const smoe_tile *t, vreal sum[][NV]) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < t->n; j += VL)
+            finish(t->c + i * t->ldc + j, sum[i][j / VL], t->add ? t->add + i * t->ldadd + j : NULL,
+                   t->bias ? t->bias + j : NULL, t->n - j < VL ? t->n - j : VL, false);
 }
 
-/* A tile with fewer rows: the last ones of a matrix. */
-static inline __attribute__((always_inline)) void low_tile(size_t rows, size_t nv, smoe_tile *t,
-                                                           bool stream) {
-    vreal sum[MR][NV] = {{{0}}};
-    if (t->a_col == 1)
-        multiply(rows, nv, sum, t, false, 1, t->ldb);
-    else
-        multiply(rows, nv, sum, t, true, t->a_col, t->ldb);
-    put(rows, t, sum, t->n, t->add, t->bias, stream && !t->add && !t->bias && t->n == nv * VL);
-}
-
-/* The next rows of C, as many as a tile has; returns how many. Two low tiles are better than a high
- * one and one with very few rows. */
-static inline __attribute__((always_inline)) size_t next_rows(size_t nv, smoe_tile *t, size_t left,
-                                                              bool stream) {
-    if (left >= MR && !(left == 2 * HALF && t->a_next == MR * t->a_row)) {
-        high_tile(nv, t, stream);
-        return MR;
-    }
-    if (left >= HALF) {
-        low_tile(HALF, nv, t, stream);
-        return HALF;
-    }
-    if (HALF > 4 && left >= 4) {
-        low_tile(4, nv, t, stream);
-        return 4;
-    }
-    if (left >= 2) {
-        low_tile(2, nv, t, stream);
-        return 2;
-    }
-    low_tile(1, nv, t, stream);
-    return 1;
-}
-
-static void tiles(smoe_tile *t) {
-    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
-    for (size_t left = t->m, rows; left; left -= rows) {
-        rows = t->n <= VL ? next_rows(1, t, left, stream) : next_rows(NV, t, left, stream);
-        t->a += rows == MR ? t->a_next : rows * t->a_row;
+/* `count` tiles, one below the other; a is `next_a` farther for each. */
+static inline __attribute__((always_inline)) void run(size_t rows, size_t nv, bool beside,
+                                                      smoe_tile *t, size_t count, size_t next_a) {
+    bool whole = t->n == nv * VL;
+    bool stream =
+        rows == MR && whole && t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
+    smoe_prefetch next = t->prefetch;
+    size_t due = next.every != 0;
+    for (; count; count--) {
+        vreal sum[TALLEST][NV] = {{{0}}};
+        multiply(rows, nv, sum, t, beside, &next, &due);
+        if (t->alpha != 1)
+#pragma GCC unroll 16
+            for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 2
+                for (size_t v = 0; v < nv; v++) sum[i][v] = vrounded(t->alpha * sum[i][v]);
+        if (t->add ? !whole || t->bias : t->bias && !whole) {
+            vreal all[TALLEST][NV];
+#pragma GCC unroll 16
+            for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 2
+                for (size_t v = 0; v < nv; v++) all[i][v] = sum[i][v];
+            put_any(rows, t, all);
+        } else if (t->add)
+            put(rows, nv, t, sum, VL, t->add, NULL, false);
+        else if (t->bias)
+            put(rows, nv, t, sum, VL, NULL, t->bias, false);
+        else if (!whole)
+            put(rows, nv, t, sum, t->n - (nv - 1) * VL, NULL, NULL, false);
+        else if (stream)
+            put(rows, nv, t, sum, VL, NULL, NULL, true);
+        else
+            put(rows, nv, t, sum, VL, NULL, NULL, false);
+        t->a += next_a;
         t->c += rows * t->ldc;
         if (t->add) t->add += rows * t->ldadd;
+    }
+    t->prefetch = next;
+}
+
+/* Tiles of one shape are a function of their own: the compiler then has registers for all of it. A
+ * is by rows in place or, as in panels, by columns; slim tiles have one vector of columns. */
+#define TILES(rows)                                                                               \
+    static __attribute__((noinline)) void rows_##rows(smoe_tile *t, size_t n, size_t a) {         \
+        run(rows, NV, false, t, n, a);                                                            \
+    }                                                                                             \
+    static __attribute__((noinline)) void columns_##rows(smoe_tile *t, size_t n, size_t a) {      \
+        run(rows, NV, true, t, n, a);                                                             \
+    }                                                                                             \
+    static __attribute__((noinline)) void slim_rows_##rows(smoe_tile *t, size_t n, size_t a) {    \
+        run(rows, 1, false, t, n, a);                                                             \
+    }                                                                                             \
+    static __attribute__((noinline)) void slim_columns_##rows(smoe_tile *t, size_t n, size_t a) { \
+        run(rows, 1, true, t, n, a);                                                              \
+    }
+TILES(MR)
+TILES(HALF)
+TILES(4)
+TILES(2)
+TILES(1)
+/* A panel of one vector has registers for more rows. */
+static __attribute__((noinline)) void slim_rows_TALLEST(smoe_tile *t, size_t n, size_t a) {
+    run(TALLEST, 1, false, t, n, a);
+}
+static __attribute__((noinline)) void slim_columns_TALLEST(smoe_tile *t, size_t n, size_t a) {
+    run(TALLEST, 1, true, t, n, a);
+}
+
+typedef void tiles_down(smoe_tile *t, size_t count, size_t next_a);
+#define HEIGHT(rows)                                  \
+    {                                                 \
+        rows, {                                       \
+            {rows_##rows, columns_##rows}, {          \
+                slim_rows_##rows, slim_columns_##rows \
+            }                                         \
+        }                                             \
+    }
+static const struct height {
+    size_t rows;
+    tiles_down *down[2][2]; /* for whole and for narrow panels of columns */
+} heights[] = {HEIGHT(MR), HEIGHT(HALF), HEIGHT(4), HEIGHT(2), HEIGHT(1)};
+
+/* Two low tiles are better than a high one and one with very few rows. */
+static void tiles(smoe_tile *t) {
+    bool narrow = t->n <= VL, beside = t->a_col != 1, placed = t->a_next == MR * t->a_row;
+    size_t left = t->m;
+    if (narrow && placed && left >= TALLEST) {
+        (beside ? slim_columns_TALLEST : slim_rows_TALLEST)(t, left / TALLEST, TALLEST * t->a_row);
+        left %= TALLEST;
+    }
+    for (const struct height *h = heights; left; h++) {
+        size_t count = left / h->rows;
+        if (h->rows == MR && placed && count && left % MR == 2 * HALF - MR) count--;
+        if (count)
+            h->down[narrow][beside](t, count, h->rows == MR ? t->a_next : h->rows * t->a_row);
+        left -= count * h->rows;
     }
 }
 

@@ -98,7 +98,7 @@ static void tile_across(smoe_tile *t) {
             vreal r[TRANSPOSE_DEPTH_BF16];
             transpose(r, sums + j * width + i, width * sizeof *sums, false);
             for (size_t q = 0; q < TRANSPOSE_DEPTH && i + q < m; q++)
-                finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
+                finish(t->c + (i + q) * t->ldc + j, vrounded(t->alpha * r[q]),
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
                        t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
         }
@@ -173,8 +173,8 @@ static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_t
 #pragma GCC unroll 8
     for (size_t i = 0; i < rows; i++)
         if (i < t->m)
-            finish(t->c + i * t->ldc, sum[i], t->alpha, t->add ? t->add + i * t->ldadd : NULL,
-                   t->bias, t->n, false);
+            finish(t->c + i * t->ldc, vrounded(t->alpha * sum[i]),
+                   t->add ? t->add + i * t->ldadd : NULL, t->bias, t->n, false);
 }
 
 static void tile_transposed(smoe_tile *t) {
@@ -223,7 +223,7 @@ down_rows(size_t rows, size_t depth, const smoe_tile *t, size_t i, size_t j, con
         if (t->later)
             vstore(sums + r * VL, sum[r]);
         else
-            finish(t->c + (i + r) * t->ldc + j, sum[r], t->alpha,
+            finish(t->c + (i + r) * t->ldc + j, vrounded(t->alpha * sum[r]),
                    t->add ? t->add + (i + r) * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL,
                    VL, false);
 }

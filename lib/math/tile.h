@@ -14,14 +14,14 @@ enum {
     NR = NV * VL
 };
 
-/* c = add + bias + alpha * sum for the first n <= VL columns: the same expression, never fused, for
- * whole and partial vectors, so that a result does not depend on its position in a tile. */
-static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
-                          size_t n, bool stream) {
+/* c = add + bias + sum for the first n <= VL columns: the same expression for whole and partial
+ * vectors, so that a result does not depend on its position in a tile. */
+static inline void finish(real *c, vreal sum, const real *add, const real *bias, size_t n,
+                          bool stream) {
     vreal start = {0};
     if (add) start = n == VL ? vload(add) : vload_part(add, n, 0);
     if (bias) start += n == VL ? vload(bias) : vload_part(bias, n, 0);
-    start += vrounded(alpha * sum);
+    start += sum;
     if (n != VL)
         vstore_part(c, start, n);
     else if (stream)

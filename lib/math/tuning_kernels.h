@@ -49,9 +49,9 @@ enum {
 enum {
     /* the register tile: MR x 2 vectors of sums, 2 vectors of B, broadcasts of A */
     MR = SMOE_TUNED(14, 6, 6, 6),
-    LEAST = SMOE_TUNED(4, 2, 2, 2),  /* rows of the smallest tile */
-    HALF = SMOE_TUNED(8, 4, 4, 4),   /* rows of a low panel */
-    PITCH = SMOE_TUNED(16, 6, 6, 6), /* of a panel; on AVX-512 each step begins a cache line */
+    TALLEST = SMOE_TUNED(16, 6, 6, 6), /* with one vector, MR or more */
+    HALF = SMOE_TUNED(8, 4, 4, 4),     /* rows of a low panel */
+    PITCH = SMOE_TUNED(16, 6, 6, 6),   /* of a panel; on AVX-512 each step begins a cache line */
     /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     ALIASING = SMOE_TUNED(0, 1024, 0, 0),
     /* A may be read unpacked: there are enough address registers */
