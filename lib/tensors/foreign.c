@@ -7,7 +7,7 @@
  */
 #include "tensors/foreign.h"
 #include "base/alloc.h"
-#include "tensors/foreign_names.h"
+#include "tensors/foreign_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

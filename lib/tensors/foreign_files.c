@@ -1,8 +1,8 @@
 /*
- * Reads .npz and .pth files; see foreign_files.h. Both are zip files: a .npz of arrays, a .pth of a
+ * Reads .npz and .pth files; see foreign_parts.h. Both are zip files: a .npz of arrays, a .pth of a
  * pickle (pickle.h) and the storages that its tensors are views of.
  */
-#include "tensors/foreign_files.h"
+#include "tensors/foreign_parts.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "tensors/npy.h"

@@ -1,6 +1,6 @@
 /* Which tensors in a file are the model's, and the table of the names that other programs give to
- * them; see foreign_names.h. */
-#include "tensors/foreign_names.h"
+ * them; see foreign_parts.h. */
+#include "tensors/foreign_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "scratch.h"
 #include "store/run.h"
 #include "tensors/foreign.h"
-#include "tensors/foreign_names.h"
+#include "tensors/foreign_parts.h"
 #include "zipfile.h"
 
 #include <setjmp.h>

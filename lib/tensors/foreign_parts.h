@@ -1,16 +1,59 @@
 /*
- * Internal to foreign.c: the names and layouts of tensors in other programs, in one table; adding a
- * program: its rules, wherever in the table they shadow no other. And which of the tensors in a file
- * are those of the model: training loops keep more than one model in a file, in dictionaries of any
- * name, and wrappers put prefixes before the names of its tensors. A model is where its patch
- * embedding is.
+ * Internal to foreign.c. The tensors in a file of another program (foreign_files.c): each is a piece,
+ * a view with strides, whose bytes belong to the file. The names and layouts of tensors in other
+ * programs, in one table; adding a program: its rules, wherever in the table they shadow no other.
+ * And which of the tensors in a file are those of the model (foreign_names.c): training loops keep
+ * more than one model in a file, in dictionaries of any name, and wrappers put prefixes before the
+ * names of its tensors. A model is where its patch embedding is.
  */
-#ifndef SMOE_FOREIGN_NAMES_H
-#define SMOE_FOREIGN_NAMES_H
+#ifndef SMOE_FOREIGN_PARTS_H
+#define SMOE_FOREIGN_PARTS_H
 
-#include "tensors/foreign_files.h"
+#include "tensors/pickle.h"
+#include "tensors/safetensors.h"
 
 #include <stdio.h>
+
+enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_PICKLE_DIMS };
+
+/* With its data; of other files than .pth `where`, storage and offset are empty. */
+typedef smoe_pickle_tensor smoe_foreign_piece;
+
+/* A file in a zip file, unpacked. */
+typedef struct smoe_foreign_member {
+    char *name;
+    char *bytes;
+    size_t size;
+    bool borrowed; /* the bytes are those of the file */
+} smoe_foreign_member;
+
+typedef struct smoe_foreign_file {
+    const char *path;
+    smoe_foreign_member *member;
+    smoe_foreign_piece *piece;
+    size_t members, pieces;
+    size_t held, used; /* bytes of all members, and of the pieces */
+} smoe_foreign_file;
+
+/* Whether a file begins as those of PyTorch before it used zip; four bytes. */
+bool smoe_foreign_is_legacy(const void *bytes);
+
+/* Reads the pieces of a .npz or .pth file; `file` has its path. SMOE_DATA if it inflates to more
+ * than 64 times its size and a megabyte. */
+int smoe_foreign_read(smoe_foreign_file *file, const void *bytes, size_t size,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds a copy of a piece. SMOE_DATA if the pieces together have far more bytes than the file. */
+int smoe_foreign_add(smoe_foreign_file *file, const smoe_foreign_piece *piece,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds a tensor of a safetensors file, whose elements have whole bytes and whose name fits. */
+int smoe_foreign_add_tensor(smoe_foreign_file *file, const smoe_tensor *tensor,
+                            smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_foreign_file_free(smoe_foreign_file *file);
+
+/* ---- names and places ------------------------------------------------------------------------ */
 
 /* From one name to another; '#' is the number of a block, '?' any digit, '*' a last word ("weight",
  * "bias"). The axes of the new tensor are separated by commas, each the axes of the old one that
