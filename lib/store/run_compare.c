@@ -119,7 +119,8 @@ static void fill_metrics(smoe_frame *frame, const records *a, const records *b) 
         {"metric", true},           {"a", false},     {"b", false}, {"difference", false},
         {"mean_difference", false}, {"steps", false}, {0}};
     const char *key;
-    json_t *value, *seen = json_object();
+    json_auto_t *seen = json_object();
+    json_t *value;
     smoe_frame_init(frame, "metrics", "Metrics",
                     "last values, and the mean difference over the steps in common", columns);
     for (size_t i = 0; i < a->count; i++) json_object_foreach(a->json[i], key, value) {
@@ -128,7 +129,6 @@ static void fill_metrics(smoe_frame *frame, const records *a, const records *b) 
             json_object_set_new(seen, key, json_true());
             add_metric(frame, a, b, key);
         }
-    json_decref(seen);
 }
 
 int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
@@ -148,12 +148,11 @@ static void flatten(json_t *flat, const char *before, const json_t *value) {
     const char *key;
     json_t *inner;
     json_object_foreach((json_t *)value, key, inner) {
-        char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
+        SMOE_FREED char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
         if (json_is_object(inner) && json_object_size(inner))
             flatten(flat, name, inner);
         else
             json_object_set(flat, name, inner);
-        free(name);
     }
 }
 
@@ -165,16 +164,15 @@ static char *shown(const json_t *value) {
 }
 
 static void add_setting(smoe_frame *frame, const char *key, const json_t *a, const json_t *b) {
-    char *x = shown(a), *y = shown(b);
+    SMOE_FREED char *x = shown(a), *y = shown(b);
     smoe_frame_put(frame, {"key", .text = key}, {"a", .text = x}, {"b", .text = y});
-    free(x);
-    free(y);
 }
 
 void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
                             const json_t *b) {
     static const smoe_column columns[] = {{"key", true}, {"a", true}, {"b", true}, {0}};
-    json_t *x = json_object(), *y = json_object(), *value;
+    json_auto_t *x = json_object(), *y = json_object();
+    json_t *value;
     const char *key;
     smoe_frame_init(frame, name, title, "what differs", columns);
     flatten(x, "", a);
@@ -185,8 +183,6 @@ void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *tit
     }
     json_object_foreach(y, key, value) if (!json_object_get(x, key))
         add_setting(frame, key, NULL, value);
-    json_decref(x);
-    json_decref(y);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */

@@ -57,11 +57,10 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
     static const char *const names[] = {"model.safetensors", "state.safetensors",
                                         "ema.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = smoe_text_format("%s/%s", dir, names[i]);
+        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         bool there = smoe_shards_there(path);
         /* A run that still trains may have deleted the whole checkpoint meanwhile. */
         if (there || (i == 0 && !access(dir, F_OK))) smoe_verify_file(v, path);
-        free(path);
     }
 }
 
@@ -142,31 +141,26 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
 /* The links and the checkpoints of DIR/ckpt. */
 static void verify_checkpoints(smoe_verifier *v, const char *dir) {
     static const char *const links[] = {"latest", "best"};
-    char *ckpt = smoe_text_format("%s/ckpt", dir);
+    SMOE_FREED char *ckpt = smoe_text_format("%s/ckpt", dir);
     DIR *open = opendir(ckpt);
     for (size_t i = 0; open && i < 2; i++) {
-        char *link = smoe_text_format("%s/%s", ckpt, links[i]), target[8], *model;
+        SMOE_FREED char *link = smoe_text_format("%s/%s", ckpt, links[i]), *model = NULL;
+        char target[8];
         smoe_err err = {0};
-        if (readlink(link, target, sizeof target) >= 0) {
-            model = smoe_checkpoint_find(dir, links[i], &err);
-            if (!model)
-                smoe_verify_blame(v, link, &err);
-            else if (!smoe_shards_there(model))
-                smoe_verify_say(v, link, "points to no checkpoint", false);
-            free(model);
-        }
-        free(link);
+        if (readlink(link, target, sizeof target) < 0) continue;
+        if (!(model = smoe_checkpoint_find(dir, links[i], &err)))
+            smoe_verify_blame(v, link, &err);
+        else if (!smoe_shards_there(model))
+            smoe_verify_say(v, link, "points to no checkpoint", false);
     }
     for (struct dirent *entry; open && (entry = readdir(open));) {
         if (!smoe_checkpoint_named(entry->d_name)) continue;
-        char *step = smoe_text_format("%s/%s", ckpt, entry->d_name);
+        SMOE_FREED char *step = smoe_text_format("%s/%s", ckpt, entry->d_name);
         smoe_verify_checkpoint(v, step);
         if (!smoe_shards_held(step, "state.safetensors") && !access(step, F_OK))
             smoe_verify_say(v, step, "has no state.safetensors: it cannot be resumed from", false);
-        free(step);
     }
     if (open) closedir(open);
-    free(ckpt);
 }
 
 /* Files with checks of their own are only looked for. */
@@ -211,17 +205,14 @@ static void verify_listed(smoe_verifier *v, const char *dir, const char *list, c
 
 /* What a run that has ended says that it has. */
 static void verify_manifest(smoe_verifier *v, const char *dir) {
-    char *list = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir), *text = NULL, *rest, *line;
+    SMOE_FREED char *list = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir), *text = NULL;
     smoe_err err = {0};
     size_t size;
     enum { MOST = 1 << 24 };
-    if (!access(list, F_OK)) {
-        if (smoe_file_read(list, MOST, &text, &size, &err)) smoe_verify_blame(v, list, &err);
-        for (rest = text; (line = strsep(&rest, "\n"));)
-            if (*line) verify_listed(v, dir, list, line);
-    }
-    free(text);
-    free(list);
+    if (access(list, F_OK)) return;
+    if (smoe_file_read(list, MOST, &text, &size, &err)) smoe_verify_blame(v, list, &err);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+        if (*line) verify_listed(v, dir, list, line);
 }
 
 void smoe_verify_run(smoe_verifier *v, const char *dir) {
@@ -233,9 +224,8 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
     if (v->repair && smoe_file_sweep(dir, SMOE_FILE_ALL, &err)) smoe_verify_blame(v, dir, &err);
     verify_spec(v, dir);
     verify_records(v, dir);
-    char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
+    SMOE_FREED char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
     if (!access(outcomes, F_OK)) smoe_verify_array(v, outcomes);
-    free(outcomes);
     verify_checkpoints(v, dir);
     verify_manifest(v, dir);
 }

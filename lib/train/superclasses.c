@@ -67,9 +67,9 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *p
     if (!E || E > N)
         return smoe_fail(err, SMOE_USAGE, "%zu super-classes of %zu classes: use 1 to %zu", E, N,
                          N);
-    sets s = {.N = N, .left = N, .of = of};
-    s.alike = smoe_alloc(N * N, sizeof *s.alike);
-    s.size = smoe_alloc(N, sizeof *s.size);
+    SMOE_FREED double *alike = smoe_alloc(N * N, sizeof *alike);
+    SMOE_FREED size_t *size = smoe_alloc(N, sizeof *size);
+    sets s = {.N = N, .left = N, .alike = alike, .size = size, .of = of};
     sets_fill(&s, prediction, images);
     for (size_t most = (N + E - 1) / E; s.left > E;) {
         pair x = sets_next(&s, most);
@@ -81,7 +81,5 @@ int smoe_superclasses(uint32_t *of, size_t E, size_t N, const smoe_prediction *p
     uint32_t count = 0;
     for (size_t c = 0; c < N; c++) /* a set comes before its other classes */
         of[c] = of[c] == c ? count++ : of[of[c]];
-    free(s.alike);
-    free(s.size);
     return 0;
 }
