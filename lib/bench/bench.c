@@ -1,8 +1,6 @@
 /* Benchmarks of a spec against the machine's limits; see bench.h. */
 #include "bench/bench.h"
 #include "base/alloc.h"
-#include "base/rng.h"
-#include "base/threads.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "math/blas.h"

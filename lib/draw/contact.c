@@ -1,6 +1,5 @@
 /* Contact sheets; see contact.h. */
 #include "draw/contact.h"
-#include "base/rng.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
 #include "draw/encode_png.h"

@@ -1,6 +1,5 @@
 /* From rows of a table to a plot; see figures.h, figures.def and words.def. */
 #include "draw/figures.h"
-#include "base/alloc.h"
 #include "draw/gnuplot.h"
 #include "spec/metrics.h"
 

@@ -4,7 +4,6 @@
 #include "draw/plot.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,8 +1,6 @@
 /* Sheets of overlays; see overlay.h. A tile is the image with one set of looks, which are drawn
  * over the patches. */
 #include "draw/overlay.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "draw/gnuplot.h"
 #include "draw/plot.h"
 #include "math/stats.h"

@@ -1,6 +1,5 @@
 /* Functions for all drawings of a plot; see plot.h. */
 #include "draw/plot.h"
-#include "base/alloc.h"
 
 #include <math.h>
 

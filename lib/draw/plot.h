@@ -8,6 +8,8 @@
 #ifndef SMOE_PLOT_H
 #define SMOE_PLOT_H
 
+#include "base/alloc.h" /* with the next one, what most files of this room use */
+#include "base/file.h"
 #include "base/frame.h"
 
 /* ---- colours --------------------------------------------------------------------------------- */

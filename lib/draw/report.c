@@ -1,6 +1,5 @@
 /* The page of the report; see report.h. report.html has {{name}} in place of each inserted part. */
 #include "draw/report.h"
-#include "base/alloc.h"
 #include "draw/figures.h"
 
 /* A column's name for a reader: "slots per expert". */

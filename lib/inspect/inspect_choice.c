@@ -5,8 +5,6 @@
  */
 #include "inspect/inspect_view.h"
 
-#include <math.h>
-
 enum { WEIGHT_BINS = 101 }; /* gate weights to the next hundredth, the last for all above */
 
 typedef struct choices {

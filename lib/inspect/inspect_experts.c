@@ -10,10 +10,7 @@
  * shuffled: this is the value expected by chance.
  */
 #include "inspect/inspect_view.h"
-#include "base/rng.h"
 #include "math/stats.h"
-
-#include <math.h>
 
 enum { DRAWS = 8 }; /* comparisons with chance */
 

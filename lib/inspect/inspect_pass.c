@@ -4,9 +4,6 @@
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
-#include "train/evaluate.h"
-
-#include <math.h>
 
 static const smoe_counter *const counters[] = {
     &smoe_counter_means,        &smoe_counter_token_sums, &smoe_counter_dispatch_sums,

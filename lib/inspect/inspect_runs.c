@@ -4,9 +4,6 @@
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
-#include "spec/metrics.h"
-
-#include <math.h>
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 

@@ -1,7 +1,6 @@
 /* The images of a split that are kept completely, with their routing in every MoE layer; see
  * draw/sample.h. Of them a file (--dump-routing), and pictures while a model trains. */
 #include "inspect/inspect_view.h"
-#include "data/image.h"
 #include "draw/overlay.h"
 #include "tensors/npy.h"
 #include "train/task.h"

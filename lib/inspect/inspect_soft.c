@@ -5,8 +5,6 @@
  */
 #include "inspect/inspect_view.h"
 
-#include <math.h>
-
 /* Weights are in single precision: a value this close to a bound counts as the bound. */
 static const double ROUNDING = 1e-6;
 

@@ -4,14 +4,9 @@
  * it (0 in soft routing, where every image is a separate group).
  */
 #include "inspect/inspect_view.h"
-#include "base/rng.h"
 #include "math/kernels.h"
-#include "spec/metrics.h"
 #include "spec/routers.h"
-#include "train/evaluate.h"
 #include "train/task.h"
-
-#include <math.h>
 
 /* ---- the value of routers -------------------------------------------------------------------- */
 

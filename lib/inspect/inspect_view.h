@@ -10,6 +10,8 @@
 #include "inspect/inspect.h"
 #include "data/loader.h"
 
+#include <math.h>
+
 /* Properties of routers; an analysis names those that it needs. */
 enum {
     SMOE_INSPECT_ANY = 0,

@@ -1,7 +1,5 @@
 /* The checkpoint that a sweep of a run evaluates; see kept.h. */
 #include "sweep/kept.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "store/run.h"
 #include "tensors/shards.h"
 

@@ -3,11 +3,8 @@
  * for the folder in which it lies.
  */
 #include "sweep/manifest.h"
-#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/file.h"
 #include "compare/primary.h"
-#include "base/json.h"
 #include "sweep/trial.h"
 
 #include <inttypes.h>

@@ -1,13 +1,9 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c, contrasts are in
  * compare/. */
 #include "sweep/results.h"
-#include "base/alloc.h"
 #include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "sweep/sweep_plan.h"
-#include "base/file.h"
-#include "base/frame.h"
-#include "base/json.h"
 #include "sweep/trial.h"
 
 #include <math.h>

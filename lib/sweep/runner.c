@@ -4,7 +4,6 @@
  * it shares with its parent.
  */
 #include "sweep/runner.h"
-#include "base/alloc.h"
 #include "base/stop.h"
 #include "store/env.h"
 #include "sweep/trial.h"

@@ -1,7 +1,5 @@
 /* What trials start from; see start.h. */
 #include "sweep/start.h"
-#include "base/alloc.h"
-#include "base/file.h"
 #include "store/run.h"
 #include "sweep/trial.h"
 #include "train/moments_init.h"

@@ -18,6 +18,9 @@
 #ifndef SMOE_SWEEP_H
 #define SMOE_SWEEP_H
 
+#include "base/alloc.h" /* with the next two, what most files of this room use */
+#include "base/file.h"
+#include "base/json.h"
 #include "spec/spec.h"
 #include "sweep/axes.h"
 #include "tensors/safetensors.h"

@@ -4,7 +4,6 @@
  * reference or figure, or more seeds that were seen before.
  */
 #include "base/file.h"
-#include "base/alloc.h"
 #include "store/run_files.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"

@@ -1,9 +1,7 @@
 /* Packing a sweep; see sweep_pack.h. libarchive writes the tar.gz, which any tool unpacks. */
 #include "sweep/sweep_pack.h"
-#include "base/alloc.h"
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"
-#include "base/file.h"
 #include "tensors/npy.h"
 #include "sweep/trial.h"
 

@@ -3,10 +3,7 @@
  * written by the process that holds its claim.
  */
 #include "sweep/trial.h"
-#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "store/run_files.h"
 
 #include <ctype.h>

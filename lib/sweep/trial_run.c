@@ -1,15 +1,10 @@
 /* Running a trial and measuring it; see trial_run.h. Its numbers come from metrics.jsonl, which a
  * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
 #include "sweep/trial_run.h"
-#include "base/alloc.h"
 #include "sweep/start.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "math/stats.h"
-#include "base/json.h"
 #include "sweep/trial.h"
 
 #include <errno.h>
