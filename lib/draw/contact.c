@@ -87,16 +87,12 @@ static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *pi
 }
 
 static int contact_paint(const sheet *s, const char *path, smoe_err *err) {
-    smoe_image out = {0}, picture = {0}, work = {0};
-    int status = smoe_image_shape(&out, s->width, s->height, 3, err);
-    if (!status) memset(out.pixel, 255, out.width * out.height * 3);
-    for (size_t row = 0; row < s->rows && !status; row++)
-        status = paint_row(&out, s, row, &picture, &work, err);
-    if (!status) status = smoe_encode_png_write(&out, path, err);
-    smoe_image_free(&out);
-    smoe_image_free(&picture);
-    smoe_image_free(&work);
-    return status;
+    SMOE_FREED_BY(smoe_image_free) smoe_image out = {0}, picture = {0}, work = {0};
+    if (smoe_image_shape(&out, s->width, s->height, 3, err)) return -1;
+    memset(out.pixel, 255, out.width * out.height * 3);
+    for (size_t row = 0; row < s->rows; row++)
+        if (paint_row(&out, s, row, &picture, &work, err)) return -1;
+    return smoe_encode_png_write(&out, path, err);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

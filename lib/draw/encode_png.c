@@ -25,10 +25,8 @@ int smoe_encode_png(const smoe_image *image, uint8_t **bytes, size_t *size, smoe
 }
 
 int smoe_encode_png_write(const smoe_image *image, const char *path, smoe_err *err) {
-    uint8_t *bytes;
+    SMOE_FREED uint8_t *bytes = NULL;
     size_t size;
     if (smoe_encode_png(image, &bytes, &size, err)) return smoe_fail_prefix(err, "%s", path);
-    int status = smoe_file_write(path, bytes, size, err);
-    free(bytes);
-    return status;
+    return smoe_file_write(path, bytes, size, err);
 }

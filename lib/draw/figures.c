@@ -490,8 +490,8 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
     /* a cell without a place, as that of a class token, is no cell */
     const char *const place[] = {entry->x, entry->y[0], NULL};
     const char *const *needed = entry->kind == SMOE_FIGURE_HEAT ? place : NULL;
-    size_t *first = smoe_alloc(g.f->rows, sizeof *first), panels = 0;
-    g.line_row = smoe_alloc(g.f->rows, sizeof *g.line_row);
+    SMOE_FREED size_t *first = smoe_alloc(g.f->rows, sizeof *first);
+    SMOE_FREED size_t *line_row = g.line_row = smoe_alloc(g.f->rows, sizeof *line_row);
     plot->title = g.f->title;
     plot->table = g.f;
     plot->x_name = entry->x_name;
@@ -504,25 +504,22 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
     bool number = g.lines && !g.line[1] && !is_text(g.f, g.line[0]);
     for (size_t i = 0; number && i < g.lines; i++)
         g.ordered += isfinite(number_at(g.f, g.line_row[i], g.line[0]));
-    panels = first_rows(g.f, g.panel, needed, first);
+    size_t panels = first_rows(g.f, g.panel, needed, first);
     if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
     for (size_t i = 0; i < panels; i++) add_panel(&g, plot, first[i]);
-    free(first);
-    free(g.line_row);
 }
 
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, double width,
                        size_t *scripts, size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
     for (size_t i = 0; i < FIGURES; i++) {
-        smoe_plot plot;
+        SMOE_FREED_BY(smoe_plot_free) smoe_plot plot;
         bool done = false;
         smoe_figure_plot(&plot, &figures[i], frames, count);
         int status = plot.panels ? smoe_plot_draw(&plot, folder, width, &done, err)
                                  : smoe_gnuplot_remove(folder, figures[i].name, err);
         *scripts += plot.panels > 0;
         *drawn += done;
-        smoe_plot_free(&plot);
         if (status) return -1;
     }
     return 0;

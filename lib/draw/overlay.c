@@ -57,17 +57,12 @@ typedef struct weights {
     bool *placed;
 } weights;
 
-static void weights_free(weights *w) {
-    free(w->take);
-    free(w->give);
-    free(w->placed);
-}
-
-static void weights_fill(weights *w, const smoe_sample *s, const smoe_sample_layer *l) {
+static void weights_fill(weights *w, const smoe_sample *s, const smoe_sample_layer *l,
+                         smoe_alloc_pool *pool) {
     *w = (weights){.units = l->dispatch ? l->S : l->E, .T = s->T, .sparse = !l->dispatch};
-    w->take = smoe_alloc(w->units * w->T, sizeof *w->take);
-    w->give = smoe_alloc(w->units * w->T, sizeof *w->give);
-    w->placed = smoe_alloc(w->T, sizeof *w->placed);
+    w->take = smoe_alloc_in(pool, w->units * w->T, sizeof *w->take);
+    w->give = smoe_alloc_in(pool, w->units * w->T, sizeof *w->give);
+    w->placed = smoe_alloc_in(pool, w->T, sizeof *w->placed);
     for (size_t u = 0; l->dispatch && u < w->units; u++)
         for (size_t t = 0; t < w->T; t++) {
             w->take[u * w->T + t] = l->dispatch[t * l->S + u];
@@ -174,6 +169,7 @@ static void look_who(look *looks, const smoe_sample *s, const weights *w) {
 /* ---- sheets ---------------------------------------------------------------------------------- */
 
 typedef struct sheet {
+    smoe_alloc_pool memory;
     const smoe_sample *sample;
     const smoe_image *picture;
     weights w;
@@ -220,9 +216,7 @@ static void paint_tile(smoe_image *out, const sheet *sh, size_t tile) {
         }
 }
 
-/* Free the image in any case. */
 static int sheet_paint(smoe_image *out, const sheet *sh, smoe_err *err) {
-    *out = (smoe_image){0};
     if (smoe_image_shape(out, sh->width, sh->height, 3, err)) return -1;
     memset(out->pixel, 255, out->width * out->height * 3);
     for (size_t i = 0; i < sh->tiles; i++) paint_tile(out, sh, i);
@@ -283,8 +277,7 @@ static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *f
 }
 
 static void sheet_free(sheet *sh) {
-    weights_free(&sh->w);
-    free(sh->looks);
+    smoe_alloc_pool_free(&sh->memory);
 }
 
 /* The looks of every tile: the image, whose looks are zero, dropped patches, who, and the units;
@@ -294,13 +287,13 @@ static void sheet_open(sheet *sh, const smoe_sample *s, const smoe_sample_layer 
                        size_t chosen[CHOSEN]) {
     size_t patches = s->side * s->side;
     *sh = (sheet){.sample = s, .picture = picture, .noun = l->dispatch ? "slot" : "expert"};
-    weights_fill(&sh->w, s, l);
+    weights_fill(&sh->w, s, l, &sh->memory);
     sh->unit = units && units->unit ? units->unit : chosen;
     sh->units = units && units->unit ? units->count : overlay_choose(&sh->w, chosen);
     sh->tiles = (sh->w.sparse ? 3 : 2) + sh->units;
     sh->across = sh->tiles < ACROSS ? sh->tiles : ACROSS;
     sh->stretched = is_flat(s, &sh->w);
-    look *looks = sh->looks = smoe_alloc(sh->tiles * patches, sizeof *looks);
+    look *looks = sh->looks = smoe_alloc_in(&sh->memory, sh->tiles * patches, sizeof *looks);
     if (sh->w.sparse) look_dropped(looks += patches, s, &sh->w);
     look_who(looks += patches, s, &sh->w);
     for (size_t i = 0; i < sh->units; i++)
@@ -394,11 +387,8 @@ typedef struct target {
 static int write_png(const sheet *sh, const target *to, const char *name, const char *ending,
                      smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/%s%s.png", to->folder, name, ending);
-    smoe_image out;
-    int status = sheet_paint(&out, sh, err);
-    if (!status) status = smoe_encode_png_write(&out, path, err);
-    smoe_image_free(&out);
-    return status;
+    SMOE_FREED_BY(smoe_image_free) smoe_image out = {0};
+    return sheet_paint(&out, sh, err) ? -1 : smoe_encode_png_write(&out, path, err);
 }
 
 /* At the image's size; and magnified to be legible, as a figure with names. */
@@ -437,22 +427,15 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
 int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
                         const smoe_sample *sample, size_t layer, smoe_err *err) {
     size_t chosen[CHOSEN];
-    smoe_image picture = {0}, out = {0};
-    sheet sh = {0};
+    SMOE_FREED_BY(smoe_image_free) smoe_image picture = {0}, out = {0};
+    SMOE_FREED_BY(sheet_free) sheet sh = {0};
     *png = NULL;
-    int status = smoe_overlay_picture(sample, &picture, err);
-    if (!status) {
-        sheet_open(&sh, sample, &sample->layer[layer], &picture, NULL, chosen);
-        sheet_lay_out(&sh, legible(sample), LARGE_GAP, LARGE_GAP);
-        status = sheet_paint(&out, &sh, err);
-    }
-    if (!status) status = smoe_encode_png(&out, png, size, err);
-    *width = out.width;
-    *height = out.height;
-    smoe_image_free(&out);
-    smoe_image_free(&picture);
-    sheet_free(&sh);
-    return status;
+    if (smoe_overlay_picture(sample, &picture, err)) return -1;
+    sheet_open(&sh, sample, &sample->layer[layer], &picture, NULL, chosen);
+    sheet_lay_out(&sh, legible(sample), LARGE_GAP, LARGE_GAP);
+    *width = sh.width;
+    *height = sh.height;
+    return sheet_paint(&out, &sh, err) ? -1 : smoe_encode_png(&out, png, size, err);
 }
 
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
@@ -465,7 +448,7 @@ int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_ove
     *drawn = true;
     for (size_t i = 0, run = 1; i < count && !status; i++) {
         const smoe_sample *s = &samples[i];
-        smoe_image picture = {0};
+        SMOE_FREED_BY(smoe_image_free) smoe_image picture = {0};
         run += i && strcmp(s->run, samples[i - 1].run);
         status = smoe_overlay_picture(s, &picture, err);
         for (size_t l = 0; l < s->layers && !status; l++) {
@@ -475,7 +458,6 @@ int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_ove
                      s->layer[l].block);
             status = write_layer(s, &s->layer[l], &picture, &to, name, err);
         }
-        smoe_image_free(&picture);
     }
     return status;
 }

@@ -243,11 +243,12 @@ static void add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_poin
 
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
                      smoe_err *err) {
-    smoe_plot plot = {.name = name, .title = chart->title};
+    SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {.name = name, .title = chart->title};
     smoe_plot_point ends[2];
     size_t points = 0;
     for (size_t i = 0; i < chart->lines; i++) points += chart->line[i].points;
-    smoe_plot_point *point = smoe_alloc(points + 1, sizeof *point), *next = point;
+    SMOE_FREED smoe_plot_point *point = smoe_alloc(points + 1, sizeof *point);
+    smoe_plot_point *next = point;
     smoe_panel *panel = smoe_plot_panel(&plot);
     for (size_t i = 0; i < chart->lines; i++) {
         chart_add_line(panel, chart, i, next);
@@ -258,8 +259,5 @@ int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *na
     snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
     set_ranges(panel, chart);
     add_level(panel, chart, ends);
-    int status = smoe_plot_draw(&plot, folder, chart->width, drawn, err);
-    smoe_plot_free(&plot);
-    free(point);
-    return status;
+    return smoe_plot_draw(&plot, folder, chart->width, drawn, err);
 }

@@ -202,13 +202,11 @@ static json_t *base64_json(const uint8_t *bytes, size_t size) {
 }
 
 static json_t *image_json(const smoe_sample *s, smoe_err *err) {
-    smoe_image image = {0};
+    SMOE_FREED_BY(smoe_image_free) smoe_image image = {0};
     SMOE_FREED uint8_t *png = NULL;
     size_t size;
-    int status = smoe_overlay_picture(s, &image, err);
-    if (!status) status = smoe_encode_png(&image, &png, &size, err);
-    smoe_image_free(&image);
-    if (status) return NULL;
+    if (smoe_overlay_picture(s, &image, err) || smoe_encode_png(&image, &png, &size, err))
+        return NULL;
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "index", data_count(s->image), "name",
                      smoe_json_text(s->name), "className", smoe_json_text(s->label),
                      "predictedName", smoe_json_text(s->prediction), "probability",

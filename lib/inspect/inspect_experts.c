@@ -94,18 +94,12 @@ static void rank(size_t *place, ranked *list, size_t n) {
 
 /* A table [rows, E] of mean weights, and the order of its rows and columns. */
 typedef struct table {
+    smoe_alloc_pool memory;
     size_t rows, E;
     double *weight;       /* [rows,E]; NAN where a row has no tokens */
     double *mean;         /* [E] over all tokens */
     size_t *row, *expert; /* [rows], [E] ranks, from 0 */
 } table;
-
-static void table_free(table *t) {
-    free(t->weight);
-    free(t->mean);
-    free(t->row);
-    free(t->expert);
-}
 
 static double lift(const table *t, size_t row, size_t e) {
     return t->weight[row * t->E + e] / t->mean[e]; /* NAN of an expert without weight */
@@ -132,12 +126,11 @@ static void table_make(table *t, const smoe_exact *sums, const double *tokens, s
                        size_t E) {
     SMOE_FREED ranked *list = smoe_alloc(rows + E, sizeof *list);
     double all = 0;
-    *t = (table){.rows = rows,
-                 .E = E,
-                 .weight = smoe_alloc(rows * E, sizeof *t->weight),
-                 .mean = smoe_alloc(E, sizeof *t->mean),
-                 .row = smoe_alloc(rows, sizeof *t->row),
-                 .expert = smoe_alloc(E, sizeof *t->expert)};
+    *t = (table){.rows = rows, .E = E};
+    t->weight = smoe_alloc_in(&t->memory, rows * E, sizeof *t->weight);
+    t->mean = smoe_alloc_in(&t->memory, E, sizeof *t->mean);
+    t->row = smoe_alloc_in(&t->memory, rows, sizeof *t->row);
+    t->expert = smoe_alloc_in(&t->memory, E, sizeof *t->expert);
     for (size_t i = 0; i < rows; i++) {
         all += tokens[i];
         for (size_t e = 0; e < E; e++) {
@@ -154,7 +147,6 @@ static void table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, &smoe_counter_experts, l);
     size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
     SMOE_FREED double *tokens = smoe_alloc(rows, sizeof *tokens);
-    *t = (table){0};
     for (size_t i = 0; i < rows; i++)
         tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
     const smoe_exact *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
@@ -182,7 +174,7 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
                              {"lift", .number = lifted}, {"position_rank", .number = rank},
                              {"expert_rank", .number = expert_rank});
     }
-    table_free(&t);
+    smoe_alloc_pool_free(&t.memory);
 }
 
 void smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
@@ -210,7 +202,7 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
             {"times_least", .number = t.mean[e] / least}, /* infinite where one has none */
             {"times_mean", .number = t.mean[e] / (all / (double)r->E)});
     }
-    table_free(&t);
+    smoe_alloc_pool_free(&t.memory);
 }
 
 /* ---- information ----------------------------------------------------------------------------- */
@@ -244,8 +236,9 @@ static double information(const double *mass, size_t rows, size_t E, double *row
 static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
                              const char *about, const smoe_exact *sums, size_t rows) {
     size_t n = rows * r->E;
-    double *row = smoe_alloc(rows, sizeof *row), *expert = smoe_alloc(r->E, sizeof *expert);
-    double *mass = smoe_alloc(n, sizeof *mass), bits[1 + DRAWS], own = 0, of_experts;
+    SMOE_FREED double *row = smoe_alloc(rows, sizeof *row), *mass = smoe_alloc(n, sizeof *mass);
+    SMOE_FREED double *expert = smoe_alloc(r->E, sizeof *expert);
+    double bits[1 + DRAWS], own = 0, of_experts;
     for (size_t draw = 0; draw <= DRAWS; draw++) {
         for (size_t i = 0; i < n; i++) mass[i] = smoe_exact_value(sums[draw * n + i]);
         bits[draw] = information(mass, rows, r->E, row, expert, &of_experts);
@@ -255,9 +248,6 @@ static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t
     smoe_inspect_put(r, frame, l, {"about", .text = about}, {"bits", .number = bits[0]},
                      {"by_chance", .number = chances.mean}, {"chance_sd", .number = chances.sd},
                      {"expert_entropy", .number = own});
-    free(row);
-    free(expert);
-    free(mass);
 }
 
 void smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, size_t l) {

@@ -115,16 +115,15 @@ void smoe_samples_close(smoe_inspection *r) {
 static int dump_dense(const smoe_inspection *r, const char *path, smoe_err *err) {
     size_t n = r->T * r->S;
     const size_t dim[] = {r->subject.images, r->layers, 2, r->T, r->S};
-    float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all), *at = all;
+    SMOE_FREED float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all);
+    float *at = all;
     if (!all) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++, at += 2 * n) {
             memcpy(at, r->sample[i].layer[l].dispatch, n * sizeof *at);
             memcpy(at + n, r->sample[i].layer[l].combine, n * sizeof *at);
         }
-    int status = smoe_npy_write(path, "<f4", all, 5, dim, err);
-    free(all);
-    return status;
+    return smoe_npy_write(path, "<f4", all, 5, dim, err);
 }
 
 enum { PLACE_COLUMNS = 6 };
@@ -134,7 +133,8 @@ static int dump_sparse(const smoe_inspection *r, const char *path, smoe_err *err
     size_t dim[] = {0, PLACE_COLUMNS};
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++) dim[0] += r->sample[i].layer[l].places;
-    double *all = smoe_alloc(dim[0] * PLACE_COLUMNS + 1, sizeof *all), *at = all;
+    SMOE_FREED double *all = smoe_alloc(dim[0] * PLACE_COLUMNS + 1, sizeof *all);
+    double *at = all;
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++) {
             const smoe_sample_layer *layer = &r->sample[i].layer[l];
@@ -146,9 +146,7 @@ static int dump_sparse(const smoe_inspection *r, const char *path, smoe_err *err
                 memcpy(at, row, sizeof row);
             }
         }
-    int status = smoe_npy_write(path, "<f8", all, 2, dim, err);
-    free(all);
-    return status;
+    return smoe_npy_write(path, "<f8", all, 2, dim, err);
 }
 
 int smoe_inspect_dump(const smoe_inspection *r, const char *path, smoe_err *err) {

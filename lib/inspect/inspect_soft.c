@@ -265,7 +265,8 @@ static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspe
 void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     size_t d = smoe_model_router(r->subject.model, l)->d;
     SMOE_FREED double *unit = unit_slots(r, l);
-    pairs *of = smoe_alloc(r->S, sizeof *of), all = {0};
+    SMOE_FREED pairs *of = smoe_alloc(r->S, sizeof *of);
+    pairs all = {0};
 #pragma omp parallel for schedule(dynamic)
     for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
     for (size_t a = 0; a < r->S; a++)
@@ -282,5 +283,4 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
     smoe_inspect_put(r, frame, l, {"slots", .number = (double)r->S},
                      {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
                      {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
-    free(of);
 }

@@ -71,11 +71,10 @@ static void exchange_fill(real *to, const smoe_params *params, size_t which, exc
     const smoe_param *p = &params->param[which];
     const smoe_bf16 *narrow = smoe_weight_bf16(params, which);
     size_t n = p->dim[0], size = p->size / n;
-    real *wide = narrow ? smoe_alloc(p->size, sizeof *wide) : NULL;
+    SMOE_FREED real *wide = narrow ? smoe_alloc(p->size, sizeof *wide) : NULL;
     if (narrow) smoe_kernels_get()->row->widen(wide, narrow, p->size);
     const real *from = narrow ? wide : smoe_weight(params, which);
     for (size_t k = 0; k < p->size; k++) to[k] = rule(from, n, size, k / size, k % size);
-    free(wide);
 }
 
 /* Whether the tensor belongs to the experts of the MoE layers from..l. */
@@ -95,25 +94,21 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
                              size_t from, size_t l, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
     smoe_param_place *before = params->place;
-    smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
+    SMOE_FREED smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
     /* of which only the experts' are used */
-    real *slab = calloc(params->size, sizeof *slab);
-    int status = slab ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
-    for (size_t i = 0; i < params->count && !status; i++) {
+    SMOE_FREED real *slab = calloc(params->size, sizeof *slab);
+    if (!slab) return smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
+    for (size_t i = 0; i < params->count; i++) {
         real *to = slab + params->param[i].offset;
         place[i] = (smoe_param_place){smoe_weight(params, i), smoe_weight_bf16(params, i)};
         if (!is_of_layers(r, &params->param[i], from, l)) continue;
         exchange_fill(to, params, i, rule);
         place[i] = (smoe_param_place){.values = to};
     }
-    if (!status) {
-        params->place = place;
-        status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
+    params->place = place;
+    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
                                &(smoe_eval_options){.comm = r->comm}, eval, err);
-        params->place = before;
-    }
-    free(slab);
-    free(place);
+    params->place = before;
     return status;
 }
 

@@ -225,7 +225,8 @@ static void add_seed(smoe_axis *axis, const char *seed) {
 /* Adds a point for each item of the list. */
 static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *list,
                            smoe_err *err) {
-    char *copy = smoe_alloc_text(list), *rest = copy, *item;
+    SMOE_FREED char *copy = smoe_alloc_text(list);
+    char *rest = copy, *item;
     int status = 0;
     while (!status && (item = strsep(&rest, ","))) {
         if (spec && !is_row(item)) status = ablate_unknown(item, err);
@@ -243,7 +244,6 @@ static int ablate_add_list(smoe_axis *axis, const smoe_spec *spec, const char *l
         else
             add_seed(axis, item);
     }
-    free(copy);
     return status;
 }
 

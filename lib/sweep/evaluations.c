@@ -270,14 +270,14 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) {
     stage s = {.trial = &sweep->trial[i]};
-    json_t *list = NULL;
+    json_auto_t *list = NULL;
     size_t points = sweep->evaluate.points;
     int status = smoe_evaluations_read(&list, sweep, i, err);
     if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
-        json_t *result = json_object();
-        char *path = smoe_evaluations_outcomes(sweep, i, done);
+        json_auto_t *result = json_object();
+        SMOE_FREED char *path = smoe_evaluations_outcomes(sweep, i, done);
         if (begun) begun(user, done, points);
         if (stop && *stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
@@ -286,12 +286,9 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
             status = evaluations_evaluate(&s, &sweep->evaluate.point[done], path, result, err);
         if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
-        json_decref(result);
-        free(path);
     }
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
-    json_decref(list);
     return status;
 }
 

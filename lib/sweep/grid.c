@@ -221,6 +221,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
 
 /* The overrides of the trials, and those of their evaluations without the prefix. */
 typedef struct lists {
+    smoe_alloc_pool memory;
     char **own, **later; /* borrowed */
     size_t owns, laters;
     char **plain; /* of own, those without a list; then of later */
@@ -230,9 +231,9 @@ typedef struct lists {
 
 static void lists_open(lists *l, char *const *overrides, size_t count) {
     size_t prefix = strlen(SMOE_EVALUATED);
-    *l = (lists){.own = smoe_alloc(count + 1, sizeof *l->own),
-                 .later = smoe_alloc(count + 1, sizeof *l->later),
-                 .plain = smoe_alloc(count + 1, sizeof *l->plain)};
+    l->own = smoe_alloc_in(&l->memory, count + 1, sizeof *l->own);
+    l->later = smoe_alloc_in(&l->memory, count + 1, sizeof *l->later);
+    l->plain = smoe_alloc_in(&l->memory, count + 1, sizeof *l->plain);
     for (size_t i = 0; i < count; i++) {
         char *text = overrides[i];
         if (strncmp(text, SMOE_EVALUATED, prefix))
@@ -245,9 +246,7 @@ static void lists_open(lists *l, char *const *overrides, size_t count) {
 static void lists_free(lists *l) {
     smoe_axes_free(&l->axes);
     smoe_axes_free(&l->points);
-    free(l->own);
-    free(l->later);
-    free(l->plain);
+    smoe_alloc_pool_free(&l->memory);
 }
 
 /* The axes of the trials and of the evaluations; the latter may only be lists. */
@@ -268,7 +267,7 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
 
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
                        size_t *skipped, smoe_err *err) {
-    smoe_spec base = {0};
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec base = {0};
     smoe_spec_text common = *text;
     smoe_err own = {0};
     common.of_cells = true;
@@ -282,7 +281,6 @@ static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, 
         smoe_fail_more(err, SMOE_USAGE,
                        "%zu combination%s no valid spec; --skip-invalid leaves %s out", *skipped,
                        *skipped == 1 ? " is" : "s are", *skipped == 1 ? "it" : "them");
-    smoe_spec_free(&base);
     return status;
 }
 

@@ -107,9 +107,7 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
 }
 
 char *smoe_kept_model(const smoe_sweep *sweep) {
-    char *kept =
+    SMOE_FREED char *kept =
         smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, kept_name_of(sweep->checkpoint));
-    if (smoe_shards_there(kept)) return kept;
-    free(kept);
-    return smoe_alloc_text(sweep->checkpoint);
+    return smoe_alloc_text(smoe_shards_there(kept) ? kept : sweep->checkpoint);
 }

@@ -299,12 +299,11 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
     char *rest = text, *piece;
     size_t number = 0, trials = 0;
     while ((piece = strsep(&rest, "\n")) && *piece) {
-        json_t *line = json_loads(piece, 0, NULL);
+        json_auto_t *line = json_loads(piece, 0, NULL);
         int bad = !number                  ? manifest_read_header(sweep, line)
                   : sweep->trials < trials ? read_trial(sweep, line)
                                            : -1;
         if (!number++) trials = (size_t)json_integer_value(json_object_get(line, "cells"));
-        json_decref(line);
         if (bad)
             return smoe_fail(err, SMOE_DATA,
                              "%s:%zu: not a line of a sweep, or changed since it was written", path,

@@ -14,6 +14,7 @@
 enum { MOST_BARS = 24 }; /* curves of more points have none */
 
 typedef struct figure {
+    smoe_alloc_pool memory;
     const smoe_results *r;
     const smoe_sweep *sweep;
     const smoe_measures *m;
@@ -178,12 +179,12 @@ static figure figure_open(const smoe_results *r) {
                 .y = SIZE_MAX,
                 .line = SIZE_MAX,
                 .chart = {.title = sweep->figure.title ? sweep->figure.title : sweep->name,
-                          .width = sweep->figure.width,
-                          .line = smoe_alloc(room, sizeof *f.chart.line)},
-                .title = smoe_alloc(room, sizeof *f.title),
-                .of = smoe_alloc(room, sizeof *f.of),
-                .reference_of = smoe_alloc(room, sizeof *f.reference_of),
-                .weight = smoe_alloc(room, sizeof *f.weight)};
+                          .width = sweep->figure.width}};
+    f.chart.line = smoe_alloc_in(&f.memory, room, sizeof *f.chart.line);
+    f.title = smoe_alloc_in(&f.memory, room, sizeof *f.title);
+    f.of = smoe_alloc_in(&f.memory, room, sizeof *f.of);
+    f.reference_of = smoe_alloc_in(&f.memory, room, sizeof *f.reference_of);
+    f.weight = smoe_alloc_in(&f.memory, room, sizeof *f.weight);
     for (size_t i = 0; i < sweep->trials && (!i || *f.split); i++) {
         char split[SMOE_METRIC_KEY];
         split_of_trial(sweep, i, split);
@@ -198,12 +199,8 @@ static void figure_free(figure *f) {
         free(f->chart.line[l].point);
         free(f->title[l]);
     }
-    free(f->chart.line);
-    free(f->title);
     free(f->y_label);
-    free(f->of);
-    free(f->reference_of);
-    free(f->weight);
+    smoe_alloc_pool_free(&f->memory);
 }
 
 /* ---- points over a column or a metric -------------------------------------------------------- */
