@@ -128,6 +128,7 @@ smoe_machine smoe_peaks_measure(smoe_peaks *y) {
 enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, PROCESSOR, SERIES };
 
 typedef struct bencher {
+    smoe_alloc_pool memory;
     const smoe_spec *spec;
     smoe_model *model;
     smoe_params *params;
@@ -152,8 +153,8 @@ static int allocate_texts(bencher *x, smoe_err *err) {
     size_t T = x->spec->text.context, vocabulary;
     if (!smoe_model_pairs(x->model)) return 0;
     if (smoe_tokenizer_vocabulary(&vocabulary, x->spec, err)) return -1;
-    x->tokens = smoe_alloc(x->B * T, sizeof *x->tokens);
-    x->lengths = smoe_alloc(x->B, sizeof *x->lengths);
+    x->tokens = smoe_alloc_in(&x->memory, x->B * T, sizeof *x->tokens);
+    x->lengths = smoe_alloc_in(&x->memory, x->B, sizeof *x->lengths);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 1, 0, 0);
     for (size_t i = 0; i < x->B * T; i++) x->tokens[i] = (uint32_t)smoe_rng_below(&rng, vocabulary);
     for (size_t b = 0; b < x->B; b++) x->lengths[b] = T;
@@ -164,9 +165,9 @@ static int allocate(bencher *x, smoe_err *err) {
     if (allocate_texts(x, err)) return -1;
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
-    x->target = smoe_alloc(x->B * x->N, sizeof(real));
-    x->seconds = smoe_alloc(SERIES * x->rounds, sizeof(double));
-    x->machine = smoe_alloc(2 * x->rounds, sizeof *x->machine);
+    x->target = smoe_alloc_in(&x->memory, x->B * x->N, sizeof(real));
+    x->seconds = smoe_alloc_in(&x->memory, SERIES * x->rounds, sizeof(double));
+    x->machine = smoe_alloc_in(&x->memory, 2 * x->rounds, sizeof *x->machine);
     if (!x->pixels)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
@@ -383,12 +384,8 @@ static void bencher_free(bencher *x) {
     smoe_model_free(x->model);
     smoe_peaks_free(&x->peaks);
     free(x->pixels);
-    free(x->target);
-    free(x->tokens);
-    free(x->lengths);
     smoe_step_free(&x->step);
-    free(x->seconds);
-    free(x->machine);
+    smoe_alloc_pool_free(&x->memory);
 }
 
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,

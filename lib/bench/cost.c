@@ -201,10 +201,9 @@ static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
 static int steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
-    int status = classes_of(spec, &classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
+    if (classes_of(spec, &classes, err) || smoe_cost_estimate(&cost, spec, classes, NULL, err))
+        return -1;
     double step = cost.flops_train_per_image * (double)spec->train.batch_size;
-    if (status) return -1;
     if (spec->train.flops < step)
         return smoe_fail(err, SMOE_USAGE, "%s: train.flops: %g is less than one step, %.4g FLOP",
                          spec->file, spec->train.flops, step);

@@ -96,14 +96,13 @@ static int keep_latest(smoe_sweep *sweep, const char *to, smoe_err *err) {
 int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
     SMOE_FREED char *kept = smoe_text_format("%s/" SMOE_KEPT, claims);
     SMOE_FREED char *building = smoe_file_temporary(kept, 0);
-    int status = smoe_file_remove(kept, err); /* of a sweep that did not begin */
-    if (!status) status = keep_latest(sweep, building, err);
-    if (!status) status = smoe_file_sync(building, err);
-    if (!status && rename(building, kept))
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
-    if (!status) status = smoe_file_sync(claims, err);
-    if (status) smoe_file_remove(building, NULL);
-    return status;
+    if (!smoe_file_remove(kept, err) && /* of a sweep that did not begin */
+        !keep_latest(sweep, building, err) && !smoe_file_sync(building, err)) {
+        if (!rename(building, kept)) return smoe_file_sync(claims, err);
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", kept);
+    }
+    smoe_file_remove(building, NULL);
+    return -1;
 }
 
 char *smoe_kept_model(const smoe_sweep *sweep) {

@@ -78,11 +78,11 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *start = smoe_start_of(sweep, i, err);
-    int status = start ? smoe_trial_parse(&spec, trial, err) : -1;
-    if (!status) status = smoe_run_locate(&file, start, NULL, err);
-    if (!status) status = smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err);
-    if (status) status = smoe_fail_prefix(err, "%s", trial->name);
-    return status;
+    if (start && !smoe_trial_parse(&spec, trial, err) &&
+        !smoe_run_locate(&file, start, NULL, err) &&
+        !smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err))
+        return 0;
+    return smoe_fail_prefix(err, "%s", trial->name);
 }
 
 /* Checks that `from`, empty where trials do not start from a sweep, varies every key that chooses
