@@ -85,30 +85,10 @@ static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size
     }
 }
 
-/* key=a,b,c as a swept key; *key is emptied by the caller. */
-static void listed_key(smoe_sweep_key *key, const char *assign) {
-    const char *text = strchr(assign, '=') + 1;
-    key->key = smoe_alloc_part(assign, (size_t)(text - 1 - assign));
-    key->value = smoe_alloc(strlen(text) + 2, sizeof *key->value);
-    for (const char *end;; text = end + 1) {
-        end = smoe_text_item(text);
-        while (isspace((unsigned char)*text)) text++;
-        key->value[key->count++] = smoe_alloc_part(text, (size_t)(end - text));
-        if (!*end) return;
-    }
-}
-
 static bool has_column(const smoe_axes *axes, const char *column) {
     for (size_t i = 0; i < axes->count; i++)
         for (size_t c = 0; c < axes->axis[i].columns; c++)
             if (!strcmp(axes->axis[i].column[c], column)) return true;
-    return false;
-}
-
-static bool has_twice(const smoe_sweep_key *key) {
-    for (size_t i = 0; i < key->count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (!strcmp(key->value[i], key->value[k])) return true;
     return false;
 }
 
@@ -117,21 +97,15 @@ static bool names_key(const char *assign, const char *key) {
     return !strncmp(assign, key, length) && assign[length] == '=';
 }
 
-/* Whether an override replaces what the spec sweeps. */
-static bool overridden(const char *key, char *const *overrides, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (names_key(overrides[i], key)) return true;
-    return false;
-}
-
 static void add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
                       size_t count, bool seed) {
     const smoe_sweep_key *together[64];
     size_t zipped = 0;
     for (size_t i = 0; i < keys->count; i++) {
         const smoe_sweep_key *key = &keys->key[i];
-        bool last = !key->zip && !strcmp(key->key, "seed");
-        if (overridden(key->key, overrides, count) || last != seed) continue;
+        bool last = !key->zip && !strcmp(key->key, "seed"), overridden = false;
+        for (size_t k = 0; k < count; k++) overridden |= names_key(overrides[k], key->key);
+        if (overridden || last != seed) continue;
         if (key->zip && zipped < 64)
             together[zipped++] = key;
         else
@@ -150,25 +124,28 @@ static bool sweeps(const char *assign) {
 static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, bool seed,
                       smoe_err *err) {
     for (size_t i = 0; i < count; i++) {
-        smoe_sweep_key key = {0}, *const one = &key;
-        if (!sweeps(overrides[i]) || names_key(overrides[i], "seed") != seed) continue;
+        const char *text = overrides[i], *end;
+        if (!sweeps(text) || names_key(text, "seed") != seed) continue;
+        SMOE_FREED char *key = smoe_alloc_part(text, strcspn(text, "="));
+        const char *started = smoe_spec_started(key);
         smoe_err unknown = {0};
-        int status = 0;
-        listed_key(&key, overrides[i]);
-        const char *started = smoe_spec_started(key.key);
-        if (smoe_spec_check_key(started ? started : key.key, &unknown))
-            status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
-        else if (has_twice(&key))
-            status =
-                smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", overrides[i]);
-        else if (has_column(axes, key.key))
-            status =
-                smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
-        else
-            axis_of_keys(axes, (const smoe_sweep_key *const *)&one, 1);
-        smoe_texts_free(key.value, key.count);
-        free(key.key);
-        if (status) return -1;
+        if (smoe_spec_check_key(started ? started : key, &unknown))
+            return smoe_fail(err, SMOE_USAGE, "override %s: %s", text, unknown.text);
+        if (has_column(axes, key))
+            return smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", text, key);
+        smoe_axis *axis = smoe_axes_add(axes, (const char *const[]){key}, 1);
+        for (const char *at = text + strlen(key) + 1;; at = end + 1) {
+            end = smoe_text_item(at);
+            while (isspace((unsigned char)*at)) at++;
+            SMOE_FREED char *value = smoe_alloc_part(at, (size_t)(end - at));
+            SMOE_FREED char *assign = smoe_text_format("%s=%s", key, value);
+            for (size_t p = 0; p < axis->points; p++)
+                if (!strcmp(axis->point[p].value[0], value))
+                    return smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", text);
+            smoe_axis_add(axis, (const char *const[]){value}, (const char *const[]){assign},
+                          started ? 0 : 1);
+            if (!*end) break;
+        }
     }
     return 0;
 }
