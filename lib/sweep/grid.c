@@ -9,7 +9,7 @@
 
 #include <ctype.h>
 
-enum { MOST_TRIALS = 100000, NAME_ROOM = 120 };
+enum { MOST_TRIALS = 100000, NAME_ROOM = 120, SHOWN = 400 };
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
@@ -30,13 +30,12 @@ static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t
 }
 
 /* The settings of a combination, for messages: "experts=8, seed=1". */
-static void sweep_expand_describe(char *buf, size_t size, const smoe_sweep *sweep,
-                                  const smoe_trial *trial) {
-    size_t used = 0;
-    snprintf(buf, size, "the only cell");
-    for (size_t c = 0; c < sweep->columns && used < size; c++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%s=%s", c ? " " : "", sweep->column[c],
-                                 trial->value[c]);
+static const char *describe_trial(const smoe_sweep *sweep, const smoe_trial *trial,
+                                  char buf[SHOWN]) {
+    SMOE_FREED char *text = NULL;
+    for (size_t c = 0; c < sweep->columns; c++)
+        smoe_text_add(&text, "%s%s=%s", c ? " " : "", sweep->column[c], trial->value[c]);
+    return smoe_text_shown(text ? text : "the only cell", buf, SHOWN);
 }
 
 static void trial_clear(smoe_trial *trial, size_t columns) {
@@ -142,10 +141,9 @@ static int sweep_expand_resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe
                                 char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_err own = {0};
-    char what[400], shown[400];
+    char shown[SHOWN];
     if (smoe_budget_parse(&spec, from, assign, overrides, &own)) {
-        sweep_expand_describe(what, sizeof what, sweep, trial);
-        smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
+        smoe_fail_more(err, own.code, "%s: %.*s", describe_trial(sweep, trial, shown),
                        (int)strcspn(own.text, "\n"), own.text);
         return own.code == SMOE_USAGE ? 0 : -1;
     }
@@ -162,16 +160,14 @@ static int sweep_expand_resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe
  * second seed without deviation. Resolved specs have every key, so trials that merely have the same
  * results, such as those without experts for any router, remain different. */
 static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
-    char what[2][200], shown[2][200];
+    char shown[2][SHOWN];
     for (size_t i = 0; i < sweep->trials; i++)
         for (size_t k = 0; k < i; k++) {
             const smoe_trial *a = &sweep->trial[k], *b = &sweep->trial[i];
             if (a->meaning != b->meaning) continue;
-            sweep_expand_describe(what[0], sizeof *what, sweep, a);
-            sweep_expand_describe(what[1], sizeof *what, sweep, b);
             return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value is given twice",
-                             smoe_text_shown(what[0], shown[0], sizeof *shown),
-                             smoe_text_shown(what[1], shown[1], sizeof *shown));
+                             describe_trial(sweep, a, shown[0]),
+                             describe_trial(sweep, b, shown[1]));
         }
     return 0;
 }
