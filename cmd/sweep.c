@@ -12,7 +12,6 @@
 #include "sweep/sweep.h"
 #include "sweep/runner.h"
 #include "sweep/sweep_plan.h"
-#include "sweep/sweep_pack.h"
 
 #include <math.h>
 #include <sys/ioctl.h>

@@ -13,7 +13,7 @@ int smoe_outcomes_column(const char *metric);
 
 /*
  * A column of the file, [images], fresh; NULL where there is no such file, or no such column in it:
- * a packed sweep (sweep/sweep_pack.h) has the first one alone. *images is how many there must be, 0
+ * a packed sweep (smoe_sweep_pack) has the first one alone. *images is how many there must be, 0
  * for any number; it is set to how many there are. SMOE_DATA: another number, or a mean that is not
  * `value`, which may be NAN: the file is of another evaluation.
  */

@@ -1,5 +1,5 @@
-/* Packing a sweep; see sweep_pack.h. libarchive writes the tar.gz, which any tool unpacks. */
-#include "sweep/sweep_pack.h"
+/* Packing a sweep; see sweep.h. libarchive writes the tar.gz, which any tool unpacks. */
+#include "sweep/sweep.h"
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"
 #include "tensors/npy.h"
