@@ -45,9 +45,10 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
 
 /* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
  * layer, and -large.png, magnified to be legible; of that a figure with names and a bar of shades,
- * .gp and .svg (.pdf for a paper of that width in inches, else 0), where *drawn says whether gnuplot drew all of them. With several
- * runs their names begin with runK- in the order of the samples. Adds a row to `frame` for every
- * tile. A unit that a layer does not have is SMOE_USAGE. */
+ * .gp and .svg (.pdf for a paper of that width in inches, else 0), where *drawn says whether
+ * gnuplot drew all of them. With several runs their names begin with runK- in the order of the
+ * samples. Adds a row to `frame` for every tile. A unit that a layer does not have is
+ * SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                         const char *folder, double width, smoe_frame *frame, bool *drawn,
                         smoe_err *err) SMOE_MUST_CHECK;

@@ -2,7 +2,8 @@
  * this file depends on them. */
 #include "draw/page.h"
 
-/* PART(symbol, file): the file lies beside this source; the compiler runs at the root of the tree. */
+/* PART(symbol, file): the file lies beside this source; the compiler runs at the root of the
+ * tree. */
 #define PARTS                               \
     PART(report_html, "report.html")        \
     PART(report_css, "report.css")          \

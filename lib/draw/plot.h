@@ -1,9 +1,9 @@
 /*
  * A plot before it is drawn: panels with axes and marks, with all colours, names, ranges and ticks.
- * It is made once, from a table (figures.h) or from numbers (smoe_chart), and drawn in two places that
- * make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report draws
- * SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead
- * of copying its numbers.
+ * It is made once, from a table (figures.h) or from numbers (smoe_chart), and drawn in two places
+ * that make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report
+ * draws SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead of
+ * copying its numbers.
  */
 #ifndef SMOE_PLOT_H
 #define SMOE_PLOT_H

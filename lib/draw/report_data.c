@@ -9,8 +9,8 @@
  *              scale: {label, stops: [[value, day, night], ...]} or null,
  *              panels: [{block, title, x, y, square, group, marks: [...]}]}]
  *            axis  {label, low, high, step, log, ticks: [[value, text], ...]}
- *            mark  {kind, name, colour: [day, night], dash, rows: [first, last], same: [column, ...],
- *                   x, y: [column, ...], z, error, each}
+ *            mark  {kind, name, colour: [day, night], dash, rows: [first, last],
+ *                   same: [column, ...], x, y: [column, ...], z, error, each}
  *   frames   {NAME: {title, caption, rows, columns [names], data [columns]}}; a column is
  *            {"list": [..]} or {"runs": [value, times, ..]}, of text with "names" they index;
  *            data is missing where the table is left out

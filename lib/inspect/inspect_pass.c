@@ -149,31 +149,6 @@ static void open_views(smoe_inspection *r) {
     }
 }
 
-typedef struct smoe_counted {
-    enum { COUNTS, EXACT, LARGEST } kind;
-    void *at;
-    size_t n;
-} smoe_counted;
-
-static void *add_counted(smoe_inspection *r, smoe_counted counted, size_t size) {
-    if (!counted.at) counted.at = smoe_alloc_in(&r->memory, counted.n, size);
-    r->counted = smoe_alloc_next(r->counted, r->counteds, sizeof counted);
-    r->counted[r->counteds++] = counted;
-    return counted.at;
-}
-
-uint64_t *smoe_inspect_counts(smoe_inspection *r, uint64_t *at, size_t n) {
-    return add_counted(r, (smoe_counted){COUNTS, at, n}, sizeof *at);
-}
-
-smoe_exact *smoe_inspect_exact(smoe_inspection *r, smoe_exact *at, size_t n) {
-    return add_counted(r, (smoe_counted){EXACT, at, n}, sizeof *at);
-}
-
-double *smoe_inspect_largest(smoe_inspection *r, double *at, size_t n) {
-    return add_counted(r, (smoe_counted){LARGEST, at, n}, sizeof *at);
-}
-
 static void open_counters(smoe_inspection *r) {
     r->state = smoe_alloc_in(&r->memory, COUNTERS * r->layers, sizeof *r->state);
     for (size_t i = 0; i < COUNTERS * r->layers; i++) {
@@ -217,6 +192,7 @@ static void open_all(smoe_inspection **out, const smoe_inspect_subject *s) {
                            .images = smoe_dataset_images(s->set),
                            .enough = SIZE_MAX};
     r->first_patch = r->T - r->side * r->side;
+    r->counter = counters;
     r->alone = smoe_comm_alone;
     r->comm = s->comm ? s->comm : &r->alone;
     r->seen = (size_t)r->comm->rank * s->batch;
@@ -241,9 +217,9 @@ static int pass(smoe_inspection *r, smoe_err *err) {
 static void sum_counters(smoe_inspection *r) {
     for (size_t i = 0; i < r->counteds; i++) {
         const smoe_counted *c = &r->counted[i];
-        if (c->kind == COUNTS) smoe_comm_sum_counts(r->comm, c->at, c->n);
-        if (c->kind == EXACT) smoe_comm_sum_exact(r->comm, c->at, c->n);
-        if (c->kind == LARGEST) smoe_comm_largest(r->comm, c->at, c->n);
+        if (c->kind == SMOE_COUNTS) smoe_comm_sum_counts(r->comm, c->at, c->n);
+        if (c->kind == SMOE_EXACT) smoe_comm_sum_exact(r->comm, c->at, c->n);
+        if (c->kind == SMOE_LARGEST) smoe_comm_largest(r->comm, c->at, c->n);
     }
 }
 
@@ -283,26 +259,6 @@ void smoe_inspect_free(smoe_inspection *r) {
 const smoe_sample *smoe_inspect_samples(const smoe_inspection *r, size_t *count) {
     *count = r->subject.images;
     return r->sample;
-}
-
-/* ---- for analyses ---------------------------------------------------------------------------- */
-
-double smoe_inspect_block(const smoe_inspection *r, size_t l) {
-    return (double)smoe_model_moe_block(r->subject.model, l);
-}
-
-double smoe_inspect_token_row(const smoe_inspection *r, size_t token) {
-    return token < r->first_patch ? NAN : (double)((token - r->first_patch) / r->side);
-}
-
-double smoe_inspect_token_column(const smoe_inspection *r, size_t token) {
-    return token < r->first_patch ? NAN : (double)((token - r->first_patch) % r->side);
-}
-
-void *smoe_inspect_state(const smoe_inspection *r, const smoe_counter *counter, size_t l) {
-    size_t c = 0;
-    while (counters[c] != counter) c++;
-    return r->state[c * r->layers + l];
 }
 
 /* ---- tables, by inspect.def ------------------------------------------------------------------ */

@@ -63,20 +63,28 @@ typedef struct smoe_predicted {
     double probability;
 } smoe_predicted;
 
+/* What processes put together: they add it, add it exactly, or take the largest. */
+typedef struct smoe_counted {
+    enum { SMOE_COUNTS, SMOE_EXACT, SMOE_LARGEST } kind;
+    void *at;
+    size_t n;
+} smoe_counted;
+
 struct smoe_inspection {
     smoe_alloc_pool memory; /* of all that follows */
     smoe_inspect_subject subject;
     smoe_comm *comm, alone; /* that of the subject, or `alone` */
     unsigned has;           /* SMOE_INSPECT_* of its routers */
     size_t layers, T, E, P, S, N, side, first_patch;
-    size_t images;                /* of the split */
-    uint32_t *order;              /* [images] which image stands at each place of the evaluation */
-    size_t enough;                /* places after which the pass ends; SIZE_MAX: all */
-    size_t *kept;                 /* of smoe_inspect_some: subject.image */
-    size_t seen;                  /* the place of the first image of the batch of this process */
-    smoe_eval eval;               /* of the whole split */
-    void **state;                 /* [counters, layers]; NULL where the counter is not needed */
-    struct smoe_counted *counted; /* [counteds] what processes put together */
+    size_t images;   /* of the split */
+    uint32_t *order; /* [images] which image stands at each place of the evaluation */
+    size_t enough;   /* places after which the pass ends; SIZE_MAX: all */
+    size_t *kept;    /* of smoe_inspect_some: subject.image */
+    size_t seen;     /* the place of the first image of the batch of this process */
+    smoe_eval eval;  /* of the whole split */
+    void **state;    /* [counters, layers]; NULL where the counter is not needed */
+    const smoe_counter *const *counter; /* [counters] */
+    smoe_counted *counted;              /* [counteds] */
     size_t counteds;
     smoe_inspect_view *view; /* [views] images at once */
     size_t views;

@@ -16,8 +16,8 @@ smoe_stats smoe_stats_of(const double *value, size_t n);
  * place. NAN of none. */
 double smoe_stats_median(double *value, size_t n);
 
-/* order [n]: the numbers 0 .. n-1, first those of the `best` largest values, largest first, the lower
- * of equal ones first. */
+/* order [n]: the numbers 0 .. n-1, first those of the `best` largest values, largest first, the
+ * lower of equal ones first. */
 void smoe_stats_best(size_t *order, size_t best, const double *value, size_t n);
 
 /* P(T <= t) of Student's t with `freedom` degrees of freedom. */
