@@ -39,32 +39,6 @@ static const char *describe_trial(const smoe_sweep *sweep, const smoe_trial *tri
     return smoe_text_shown(text ? text : "the only cell", buf, SHOWN);
 }
 
-static void trial_clear(smoe_trial *trial, size_t columns) {
-    smoe_texts_free(trial->value, columns);
-    free(trial->name);
-    free(trial->spec);
-    free(trial->outcomes);
-    json_decref(trial->outcome);
-    *trial = (smoe_trial){0};
-}
-
-void smoe_sweep_free(smoe_sweep *sweep) {
-    for (size_t i = 0; i < sweep->trials; i++) trial_clear(&sweep->trial[i], sweep->columns);
-    smoe_texts_free(sweep->column, sweep->columns);
-    smoe_axis_clear(&sweep->evaluate);
-    smoe_spec_figure_clear(&sweep->figure);
-    free(sweep->reference);
-    smoe_spec_sweep_plan_clear(&sweep->plan);
-    free(sweep->trial);
-    free(sweep->run);
-    free(sweep->checkpoint);
-    free(sweep->init);
-    free(sweep->remarks);
-    free(sweep->name);
-    free(sweep->dir);
-    *sweep = (smoe_sweep){0};
-}
-
 static json_t *blocks_json(const bool *picked, size_t depth) {
     json_t *list = json_array();
     for (size_t i = 0; i < depth; i++) json_array_append_new(list, json_boolean(picked[i]));
@@ -202,7 +176,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         int good = sweep_expand_resolve(sweep, trial, &cells, assign, count + point->overrides,
                                         &idle, err);
         if (good == 1) trial->name = trial_name(sweep, trial, number);
-        if (good < 1) trial_clear(trial, sweep->columns);
+        if (good < 1) smoe_trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
         *skipped += good == 0;
         status = good < 0 ? -1 : 0;

@@ -104,6 +104,32 @@ json_t *smoe_trial_failure(int code, const char *error) {
                      smoe_json_text(error));
 }
 
+void smoe_trial_clear(smoe_trial *trial, size_t columns) {
+    smoe_texts_free(trial->value, columns);
+    free(trial->name);
+    free(trial->spec);
+    free(trial->outcomes);
+    json_decref(trial->outcome);
+    *trial = (smoe_trial){0};
+}
+
+void smoe_sweep_free(smoe_sweep *sweep) {
+    for (size_t i = 0; i < sweep->trials; i++) smoe_trial_clear(&sweep->trial[i], sweep->columns);
+    smoe_texts_free(sweep->column, sweep->columns);
+    smoe_axis_clear(&sweep->evaluate);
+    smoe_spec_figure_clear(&sweep->figure);
+    free(sweep->reference);
+    smoe_spec_sweep_plan_clear(&sweep->plan);
+    free(sweep->trial);
+    free(sweep->run);
+    free(sweep->checkpoint);
+    free(sweep->init);
+    free(sweep->remarks);
+    free(sweep->name);
+    free(sweep->dir);
+    *sweep = (smoe_sweep){0};
+}
+
 /* ---- hashes ---------------------------------------------------------------------------------- */
 
 static const uint64_t HASH_START = 14695981039346656037u;

@@ -8,6 +8,9 @@
 #include "sweep/claim.h"
 #include "sweep/sweep.h"
 
+/* Frees what a trial holds. */
+void smoe_trial_clear(smoe_trial *trial, size_t columns);
+
 /* The run directory (sweep->run where there is one), fresh. */
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
 
