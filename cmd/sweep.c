@@ -1,7 +1,7 @@
 /*
  * smoe sweep and smoe ablate: a grid of runs from one spec, its section `sweep` and lists on the
- * command line, or evaluations of one existing run at other settings (sweep/grid.h); and a spec
- * with its router replaced, over seeds (sweep/ablate.h). trials.h reports on them.
+ * command line, or evaluations of one existing run at other settings (sweep/sweep.h); and a spec
+ * with its router replaced, over seeds (sweep/axes.h). trials.h reports on them.
  */
 #include "trials.h"
 #include "cmd.h"
