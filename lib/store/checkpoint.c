@@ -231,11 +231,9 @@ static int metadata_integer(const smoe_safetensors *file, const char *key, uint6
 static int metadata_real(const smoe_safetensors *file, const char *key, double *value,
                          smoe_err *err) {
     const char *text = smoe_safetensors_metadata(file, key);
-    json_t *number = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-    bool good = json_is_number(number);
-    if (good) *value = json_number_value(number);
-    json_decref(number);
-    if (good) return 0;
+    json_auto_t *number = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    *value = json_number_value(number);
+    if (json_is_number(number)) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ %s: %.40s is not a number",
                      smoe_safetensors_path(file), key, text ? text : "(absent)");
 }

@@ -322,9 +322,8 @@ static void implied_of(implied *x, const smoe_safetensors *file) {
     put_shapes(x, file);
     if (!x->count) return;
     for (size_t i = 0; i < sizeof configurations / sizeof *configurations; i++) {
-        json_t *json = smoe_json_beside(path, configurations[i].file);
+        json_auto_t *json = smoe_json_beside(path, configurations[i].file);
         if (json) configurations[i].put(x, json, configurations[i].file);
-        json_decref(json);
     }
     implied_put(x, GUESS, "model.norm_eps", "%s",
                 implied_find(x, "model.pre_norm") ? "1e-05" : "1e-06"); /* CLIP */
@@ -389,9 +388,9 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     if (*x.other)
         return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
                          x.other);
-    char *text = smoe_spec_json(spec);
-    json_t *json = text ? json_loads(text, 0, NULL) : NULL;
-    for (size_t i = 0; json && i < x.count; i++) {
+    SMOE_FREED char *text = smoe_spec_json(spec);
+    json_auto_t *json = json_loads(text, 0, NULL);
+    for (size_t i = 0; i < x.count; i++) {
         const implied_key *k = &x.key[i];
         char value[64];
         bool head = !strcmp(k->key, "model.head") || !strcmp(k->key, "model.registers");
@@ -401,8 +400,6 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
             smoe_fail_more(&found, SMOE_USAGE, "%s: %s beside it says %s=%s, and the spec has %s",
                            path, k->from, k->key, k->value, value);
     }
-    json_decref(json);
-    free(text);
     if (!found.code) return 0;
     if (err) *err = found;
     return -1;

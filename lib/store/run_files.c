@@ -21,10 +21,9 @@ int smoe_run_own(const char *dir, smoe_err *err) {
     int status = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
         struct stat there;
-        char *path = smoe_text_format("%s/%s", dir, names[i]);
+        SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
         if (!lstat(path, &there) && S_ISLNK(there.st_mode))
             status = smoe_fail(err, SMOE_DATA, "%s: " SMOE_CHECKPOINTS_LINKS, path);
-        free(path);
     }
     return status;
 }

@@ -47,7 +47,8 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
 int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
                       uint64_t seed, size_t draw, smoe_err *err) {
     size_t n = smoe_dataset_images(set), N = smoe_dataset_classes(set), full = 0;
-    uint32_t *order = smoe_alloc(n + N, sizeof *order), *have = order + n;
+    SMOE_FREED uint32_t *order = smoe_alloc(n + N, sizeof *order);
+    uint32_t *have = order + n;
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_FEWSHOT, 0, draw, 0);
     smoe_rng_permutation(&rng, order, n);
     for (size_t i = 0; i < n && full < N; i++) {
@@ -59,11 +60,9 @@ int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, s
     *count = 0;
     for (size_t c = 0; c < N; c++)
         for (size_t k = 0; k < have[c]; k++) image[(*count)++] = image[c * shots + k];
-    int status = check_counts(have, set, shots, err);
-    if (!status && !*count)
-        status = smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
-    free(order);
-    return status;
+    if (check_counts(have, set, shots, err)) return -1;
+    if (*count) return 0;
+    return smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
 }
 
 /* If examples are missing because of data.limit, the error is in the spec and not in the data. */
@@ -307,26 +306,22 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
     const smoe_fewshot *f = m->few;
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t d = m->d, N = smoe_dataset_classes(f->train);
+    SMOE_FREED_BY(features_free)
     smoe_features queries = features_room(smoe_dataset_images(f->queries), d);
-    smoe_features all = {0}, few = features_room(f->count, d);
+    SMOE_FREED_BY(features_free) smoe_features all = {0};
+    SMOE_FREED_BY(features_free) smoe_features few = features_room(f->count, d);
     int status = features_of(&queries, m, f->queries, NULL, NULL, err);
     for (size_t i = 0; i < f->draws; i++) {
         features_free(&all);
         all = features_room(f->count, d);
         if (!status) status = features_of_draw(&all, m, i, err);
-        if (features_join(&all, m, status, err)) {
-            status = -1;
-            break;
-        }
+        if (features_join(&all, m, status, err)) return -1;
         for (size_t k = 0; k < wanted->count && !status; k++) {
             size_t *to = correct + (k * f->draws + i) * SMOE_FEWSHOT_STRENGTHS;
             take_first(&few, &all, f->most, wanted->shots[k], d);
             status = smoe_fewshot_solve(to, &few, &queries, d, N, err);
         }
     }
-    features_free(&queries);
-    features_free(&all);
-    features_free(&few);
     return status;
 }
 

@@ -10,14 +10,12 @@ static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec)
     const char *text = smoe_safetensors_metadata(model, "smoe.spec");
     json_auto_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
     SMOE_FREED char *mine = smoe_spec_json(spec);
-    json_t *ours = json_loads(mine, 0, NULL);
+    json_auto_t *ours = json_loads(mine, 0, NULL);
     const json_t *name[] = {theirs, ours};
     for (size_t i = 0; i < 2; i++)
         name[i] = json_object_get(json_object_get(json_object_get(name[i], "train"), "optimizer"),
                                   "name");
-    bool same = name[0] && json_equal(name[0], name[1]);
-    json_decref(ours);
-    return same;
+    return name[0] && json_equal(name[0], name[1]);
 }
 
 /* The name of a file without its folders, borrowed. */
