@@ -29,14 +29,18 @@ double smoe_task_probability(const smoe_task *task, const real *l, size_t N, siz
     return 1 / sum;
 }
 
-void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real *dlogits,
-                        double *losses, const real *logits, const real *target, size_t B, size_t N,
-                        size_t whole, double smoothing) {
+void smoe_task_batch(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
+                     const real *logits, const real *target, size_t B, size_t N, size_t whole,
+                     double smoothing) {
     double scale = 1 / (double)whole;
+    if (task->batch) {
+        task->batch(sums, dlogits, losses, logits, target, B, N, whole, smoothing);
+        return;
+    }
     SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {
         const smoe_targets t = targets_of(target + b * N, N, smoothing);
-        losses[b] = image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
+        losses[b] = task->image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
     }
     for (size_t b = 0; b < B; b++) {
         sums->loss += losses[b];

@@ -12,35 +12,6 @@ typedef struct smoe_task_sums {
     size_t correct; /* images whose top class (lowest index among equals) has a positive target */
 } smoe_task_sums;
 
-typedef struct smoe_task {
-    /* Whether classes are independent of one another: the targets are all labels of an image, and
-     * the probability of a class is 1/(1 + e^-l) of its logit. Else the target is the main label,
-     * and the probabilities are the softmax of the logits. */
-    bool multi;
-    /*
-     * Loss and metrics: adds B images to *sums. logits, target [B,N].
-     *   softmax  -sum_c t_c log p_c       sigmoid  sum_c log(1 + e^l_c) - t_c l_c
-     * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not
-     * in what counts as correct.
-     * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images
-     * of the batch that these are part of. `losses` [B] is scratch.
-     */
-    void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole, double smoothing);
-} smoe_task;
-
-/* The top class of an image, the lowest index among equals, and whether it has a positive target.
- * Both [N]. */
-size_t smoe_task_top(const real *logits, size_t N);
-bool smoe_task_correct(const real *logits, const real *target, size_t N);
-
-/* The probability of class c according to the model, from logits [N]. */
-double smoe_task_probability(const smoe_task *task, const real *logits, size_t N, size_t c);
-
-const smoe_task *smoe_task_of(smoe_loss loss);
-
-/* ---- for tasks whose loss is a sum over images ----------------------------------------------- */
-
 /* The targets of an image, keep * t_c + floor each, and their sum, which smoothing does not change.
  */
 typedef struct smoe_targets {
@@ -56,9 +27,37 @@ static inline double smoe_target(const smoe_targets *x, size_t c) {
 typedef double smoe_task_image_loss(real *dl, const real *l, const smoe_targets *t, size_t N,
                                     double scale);
 
-/* smoe_task.batch from that. */
-void smoe_task_by_image(smoe_task_image_loss *image, smoe_task_sums *sums, real *dlogits,
-                        double *losses, const real *logits, const real *target, size_t B, size_t N,
-                        size_t whole, double smoothing);
+typedef struct smoe_task {
+    /* Whether classes are independent of one another: the targets are all labels of an image, and
+     * the probability of a class is 1/(1 + e^-l) of its logit. Else the target is the main label,
+     * and the probabilities are the softmax of the logits. */
+    bool multi;
+    /* One of the two: the loss of an image, if that of a batch is their sum; or that of a batch. */
+    smoe_task_image_loss *image;
+    void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
+                  const real *target, size_t B, size_t N, size_t whole, double smoothing);
+} smoe_task;
+
+/*
+ * Loss and metrics: adds B images to *sums. logits, target [B,N].
+ *   softmax  -sum_c t_c log p_c       sigmoid  sum_c log(1 + e^l_c) - t_c l_c
+ * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not in
+ * what counts as correct.
+ * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images of
+ * the batch that these are part of. `losses` [B] is scratch.
+ */
+void smoe_task_batch(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
+                     const real *logits, const real *target, size_t B, size_t N, size_t whole,
+                     double smoothing);
+
+/* The top class of an image, the lowest index among equals, and whether it has a positive target.
+ * Both [N]. */
+size_t smoe_task_top(const real *logits, size_t N);
+bool smoe_task_correct(const real *logits, const real *target, size_t N);
+
+/* The probability of class c according to the model, from logits [N]. */
+double smoe_task_probability(const smoe_task *task, const real *logits, size_t N, size_t c);
+
+const smoe_task *smoe_task_of(smoe_loss loss);
 
 #endif

@@ -14,10 +14,4 @@ static double sigmoid_image_loss(real *dl, const real *l, const smoe_targets *y,
     return loss;
 }
 
-static void sigmoid_batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                          const real *target, size_t B, size_t N, size_t whole, double smoothing) {
-    smoe_task_by_image(sigmoid_image_loss, sums, dlogits, losses, logits, target, B, N, whole,
-                       smoothing);
-}
-
-const smoe_task smoe_task_sigmoid = {.multi = true, .batch = sigmoid_batch};
+const smoe_task smoe_task_sigmoid = {.multi = true, .image = sigmoid_image_loss};

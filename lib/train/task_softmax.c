@@ -18,10 +18,4 @@ static double softmax_image_loss(real *dl, const real *l, const smoe_targets *x,
     return x->mass * log(sum) - picked;
 }
 
-static void softmax_batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                          const real *target, size_t B, size_t N, size_t whole, double smoothing) {
-    smoe_task_by_image(softmax_image_loss, sums, dlogits, losses, logits, target, B, N, whole,
-                       smoothing);
-}
-
-const smoe_task smoe_task_softmax = {.batch = softmax_batch};
+const smoe_task smoe_task_softmax = {.image = softmax_image_loss};
