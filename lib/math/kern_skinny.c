@@ -49,21 +49,15 @@ multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) 
     const real *column[ACROSS1], *a = t->a;
     vreal sum[ACROSS1][WIDEST] = {{{0}}};
     smoe_prefetch next = t->prefetch;
-    size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next);
-    size_t whole = t->k / STEPS * STEPS, p = 0, n = t->n - j0;
+    size_t due = next.every != 0, n = t->n - j0;
     for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
-    while (p < whole) {
-        /* One vector of rows takes so little time that every round prefetches. */
-        size_t left = (whole - p) / STEPS, rounds = nv == 1 ? 1 : pause < left ? pause : left;
-        size_t stop = p + rounds * STEPS;
-        prefetch_due(&next, p, prefetches);
-        do {
-#pragma GCC unroll 4
-            for (size_t s = 0; s < STEPS; s++, a += nv * VL)
-                step_across(columns, nv, sum, a, column, p + s);
-        } while ((p += STEPS) < stop);
+    for (size_t p = 0; p < t->k; p++, a += nv * VL) {
+        if (!--due) {
+            prefetch(&next);
+            due = next.every;
+        }
+        step_across(columns, nv, sum, a, column, p);
     }
-    for (; p < t->k; p++, a += nv * VL) step_across(columns, nv, sum, a, column, p);
     t->prefetch = next;
 #pragma GCC unroll 8
     for (size_t j = 0; j < columns; j++) {

@@ -1,5 +1,5 @@
 /*
- * Code that the kernels of matrix products in F32 share: the end of a tile, and when they prefetch.
+ * Code that the kernels of matrix products in F32 share: the end of a tile.
  * For files named kern_*.c, like math/simd.h.
  */
 #ifndef SMOE_TILE_H
@@ -28,19 +28,6 @@ static inline void finish(real *c, vreal sum, const real *add, const real *bias,
         vstream(c, start);
     else
         vstore(c, start);
-}
-
-/* The number of prefetches in a round of steps of k; and the prefetches that are due at step p. */
-static inline size_t prefetches_in(const smoe_prefetch *next, size_t steps) {
-    return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
-}
-static inline void prefetch_due(smoe_prefetch *next, size_t p, size_t prefetches) {
-    if (!(p & (next->every - 1)))
-        for (; prefetches; prefetches--) prefetch(next);
-}
-/* The number of rounds of STEPS between two prefetches, which need not check for them. */
-static inline size_t pause_of(const smoe_prefetch *next) {
-    return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
 }
 
 #endif

@@ -72,9 +72,8 @@ enum {
     PREFETCH_AGAIN = SMOE_TUNED(true, false, false, false),
     HEAD_ROWS = SMOE_TUNED(8, 6, 4, 4), /* of a tile of a head of attention */
     /* rows */
-    ABREAST = SMOE_TUNED(4, 4, 4, 4),       /* rows of softmax and norms worked on side by side */
-    OUTER_VECTORS = SMOE_TUNED(4, 2, 2, 2), /* vectors of a row of an outer-product gradient */
-    STEPS = SMOE_TUNED(4, 4, 4, 4)          /* of k per round of a tile's loop */
+    ABREAST = SMOE_TUNED(4, 4, 4, 4),      /* rows of softmax and norms worked on side by side */
+    OUTER_VECTORS = SMOE_TUNED(4, 2, 2, 2) /* vectors of a row of an outer-product gradient */
 };
 
 #endif
