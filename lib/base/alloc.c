@@ -7,8 +7,6 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static void (*handler)(void);

@@ -9,7 +9,6 @@
 #include "base/base.h"
 
 #include <stdint.h>
-#include <string.h>
 
 typedef uint16_t smoe_bf16;
 

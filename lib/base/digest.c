@@ -4,8 +4,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 static XXH3_state_t *state_of(const smoe_digest *digest) {

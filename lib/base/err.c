@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Adds `lines` to the number of lines that are left out, which the last line states. */
 static void err_leave_out(smoe_err *err, size_t lines) {

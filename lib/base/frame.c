@@ -5,9 +5,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- making ---------------------------------------------------------------------------------- */
 

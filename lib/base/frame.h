@@ -17,7 +17,6 @@
 #include "base/base.h"
 
 #include <jansson.h>
-#include <stdio.h>
 
 typedef union smoe_datum {
     double number;    /* NAN: none */

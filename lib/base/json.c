@@ -6,9 +6,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 json_t *smoe_json_of_number(double x) {
     if (!isfinite(x)) return json_null();

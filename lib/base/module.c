@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Where the program is, or the shared library that this is a part of. A program is known to dladdr

@@ -5,9 +5,6 @@
 #include "base/rng.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The next place of the slabs. */
 static void param_put(smoe_params *params, smoe_param *param) {

@@ -2,8 +2,6 @@
 #include "base/process.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 void smoe_process_place(char place[SMOE_PROCESS_PLACE]) {

@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

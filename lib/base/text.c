@@ -6,9 +6,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 size_t smoe_text_distance(const char *a, const char *b) {
     enum { MOST = 63 };

@@ -5,7 +5,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 void smoe_threads_set(int n) {
     omp_set_dynamic(0); /* the number asked for is the number used: scratch is laid out by it */

@@ -11,8 +11,6 @@
 #include <fts.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #include "data/augment.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- geometry -------------------------------------------------------------------------------- */
 

@@ -5,9 +5,6 @@
 
 #include <fnmatch.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The largest known file is cifar100's train.bin, 154 MB. */
 enum { MOST_BYTES = 1 << 30 };

@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 10000000 }; /* classes */
 

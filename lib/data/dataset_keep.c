@@ -7,8 +7,6 @@
 #include "base/file.h"
 #include "data/dataset_source.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- images ---------------------------------------------------------------------------------- */
 

@@ -5,9 +5,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,

@@ -6,9 +6,6 @@
 #include <ctype.h>
 #include <search.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int compare_endings(const void *x, const void *y) {
     return strcmp(((const smoe_ending *)x)->text, ((const smoe_ending *)y)->text);

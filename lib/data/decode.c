@@ -4,7 +4,6 @@
 #include "data/decode.h"
 
 #include <math.h>
-#include <string.h>
 #include <strings.h>
 
 static const smoe_decode_format *const formats[SMOE_IMAGE_KINDS] = {

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 
-#include <string.h>
 #include <turbojpeg.h>
 
 static bool is_jpeg(const uint8_t *bytes, size_t size) {

@@ -11,7 +11,6 @@
 
 #include <png.h>
 #include <setjmp.h>
-#include <string.h>
 
 typedef struct reader {
     png_structp png;

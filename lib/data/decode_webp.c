@@ -2,7 +2,6 @@
  * over black. Animations are refused. */
 #include "data/decode.h"
 
-#include <string.h>
 #include <webp/decode.h>
 
 static bool is_webp(const uint8_t *bytes, size_t size) {

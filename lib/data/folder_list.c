@@ -14,8 +14,6 @@
 #include "data/decode.h"
 #include "data/folder.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 typedef smoe_folder_image image;
 typedef smoe_folder_images images;

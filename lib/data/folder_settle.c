@@ -12,8 +12,6 @@
 #include "data/folder.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef smoe_folder_image image;
 typedef smoe_folder_images images;

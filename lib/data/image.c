@@ -5,8 +5,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
                      smoe_err *err) {

@@ -10,9 +10,6 @@
 #include "base/file.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 1 << 16 };

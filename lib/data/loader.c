@@ -22,8 +22,6 @@
 #include "data/loader.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Two threads hide decoding behind computing; with three places both work while the caller holds
  * one. */

@@ -12,8 +12,6 @@
 #include "spec/sources.h"
 #include "tensors/pickle.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, PIXELS = 3 * PLANE };
 

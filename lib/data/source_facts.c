@@ -21,8 +21,6 @@
 #include "base/rng.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Part of the data set's definition: changing one changes all results. */
 enum { NOMINAL_TRAIN = 150000, NOMINAL_TEST = 10000, MOST_CELLS = 1024, LEVELS = 4096 };

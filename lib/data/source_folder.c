@@ -17,8 +17,6 @@
 #include "data/folder.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef smoe_folder folder;
 typedef smoe_folder_image item;

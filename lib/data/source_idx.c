@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "data/binary.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };
 

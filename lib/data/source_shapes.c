@@ -20,8 +20,6 @@
 #include "data/dataset_source.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 9, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
 

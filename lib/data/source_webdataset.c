@@ -29,8 +29,6 @@
 #include <jansson.h>
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 1 << 12, JSON_BYTES = 1 << 20 };
 

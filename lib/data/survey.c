@@ -5,8 +5,6 @@
 #include "math/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_err *err) {
     smoe_spec view = *spec;

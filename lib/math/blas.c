@@ -2,7 +2,6 @@
 #include "math/blas.h"
 
 #include <blis.h>
-#include <stdlib.h>
 
 /* BLIS reads BLIS_ARCH_TYPE when it starts: the number of an architecture up to 0.9, a name later.
  */

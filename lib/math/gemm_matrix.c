@@ -5,7 +5,6 @@
  */
 #include "math/gemm_view.h"
 
-#include <string.h>
 
 enum {
     SIDE = SMOE_MATRIX_SIDE,

@@ -3,8 +3,6 @@
 #include "math/tuning.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>

@@ -3,7 +3,6 @@
 
 #include "base/threads.h"
 
-#include <string.h>
 
 bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
     enum { UNIT = 16 }; /* what `outer` works on */

@@ -9,7 +9,6 @@
 #include "math/kernels.h"
 #include "math/round_bf16.h"
 
-#include <string.h>
 
 #ifdef SMOE_F64
 #define WITH_AVX512 0

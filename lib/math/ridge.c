@@ -6,7 +6,6 @@
 #include "math/ridge.h"
 
 #include <lapacke.h>
-#include <stdlib.h>
 
 /* C [a,b] = A'B of A [n,a] and B [n,b], row by row of C. */
 static void product_tn(double *C, const double *A, const double *B, size_t n, size_t a, size_t b) {

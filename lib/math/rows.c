@@ -4,7 +4,6 @@
 #include "base/team.h"
 #include "math/kernels.h"
 
-#include <string.h>
 
 enum { CHUNK = 1 << 14 }; /* elements of one task: within the L2 with its neighbours */
 

@@ -11,7 +11,6 @@
 #include "math/gelu.h"
 
 #include <math.h>
-#include <string.h>
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif

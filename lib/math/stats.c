@@ -6,7 +6,6 @@
 #include "math/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double LEVEL = 0.95;
 

@@ -6,7 +6,6 @@
 #include "spec/routers.h"
 
 #include <math.h>
-#include <string.h>
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;

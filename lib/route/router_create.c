@@ -3,8 +3,6 @@
 #include "base/alloc.h"
 #include "spec/routers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 
 #define ROUTER(name, type, ...) extern const smoe_router_type type;
 #include "spec/routers.def"

@@ -19,7 +19,6 @@
 #include "spec/routers.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct smoe_experts {
     smoe_gate gate;

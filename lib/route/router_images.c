@@ -11,7 +11,6 @@
 #include "route/tokens.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct smoe_images {
     smoe_tokens tokens;

@@ -10,7 +10,6 @@
 #include "route/gate.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct remoe_router {
     smoe_gate gate;

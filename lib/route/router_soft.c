@@ -20,7 +20,6 @@
 #include "spec/routers.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What both have: slot vectors Phi and the products of tokens with them. */
 typedef struct smoe_soft {

@@ -23,8 +23,6 @@
 #include "spec/routers.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Those of the gate. */
 static size_t group_size(const smoe_tokens *self) {

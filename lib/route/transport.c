@@ -2,8 +2,6 @@
 #include "route/transport.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Kernels are at least exp(-FLOOR), so that no sum of them is 0. */
 static const double FLOOR = 600;

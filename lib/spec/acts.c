@@ -7,8 +7,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 

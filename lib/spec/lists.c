@@ -3,7 +3,6 @@
 #include "spec/node.h"
 
 #include <fnmatch.h>
-#include <string.h>
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 /* The tree of a YAML text, from the events of libyaml; see node.h. */
 #include "spec/node.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <yaml.h>
 
 enum { DEEPEST = 16 }; /* nesting; deeper than any key of the table */

@@ -8,8 +8,6 @@
 #include "spec/sources.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The folder that the given path of an entry is relative to. */
 static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {

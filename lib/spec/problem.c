@@ -2,8 +2,6 @@
 #include "spec/schema.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
                           const char *fmt, ...) {

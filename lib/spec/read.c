@@ -6,9 +6,6 @@
  */
 #include "spec/node.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- values ---------------------------------------------------------------------------------- */
 

@@ -11,8 +11,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int resolve_entry_of(const char *key) {
     int entry = smoe_schema_find(key);

@@ -2,7 +2,6 @@
 #include "spec/routers.h"
 
 #include <math.h>
-#include <string.h>
 
 #define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
     {name, summary, keys, SMOE_FAMILY_##family, learns_dispatch, learns_combine},

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 int smoe_value_expected(char *problem, const char *expected, const char *text) {

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <string.h>
 #include <strings.h>
 
 /* Names out of other tables, as choices: "none|Ti|S...", "soft|soft-uniform...",

@@ -2,7 +2,6 @@
 #include "spec/spec.h"
 
 #include <math.h>
-#include <string.h>
 
 smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train) {
     if (train || spec->eval.precision == SMOE_EVAL_PRECISION_TRAINED) return spec->train.precision;

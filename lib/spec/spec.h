@@ -10,7 +10,6 @@
 #include "math/gelu.h"
 #include "math/precision.h"
 
-#include <stdio.h>
 
 enum { SMOE_MAX_PROMPTS = 100, SMOE_PROMPT = 120 };
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PATTERN = 80 };

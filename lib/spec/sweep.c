@@ -4,8 +4,6 @@
  */
 #include "spec/node.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 static void keys_clear(smoe_sweep_keys *keys) {
     for (size_t k = 0; k < keys->count; k++) {

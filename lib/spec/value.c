@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "spec/schema.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 static void *member(const smoe_spec *spec, const smoe_schema_entry *entry) {

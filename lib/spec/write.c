@@ -6,7 +6,6 @@
 #include "spec/routers.h"
 #include "spec/schema.h"
 
-#include <string.h>
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
 

@@ -9,9 +9,6 @@
 #include "base/alloc.h"
 #include "tensors/foreign_parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, PARTS = SMOE_FOREIGN_PARTS };
 

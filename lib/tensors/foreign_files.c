@@ -9,9 +9,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, MOST = 1 << 14 /* tensors */ };
 

@@ -2,8 +2,6 @@
  * them; see foreign_parts.h. */
 #include "tensors/foreign_parts.h"
 
-#include <stdio.h>
-#include <string.h>
 
 typedef smoe_foreign_rule rule;
 typedef smoe_foreign_place place;

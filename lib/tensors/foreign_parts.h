@@ -12,7 +12,6 @@
 #include "tensors/pickle.h"
 #include "tensors/safetensors.h"
 
-#include <stdio.h>
 
 enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_PICKLE_DIMS };
 

@@ -4,9 +4,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim) {
     size_t n = (size_t)snprintf(buf, SMOE_SHAPE_TEXT, "[");

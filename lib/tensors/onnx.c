@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 enum { IR_VERSION = 9, OPSET = 20 };                 /* with LayerNormalization and Gelu */
 enum { FLOAT = 1, INT64 = 7 };                       /* types of elements */

@@ -6,9 +6,6 @@
 #include "tensors/foreign.h"
 #include "tensors/params_io.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Whether any slab has a parameter of this name. */
 static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,

@@ -9,9 +9,6 @@
 #include "tensors/safetensors.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum kind {
     MARK,

@@ -6,7 +6,6 @@
 #include "tensors/safetensors.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

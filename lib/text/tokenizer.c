@@ -4,8 +4,6 @@
 #include "base/alloc.h"
 #include "text/clean.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 void smoe_tokenizer_free(smoe_tokenizer *t) {
     if (!t) return;

@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unictype.h>
 #include <unistr.h>
 #include <zlib.h>

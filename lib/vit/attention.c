@@ -12,8 +12,6 @@
 #include "vit/layer.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Rows of weights between two prefetches: as many as softmax takes at once. */
 enum { PREFETCH_STEP = 4 };

@@ -3,9 +3,6 @@
 #include "base/alloc.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The parameters called NAME or NAME.x. */
 static double params_under(const smoe_params *params, const char *name) {

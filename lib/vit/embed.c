@@ -12,8 +12,6 @@
 #include "vit/layer.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void smoe_embed_sincos2d(real *out, size_t side, size_t d) {
     size_t quarter = d / 4;

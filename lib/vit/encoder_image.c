@@ -3,8 +3,6 @@
 #include "vit/encoder.h"
 #include "spec/tasks.h"
 
-#include <stdio.h>
-#include <string.h>
 
 typedef struct image_encoder {
     smoe_encoder base;

@@ -18,9 +18,6 @@
 #include "spec/tasks.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct text_encoder {
     smoe_encoder base;

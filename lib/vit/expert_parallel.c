@@ -3,8 +3,6 @@
 #include "math/rows.h"
 #include "base/alloc.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 enum { PARAMS = 4 }; /* of a group, one after another from fc1 on */
 

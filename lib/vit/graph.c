@@ -8,9 +8,6 @@
 #include "vit/model.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef smoe_onnx_value value;
 

@@ -13,7 +13,6 @@
 #include "vit/layer.h"
 
 #include <math.h>
-#include <string.h>
 
 static bool is_map(const smoe_head_layer *l) {
     return l->build->model->head == SMOE_HEAD_MAP;

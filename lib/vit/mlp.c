@@ -14,8 +14,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site) {
     return (smoe_mlp_form){

@@ -7,9 +7,6 @@
 #include "vit/expert_parallel.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Names are "blocks.3.mlp.experts" and so on. */
 static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,

@@ -4,7 +4,6 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
-#include <string.h>
 
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;

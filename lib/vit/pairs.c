@@ -12,7 +12,6 @@
 #include "vit/layer.h"
 
 #include <math.h>
-#include <string.h>
 
 static const double EPS = 1e-12,
                     LARGEST = 4.605170185988092; /* log 100: CLIP's bound of the scale */

@@ -3,9 +3,6 @@
 #include "base/alloc.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void build_blocks(smoe_tower *t) {
     const smoe_model_spec *spec = t->build->model;
