@@ -48,9 +48,9 @@ void smoe_freed(void *local);
     }
 
 /* Replaces the content of err by one line, also with ": " and strerror of the errno found on entry
- * appended; or adds one more line, keeping those before it and the code of the first. Returns -1, so
- * that `return smoe_fail(...)` is possible. err may be NULL, here and in every function that does
- * not say otherwise. */
+ * appended; or adds one more line, keeping those before it and the code of the first. Returns -1,
+ * so that `return smoe_fail(...)` is possible. err may be NULL, here and in every function that
+ * does not say otherwise. */
 #define smoe_fail(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_ALONE, __VA_ARGS__)
 #define smoe_fail_errno(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_ERRNO, __VA_ARGS__)
 #define smoe_fail_more(err, code, ...) smoe_fail_line(err, code, SMOE_FAIL_MORE, __VA_ARGS__)

@@ -8,7 +8,6 @@
 
 #include "base/base.h"
 
-
 /* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 

@@ -16,8 +16,8 @@ json_t *smoe_json_text(const char *bytes);
 /* The number or boolean that the text is; else the text, with bytes that are not UTF-8 replaced. */
 json_t *smoe_json_of_text(const char *text);
 
-/* Sets the member of an object, "bytes:weights" being that of another one, made where it is missing.
- * Takes over `value`. */
+/* Sets the member of an object, "bytes:weights" being that of another one, made where it is
+ * missing. Takes over `value`. */
 void smoe_json_put(json_t *object, const char *path, char separator, json_t *value);
 
 /* The value in a regular file of at most 64 MiB; NULL: there is none, or it is not JSON. */

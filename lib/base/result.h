@@ -8,7 +8,6 @@
 
 #include "base/frame.h"
 
-
 typedef struct smoe_result {
     struct smoe_item *item; /* [items], for the writers alone: below */
     size_t items;

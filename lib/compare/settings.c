@@ -48,6 +48,7 @@ const char *smoe_settings_value(const smoe_settings *s, const char *key) {
 
 bool smoe_settings_number(const char *value, double *x) {
     char *end;
+    if (!value) return false;
     *x = strtod(value, &end);
     return end != value && !*end && isfinite(*x) && *x > 0;
 }

@@ -156,7 +156,7 @@ bool smoe_member_hidden(const char *name) {
 
 static const char CONTROL[] = "a control character in the name";
 
-/* Why a name must not be used; NULL: it may. Empty components ("a//b") are refused with the rest. */
+/* Why a name must not be used; NULL: it may. Empty components ("a//b") are refused too. */
 static const char *name_trick(const char *name) {
     if (name[0] == '/') return "an absolute name";
     for (const char *p = name; *p; p++)

@@ -48,9 +48,9 @@ typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
  */
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Visits the files in a plain tar, which is `size` bytes at `at` of a file, as a tar within a tar is,
- * or all that there are from there on. Reads only headers, so that a large archive can be used in
- * any order without unpacking it. Names are as the tar has them; links, devices and folders are
+/* Visits the files in a plain tar, which is `size` bytes at `at` of a file, as a tar within a tar
+ * is, or all that there are from there on. Reads only headers, so that a large archive can be used
+ * in any order without unpacking it. Names are as the tar has them; links, devices and folders are
  * passed over. Damage is SMOE_DATA with the offset. */
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
                   smoe_err *err) SMOE_MUST_CHECK;

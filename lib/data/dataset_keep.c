@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "data/dataset_source.h"
 
-
 /* ---- images ---------------------------------------------------------------------------------- */
 
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep) {

@@ -5,7 +5,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,
 #include "spec/sources.def"

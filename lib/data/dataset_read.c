@@ -5,7 +5,6 @@
 #include "data/dataset_source.h"
 #include "base/rng.h"
 
-
 size_t smoe_dataset_images(const smoe_dataset *set) {
     return set->images;
 }

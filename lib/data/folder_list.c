@@ -14,7 +14,6 @@
 #include "data/decode.h"
 #include "data/folder.h"
 
-
 typedef smoe_folder_image image;
 typedef smoe_folder_images images;
 typedef smoe_folder_listing listing;
@@ -141,8 +140,8 @@ static parts listing_cut(const char *name) {
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-/* All splits lie in the same place, and a split has one folder: two data sets in one archive are not
- * mixed, nor val/ and validation/. */
+/* All splits lie in the same place, and a split has one folder: two data sets in one archive are
+ * not mixed, nor val/ and validation/. */
 static int check_place(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     const char **spelled = &l->spelled[p->split];
     if (!l->above) l->above = smoe_alloc_part(member->name, p->above);

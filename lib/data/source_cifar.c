@@ -12,7 +12,6 @@
 #include "spec/sources.h"
 #include "tensors/pickle.h"
 
-
 enum { SIDE = 32, PLANE = SIDE * SIDE, PIXELS = 3 * PLANE };
 
 static const char cifar10_name[] = "airplane automobile bird cat deer dog frog horse ship truck";
@@ -73,7 +72,7 @@ static int unpickle(smoe_binary *file, bool hundred, smoe_err *err) {
     uint8_t *pixels = (uint8_t *)smoe_pickle_array(pickle, "data", &bytes, &letters);
     if (pixels && letters) bytes = cifar_narrow(pixels, bytes);
     size_t images = bytes / PIXELS;
-    if (!images || bytes % PIXELS)
+    if (!pixels || !images || bytes % PIXELS)
         return smoe_fail(err, SMOE_DATA, "a pickle without an array data of bytes [images, 3072]");
     uint8_t *out = malloc(images * record);
     if (!out) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);

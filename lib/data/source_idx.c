@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "data/binary.h"
 
-
 enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };
 
 /* The files of one split and the labels of the other, as extended patterns. */

@@ -114,15 +114,16 @@ void smoe_samples_close(smoe_inspection *r) {
 static int dump_dense(const smoe_inspection *r, const char *path, smoe_err *err) {
     size_t n = r->T * r->S;
     const size_t dim[] = {r->subject.images, r->layers, 2, r->T, r->S};
-    SMOE_FREED float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all);
-    float *at = all;
+    float *all = calloc(dim[0] * dim[1] * 2 * n + 1, sizeof *all), *at = all;
     if (!all) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     for (size_t i = 0; i < r->subject.images; i++)
         for (size_t l = 0; l < r->layers; l++, at += 2 * n) {
             memcpy(at, r->sample[i].layer[l].dispatch, n * sizeof *at);
             memcpy(at + n, r->sample[i].layer[l].combine, n * sizeof *at);
         }
-    return smoe_npy_write(path, "<f4", all, 5, dim, err);
+    int status = smoe_npy_write(path, "<f4", all, 5, dim, err);
+    free(all);
+    return status;
 }
 
 enum { PLACE_COLUMNS = 6 };

@@ -96,7 +96,7 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
     smoe_param_place *before = params->place;
     SMOE_FREED smoe_param_place *place = smoe_alloc(params->count, sizeof *place);
     /* of which only the experts' are used */
-    SMOE_FREED real *slab = calloc(params->size, sizeof *slab);
+    real *slab = calloc(params->size, sizeof *slab);
     if (!slab) return smoe_fail(err, SMOE_RUNTIME, "out of memory for other experts");
     for (size_t i = 0; i < params->count; i++) {
         real *to = slab + params->param[i].offset;
@@ -109,6 +109,7 @@ static int exchange_evaluate(const smoe_inspection *r, smoe_params *params, exch
     int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
                                &(smoe_eval_options){.comm = r->comm}, eval, err);
     params->place = before;
+    free(slab);
     return status;
 }
 

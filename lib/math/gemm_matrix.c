@@ -5,7 +5,6 @@
  */
 #include "math/gemm_view.h"
 
-
 enum {
     SIDE = SMOE_MATRIX_SIDE,
     STEP = SMOE_MATRIX_DEEP,

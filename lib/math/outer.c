@@ -3,7 +3,6 @@
 
 #include "base/threads.h"
 
-
 bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
     enum { UNIT = 16 }; /* what `outer` works on */
     return rows <= SMOE_FACTORS_ROWS && out % UNIT == 0 && in % UNIT == 0 &&

@@ -9,7 +9,6 @@
 #include "math/kernels.h"
 #include "math/round_bf16.h"
 
-
 #ifdef SMOE_F64
 #define WITH_AVX512 0
 #elif defined __AVX512F__

@@ -4,7 +4,6 @@
 #include "base/team.h"
 #include "math/kernels.h"
 
-
 enum { CHUNK = 1 << 14 }; /* elements of one task: within the L2 with its neighbours */
 
 static size_t min(size_t a, size_t b) {

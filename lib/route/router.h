@@ -121,8 +121,8 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
  * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
-/* For routers that deal: token number t of each group to expert t mod E, slot floor(t/E), with weight
- * 1; order [T]: token order[t] instead. In the cost, each token has a row. */
+/* For routers that deal: token number t of each group to expert t mod E, slot floor(t/E), with
+ * weight 1; order [T]: token order[t] instead. In the cost, each token has a row. */
 void smoe_router_dealt_init(smoe_router *r);
 void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
 void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pass);

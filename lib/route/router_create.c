@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "spec/routers.h"
 
-
 #define ROUTER(name, type, ...) extern const smoe_router_type type;
 #include "spec/routers.def"
 #undef ROUTER

@@ -7,7 +7,6 @@
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
-
 /* ---- conditions ------------------------------------------------------------------------------ */
 
 /* Whether the few-shot evaluations have data of their own from this source. */

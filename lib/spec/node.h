@@ -1,5 +1,5 @@
-/* A YAML text as a tree of nodes, for its readers: read.c reads the keys of the table, lists.c those
- * whose value is a list of mappings or texts, sweep.c the section `sweep`. */
+/* A YAML text as a tree of nodes, for its readers: read.c reads the keys of the table, lists.c
+ * those whose value is a list of mappings or texts, sweep.c the section `sweep`. */
 #ifndef SMOE_NODE_H
 #define SMOE_NODE_H
 

@@ -6,7 +6,6 @@
  */
 #include "spec/node.h"
 
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static void bad_value(smoe_reading *reading, int entry, const smoe_node *node,

@@ -10,7 +10,6 @@
 #include "math/gelu.h"
 #include "math/precision.h"
 
-
 enum { SMOE_MAX_PROMPTS = 100, SMOE_PROMPT = 120 };
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PATTERN = 80 };
 
@@ -442,8 +441,7 @@ typedef struct smoe_spec_text {
                      NULL of standard input */
     const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
                             the caller's */
-    size_t
-        steps; /* instead of train.flops, once they are known (bench/cost.h); 0: they are not */
+    size_t steps; /* instead of train.flops, once they are known (bench/cost.h); 0: they are not */
     bool trained; /* the spec of a model that is only evaluated: the keys of `train` are not checked
                       against others. Groups need not divide the batch, nor warm-up and cooldown fit
                       into the steps */
@@ -461,8 +459,8 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* Profiles: sets of keys with the values of the papers, or of their authors' public code; entries of
- * profiles.def. */
+/* Profiles: sets of keys with the values of the papers, or of their authors' public code; entries
+ * of profiles.def. */
 typedef struct smoe_profile_entry {
     const char *profile, *key, *value, *source;
 } smoe_profile_entry;
@@ -575,8 +573,8 @@ size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N);
  * least 1, then the multiple. */
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
-/* Full path of what a key such as data.path names: as given, relative to the spec's folder, or found
- * in SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
+/* Full path of what a key such as data.path names: as given, relative to the spec's folder, or
+ * found in SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_path(const smoe_spec *spec, const char *key, char **path,
                    smoe_err *err) SMOE_MUST_CHECK;
 

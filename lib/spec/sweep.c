@@ -4,7 +4,6 @@
  */
 #include "spec/node.h"
 
-
 static void keys_clear(smoe_sweep_keys *keys) {
     for (size_t k = 0; k < keys->count; k++) {
         smoe_sweep_key *key = &keys->key[k];

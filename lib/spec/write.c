@@ -6,7 +6,6 @@
 #include "spec/routers.h"
 #include "spec/schema.h"
 
-
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and for the choice routers the

@@ -519,10 +519,10 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     char words[SMOE_METRIC_KEY], *rest = copy;
     size_t names = 0;
     int status = 0;
-    while (rest) {
+    do {
         name = smoe_alloc_next(name, names, sizeof *name);
         name[names++] = strsep(&rest, ",");
-    }
+    } while (rest);
     f->x = sweep->columns; /* none of them: all tell lines apart */
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         SMOE_FREED char *dir = smoe_trial_dir(sweep, i);

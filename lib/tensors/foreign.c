@@ -1,14 +1,13 @@
 /*
  * Model files of other programs as safetensors; see foreign.h. foreign_files.c reads their tensors
- * as pieces; foreign_names.c says which of them are the model's, and its table maps them to tensors,
- * or to parts of tensors, with the order of their axes. Layer scale, for
+ * as pieces; foreign_names.c says which of them are the model's, and its table maps them to
+ * tensors, or to parts of tensors, with the order of their axes. Layer scale, for
  * which this program has no tensors, is folded into those that it has. Pieces that are not in the
  * table keep their names and shapes.
  */
 #include "tensors/foreign.h"
 #include "base/alloc.h"
 #include "tensors/foreign_parts.h"
-
 
 enum { NAME = SMOE_FOREIGN_NAME, DIMS = SMOE_FOREIGN_DIMS, PARTS = SMOE_FOREIGN_PARTS };
 

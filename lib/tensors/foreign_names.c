@@ -2,7 +2,6 @@
  * them; see foreign_parts.h. */
 #include "tensors/foreign_parts.h"
 
-
 typedef smoe_foreign_rule rule;
 typedef smoe_foreign_place place;
 typedef smoe_foreign_piece piece;

@@ -1,17 +1,16 @@
 /*
- * Internal to foreign.c. The tensors in a file of another program (foreign_files.c): each is a piece,
- * a view with strides, whose bytes belong to the file. The names and layouts of tensors in other
- * programs, in one table; adding a program: its rules, wherever in the table they shadow no other.
- * And which of the tensors in a file are those of the model (foreign_names.c): training loops keep
- * more than one model in a file, in dictionaries of any name, and wrappers put prefixes before the
- * names of its tensors. A model is where its patch embedding is.
+ * Internal to foreign.c. The tensors in a file of another program (foreign_files.c): each is a
+ * piece, a view with strides, whose bytes belong to the file. The names and layouts of tensors in
+ * other programs, in one table; adding a program: its rules, wherever in the table they shadow no
+ * other. And which of the tensors in a file are those of the model (foreign_names.c): training
+ * loops keep more than one model in a file, in dictionaries of any name, and wrappers put prefixes
+ * before the names of its tensors. A model is where its patch embedding is.
  */
 #ifndef SMOE_FOREIGN_PARTS_H
 #define SMOE_FOREIGN_PARTS_H
 
 #include "tensors/pickle.h"
 #include "tensors/safetensors.h"
-
 
 enum { SMOE_FOREIGN_NAME = SMOE_PICKLE_TEXT, SMOE_FOREIGN_DIMS = SMOE_PICKLE_DIMS };
 

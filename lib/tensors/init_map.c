@@ -1,5 +1,6 @@
-/* Parameters from another model's file, and in words what is taken of it; see init_map.h. Knows by name the head, whose first
- * dimension is the classes, the positions, the tokens before patches, the experts and the slots. */
+/* Parameters from another model's file, and in words what is taken of it; see init_map.h. Knows by
+ * name the head, whose first dimension is the classes, the positions, the tokens before patches,
+ * the experts and the slots. */
 #include "tensors/init_map.h"
 #include "base/alloc.h"
 
@@ -312,7 +313,7 @@ void smoe_init_map_fill(real *out, const smoe_init_map *from, const smoe_param *
             smoe_init_map_part(out + at, t, 0, t->size);
 }
 
-/* ---- in words --------------------------------------------------------------------------------- */
+/* ---- in words -------------------------------------------------------------------------------- */
 
 /* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number,
  * which is `length` digits at `at`. */

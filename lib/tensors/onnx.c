@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-
 enum { IR_VERSION = 9, OPSET = 20 };                 /* with LayerNormalization and Gelu */
 enum { FLOAT = 1, INT64 = 7 };                       /* types of elements */
 enum { AS_FLOAT = 1, AS_INT, AS_TEXT, AS_INTS = 7 }; /* types of attributes */

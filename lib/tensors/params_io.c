@@ -6,7 +6,6 @@
 #include "tensors/foreign.h"
 #include "tensors/params_io.h"
 
-
 /* Whether any slab has a parameter of this name. */
 static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,
                   const char *name) {

@@ -147,7 +147,7 @@ static int pickle_pack(machine *m, size_t from, bool marked) {
 /* Moves the values above the mark into the list or dictionary below it; items that an object gets
  * as a list are dropped. */
 static int extend(machine *m, size_t from, bool marked, kind wanted) {
-    value *to = from ? &m->value[m->stack[from - 1]] : NULL;
+    value *to = m->stack && from ? &m->value[m->stack[from - 1]] : NULL;
     if (!to || (to->kind != wanted && to->kind != OBJECT))
         return fail(m, "items without a %s", wanted == LIST ? "list" : "dictionary");
     if (wanted == DICT && (m->depth - from - marked) % 2) return fail(m, "a key without a value");

@@ -10,8 +10,8 @@
 
 enum { SMOE_PICKLE_DIMS = 8, SMOE_PICKLE_TEXT = 160 };
 
-/* A tensor: a view of a storage with strides. The pickle is not trusted: the numbers of the view have
- * not been checked. */
+/* A tensor: a view of a storage with strides. The pickle is not trusted: the numbers of the view
+ * have not been checked. */
 typedef struct smoe_pickle_tensor {
     char where[SMOE_PICKLE_TEXT];   /* the keys of the dictionaries around its own: "model" */
     char name[SMOE_PICKLE_TEXT];    /* its key; in a whole module, that of its state dict */
@@ -43,8 +43,8 @@ const char *smoe_pickle_text(const smoe_pickle *pickle, size_t i, char text[SMOE
 /* Bytes of an element of the storage with that key; 0 if there is none. */
 size_t smoe_pickle_element(const smoe_pickle *pickle, const char *storage);
 
-/* Of a dictionary: the list of whole numbers with a key; at most `room` go to number, -1 for what is
- * none. Returns how many items it has; 0 also where it is not there. */
+/* Of a dictionary: the list of whole numbers with a key; at most `room` go to number, -1 for what
+ * is none. Returns how many items it has; 0 also where it is not there. */
 size_t smoe_pickle_numbers(const smoe_pickle *pickle, const char *key, int64_t *number,
                            size_t room);
 

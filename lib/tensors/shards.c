@@ -115,7 +115,7 @@ out:
     return status;
 }
 
-/* ---- one file ---------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* Gives the tensors of an open file this program's names, if they have another's; on failure *file
  * is NULL, and freed. */

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "text/clean.h"
 
-
 void smoe_tokenizer_free(smoe_tokenizer *t) {
     if (!t) return;
     if (t->type->free) t->type->free(t);

@@ -4,7 +4,6 @@
 #include "math/kernels.h"
 #include "vit/layer.h"
 
-
 static void drop_row(real *x, size_t width, double rate, uint32_t site, size_t place,
                      const smoe_pass *pass) {
     smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, site, pass->step, place);

@@ -3,7 +3,6 @@
 #include "vit/encoder.h"
 #include "spec/tasks.h"
 
-
 typedef struct image_encoder {
     smoe_encoder base;
     smoe_embed embed;

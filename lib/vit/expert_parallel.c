@@ -3,7 +3,6 @@
 #include "math/rows.h"
 #include "base/alloc.h"
 
-
 enum { PARAMS = 4 }; /* of a group, one after another from fc1 on */
 
 /* Rows that the processes of a block send to the experts of this process, for one group. */

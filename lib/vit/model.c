@@ -10,7 +10,6 @@
 #include "spec/tasks.h"
 #include "vit/expert_parallel.h"
 
-
 static const smoe_encoder_type *const types[SMOE_TOWERS] = {
 #define TOWER(number, type, ...) [SMOE_TOWER_##number] = &type,
 #include "vit/towers.def"

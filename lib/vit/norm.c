@@ -4,7 +4,6 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
-
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;
     l->n = n;
@@ -47,7 +46,7 @@ void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, s
                             smoe_weight(l->params, l->weight), R, l->n, l->parts);
 }
 
-/* ---- of queries or keys, head by head, whose weights all heads share -------------------------- */
+/* ---- of queries or keys, head by head, whose weights all heads share ------------------------- */
 
 void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix) {
     const smoe_model_spec *spec = build->model;

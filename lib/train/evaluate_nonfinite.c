@@ -1,0 +1,27 @@
+/* Which weights of a model are not finite, for the kinds of evaluation; see evaluate.h. */
+#include "train/evaluate.h"
+
+#include <math.h>
+
+static bool weight_is_finite(const smoe_params *params, size_t param, size_t i) {
+    const smoe_bf16 *narrow = smoe_weight_bf16(params, param);
+    return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])
+                           : (double)smoe_weight(params, param)[i]);
+}
+
+/* The first parameter that holds a number that is not finite, or NULL. */
+static const char *bad_weight(const smoe_params *params) {
+    for (size_t param = 0; param < params->count; param++)
+        for (size_t i = 0; i < params->param[param].size; i++)
+            if (!weight_is_finite(params, param, i)) return params->param[param].name;
+    return NULL;
+}
+
+/* Prints a NaN without its sign. */
+int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
+    const char *name = bad_weight(smoe_model_params(model));
+    return smoe_fail(err, SMOE_NONFINITE, "image %llu: the loss is %g: %s%s",
+                     (unsigned long long)image, fabs(loss),
+                     name ? "values that are not finite in tensor " : "",
+                     name ? name : "every weight is finite, the activations are not");
+}
