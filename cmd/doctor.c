@@ -39,7 +39,7 @@ static void doctor_find(findings *f, const char *name, const char *advice, const
 }
 
 /* The first line of a small file, "" where there is none. */
-static const char *line_of(const char *path, char *buf, size_t size) {
+static const char *doctor_line_of(const char *path, char *buf, size_t size) {
     FILE *in = fopen(path, "re");
     buf[0] = '\0';
     if (in && !fgets(buf, (int)size, in)) buf[0] = '\0';
@@ -54,7 +54,7 @@ static const char *line_of(const char *path, char *buf, size_t size) {
 static double quota(void) {
     char line[128];
     double part, period;
-    line_of("/sys/fs/cgroup/cpu.max", line, sizeof line);
+    doctor_line_of("/sys/fs/cgroup/cpu.max", line, sizeof line);
     return sscanf(line, "%lf %lf", &part, &period) == 2 && period > 0 ? part / period : 0;
 }
 
@@ -80,7 +80,7 @@ static void look_at_processor(findings *f) {
                         ? "other programs use the processors; timings vary, and training is slower"
                         : NULL,
                     "%.1f", load);
-    line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line);
+    doctor_line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line);
     if (*line)
         doctor_find(f, "governor",
                     strcmp(line, "powersave")
@@ -137,7 +137,7 @@ static int doctor_measure(findings *f, smoe_err *err) {
 static void look_at_memory(findings *f) {
     char a[32], line[128];
     doctor_find(f, "memory", NULL, "%s", smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
-    line_of("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line);
+    doctor_line_of("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line);
     if (*line)
         doctor_find(f, "large pages",
                     strstr(line, "[never]")

@@ -36,7 +36,7 @@ typedef struct inspect_job {
     smoe_origin origin;
 } inspect_job;
 
-static void job_free(inspect_job *job) {
+static void inspect_job_free(inspect_job *job) {
     for (size_t i = 0; i < job->runs; i++) {
         inspected *x = &job->run[i];
         smoe_inspect_free(x->inspection);
@@ -416,7 +416,7 @@ static int dry_run(const inspect_job *job, smoe_err *err) {
 }
 
 static int inspect_together(const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(job_free) inspect_job job = {.options = options, .runs = options->args};
+    SMOE_FREED_BY(inspect_job_free) inspect_job job = {.options = options, .runs = options->args};
     job.run = smoe_alloc(job.runs, sizeof *job.run);
     for (size_t i = 0; i < job.runs; i++)
         if (inspect_find(&job.run[i], options->arg[i], options, err)) return -1;

@@ -21,7 +21,7 @@ static void forget_members(soup_job *job) {
     job->member = NULL;
 }
 
-static void job_free(soup_job *job) {
+static void soup_job_free(soup_job *job) {
     smoe_loaded_free(&job->first);
     forget_members(job);
     free(job->out);
@@ -173,7 +173,7 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
 }
 
 int cmd_soup(const smoe_options *options, smoe_err *err) {
-    SMOE_FREED_BY(job_free) soup_job job = {0};
+    SMOE_FREED_BY(soup_job_free) soup_job job = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
         find_members(&job, options, err) || make_folder(&job, options, err))

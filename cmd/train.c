@@ -70,7 +70,7 @@ static void choose_dir(train_job *job, const smoe_options *options) {
                              options->find_lr ? "-find-lr" : "");
 }
 
-static void job_free(train_job *job) {
+static void train_job_free(train_job *job) {
     free(job->file);
     free(job->dir);
     smoe_spec_free(job->spec);
@@ -483,7 +483,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
 
 static int train_together(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
-    SMOE_FREED_BY(job_free) train_job job = {.spec = &spec};
+    SMOE_FREED_BY(train_job_free) train_job job = {.spec = &spec};
     if (choose_spec(&job, options, err) ||
         smoe_cmd_read(&spec, job.file, options, options->assign, options->overrides, err))
         return -1;

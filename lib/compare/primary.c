@@ -120,7 +120,7 @@ bool smoe_primary_is_evaluated(const smoe_primary *p) {
     return false;
 }
 
-static bool has_column(const smoe_combinations *r, const char *key) {
+static bool primary_has_column(const smoe_combinations *r, const char *key) {
     for (size_t c = 0; c < r->columns; c++)
         if (c != r->seed && !strcmp(r->column[c], key)) return true;
     return false;
@@ -131,7 +131,7 @@ static int check_settings(const smoe_combinations *r, const char *text, const ch
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (text) smoe_settings_read(&s, text);
     for (size_t i = 0; i < s.count; i++)
-        if (!s.item[i].value || !has_column(r, s.item[i].key))
+        if (!s.item[i].value || !primary_has_column(r, s.item[i].key))
             return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
                              s.item[i].key);
     return 0;
@@ -170,7 +170,7 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     if (check_settings(r, p->row, from, err) || check_settings(r, p->reference, from, err) ||
         check_settings(r, p->where, from, err))
         return -1;
-    if (p->trend && !has_column(r, p->trend))
+    if (p->trend && !primary_has_column(r, p->trend))
         return smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
     size_t n = primary_weigh(weight, r, p);
     if (n == SIZE_MAX)

@@ -157,7 +157,7 @@ typedef struct words {
 
 /* Line `which` of those of a text that are not empty; *count of them. A text without any is one
  * empty caption. */
-static words line_of(const char *text, size_t length, size_t which, size_t *count) {
+static words webdataset_line_of(const char *text, size_t length, size_t which, size_t *count) {
     words found = {text, 0};
     const char *end = text + length;
     *count = 0;
@@ -204,7 +204,7 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
     words found = {0};
     for (bool drawn = !choice->draw;; drawn = true) {
         found = s->field ? field_of(object, s->field, choice->which, &choice->count)
-                         : line_of((char *)bytes, n, choice->which, &choice->count);
+                         : webdataset_line_of((char *)bytes, n, choice->which, &choice->count);
         if (drawn || !found.text) break;
         choice->which = choice->count > 1 ? smoe_rng_below(choice->draw, choice->count) : 0;
     }

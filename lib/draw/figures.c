@@ -454,7 +454,7 @@ static void set_scale(const figure *g, smoe_plot_scale *scale) {
 
 /* ---- the plot -------------------------------------------------------------------------------- */
 
-static bool has_column(const char *const *list, const char *column) {
+static bool figures_has_column(const char *const *list, const char *column) {
     while (*list && strcmp(*list, column)) list++;
     return *list;
 }
@@ -467,7 +467,7 @@ static void add_panel(const figure *g, smoe_plot *plot, size_t row) {
         [SMOE_FIGURE_BARS] = add_bars,       [SMOE_FIGURE_HEAT] = add_cells};
     smoe_panel *panel = smoe_plot_panel(plot);
     panel->row = row;
-    panel->block = has_column(g->panel, "block") ? number_at(g->f, row, "block") : NAN;
+    panel->block = figures_has_column(g->panel, "block") ? number_at(g->f, row, "block") : NAN;
     add[g->entry->kind](g, panel);
     if (!panel->marks) {
         plot->panels--;
@@ -496,9 +496,9 @@ void smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smo
     plot->table = g.f;
     plot->x_name = entry->x_name;
     plot->y_name = entry->y_name;
-    plot->section = has_column(entry->panel, "metric")  ? "training"
-                    : has_column(entry->panel, "block") ? "layer"
-                                                        : "across";
+    plot->section = figures_has_column(entry->panel, "metric")  ? "training"
+                    : figures_has_column(entry->panel, "block") ? "layer"
+                                                                : "across";
     choose_columns(&g);
     if (g.line[0]) g.lines = first_rows(g.f, g.line, NULL, g.line_row);
     bool number = g.lines && !g.line[1] && !is_text(g.f, g.line[0]);

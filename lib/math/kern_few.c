@@ -36,7 +36,7 @@ static void pack(real *dst, const smoe_operand *from, size_t pitch) {
 /* ---- B --------------------------------------------------------------------------------------- */
 
 /* The general case, element by element. */
-static void fill(real *to, const smoe_operand *b, size_t p0) {
+static void kern_few_fill(real *to, const smoe_operand *b, size_t p0) {
     for (size_t p = 0; p < DEEP; p++)
         for (size_t j = 0; j < SIDE; j++) {
             size_t at = j * b->row + (p0 + p) * b->col;
@@ -92,7 +92,7 @@ static void fill_piece(real *to, const smoe_few_block *t, size_t p0) {
     else if (whole && b->col == 1)
         fill_along(to, b, false, p0, t->ahead);
     else
-        fill(to, b, p0);
+        kern_few_fill(to, b, p0);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -182,7 +182,7 @@ static __attribute__((noinline)) void by_tiles(const smoe_few_block *t) {
     steps(t, SMOE_ORDER_TILES);
 }
 
-static void block(const smoe_few_block *t) {
+static void kern_few_block(const smoe_few_block *t) {
     enum { ZEROS = 0x8040 }; /* denormal operands and results are 0 */
     if (t->order == SMOE_ORDER_TERMS) {
         by_terms(t);
@@ -198,7 +198,7 @@ static void block(const smoe_few_block *t) {
 }
 #else
 enum { ORDERS = false };
-static void block(const smoe_few_block *t) {
+static void kern_few_block(const smoe_few_block *t) {
     by_terms(t);
 }
 #endif
@@ -207,5 +207,5 @@ const smoe_few_kernels SMOE_KERN(smoe_few_kern);
 const smoe_few_kernels SMOE_KERN(smoe_few_kern) = {
     .orders = ORDERS,
     .pack = pack,
-    .block = block,
+    .block = kern_few_block,
 };

@@ -237,10 +237,10 @@ static inline __attribute__((always_inline)) void multiply(const smoe_bf16 *a, c
 }
 
 /* Between the steps, rows of another block are finished, evenly spread over the steps. */
-static inline __attribute__((always_inline)) void pass(const smoe_matrix_block *t, bool low,
-                                                       bool right, size_t parts, bool crossed,
-                                                       const smoe_block_end *before,
-                                                       prefetching *next) {
+static inline __attribute__((always_inline)) void tile_pass(const smoe_matrix_block *t, bool low,
+                                                            bool right, size_t parts, bool crossed,
+                                                            const smoe_block_end *before,
+                                                            prefetching *next) {
     enum { LD = SIDE * sizeof(real) };
     real *sums = t->sums + (crossed ? SUMS : 0);
     const smoe_bf16 *a = t->a, *b = t->b;
@@ -293,8 +293,8 @@ static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2
     }
 }
 
-static inline __attribute__((always_inline)) void pass(const smoe_matrix_block *t, size_t parts,
-                                                       bool crossed, prefetching *next) {
+static inline __attribute__((always_inline)) void
+tile_pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
     real *sums = t->sums + (crossed ? SUMS : 0);
     size_t step = parts * 2 * TILE;
     for (size_t i = 0; i < t->m; i += ABREAST) {
@@ -352,7 +352,7 @@ static inline __attribute__((always_inline)) void multiply(vreal sum[ABREAST][NV
     }
 }
 
-static void pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
+static void tile_pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
     real *sums = t->sums + (crossed ? SUMS : 0);
     size_t step = parts * 2 * TILE;
     for (size_t i = 0; i < t->m; i += ABREAST)
@@ -375,27 +375,27 @@ static void pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetc
 #endif
 #endif
 
-static void block(const smoe_matrix_block *t) {
+static void tile_block(const smoe_matrix_block *t) {
     const smoe_block_end *before = t->before;
 #if WITH_AMX
     bool low = t->m > ROWS, right = t->n > ROWS;
     prefetching next = prefetching_of(t, 1);
     if (t->parts > 1) {
-        pass(t, low, right, 2, false, NULL, &next);
-        pass(t, low, right, 2, true, before, &next);
+        tile_pass(t, low, right, 2, false, NULL, &next);
+        tile_pass(t, low, right, 2, true, before, &next);
     } else if (low && right) {
-        pass(t, true, true, 1, false, before, &next);
+        tile_pass(t, true, true, 1, false, before, &next);
     } else {
-        pass(t, low, right, 1, false, before, &next);
+        tile_pass(t, low, right, 1, false, before, &next);
     }
 #else
     prefetching next = prefetching_of(t, (t->m + ABREAST - 1) / ABREAST * (SIDE / ACROSS));
     if (before) finish(before, t->their_sums, t->parts);
     if (t->parts > 1) {
-        pass(t, 2, false, &next);
-        pass(t, 2, true, &next);
+        tile_pass(t, 2, false, &next);
+        tile_pass(t, 2, true, &next);
     } else {
-        pass(t, 1, false, &next);
+        tile_pass(t, 1, false, &next);
     }
 #endif
 }
@@ -404,7 +404,7 @@ static void block(const smoe_matrix_block *t) {
 
 /* Numbers around 1, of both signs: with zeros, processors need less power and run a third faster
  * than with other numbers. */
-static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
+static void tile_fill(smoe_bf16 *x, size_t n, uint32_t bits) {
     for (size_t i = 0; i < n; i++) {
         bits = bits * 1664525 + 1013904223;
         x[i] = (smoe_bf16)(0x3f80 | (bits >> 16 & 0x807f));
@@ -417,13 +417,13 @@ static double peak(size_t n) {
     enum { PANEL = PEAK_STEPS * 2 * TILE };
     smoe_bf16 a[PANEL] __attribute__((aligned(64))), b[PANEL] __attribute__((aligned(64)));
     real sums[SUMS] __attribute__((aligned(64))) = {0};
-    fill(a, PANEL, 1);
-    fill(b, PANEL, 2);
+    tile_fill(a, PANEL, 1);
+    tile_fill(b, PANEL, 2);
     smoe_matrix_block panels = {
         .sums = sums, .a = a, .b = b, .m = SIDE, .n = SIDE, .steps = PEAK_STEPS, .parts = 1};
     begin();
 #if WITH_AMX
-    block(&panels); /* leaves the operands in tiles 4 to 7 */
+    tile_block(&panels); /* leaves the operands in tiles 4 to 7 */
     for (size_t i = 0; i < n; i++) {
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
@@ -432,7 +432,7 @@ static double peak(size_t n) {
     }
     _tile_stored(0, sums, SIDE * sizeof *sums);
 #else
-    for (size_t i = 0; i < n; i += PEAK_STEPS) block(&panels);
+    for (size_t i = 0; i < n; i += PEAK_STEPS) tile_block(&panels);
 #endif
     end();
     /* Finite, but the compiler does not know. */
@@ -458,7 +458,7 @@ const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern) = {
     .end = end,
     .pack_a = pack_a,
     .pack_b = pack_b,
-    .block = block,
+    .block = tile_block,
     .finish = finish,
     .peak = peak,
 };

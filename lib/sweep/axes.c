@@ -85,7 +85,7 @@ static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size
     }
 }
 
-static bool has_column(const smoe_axes *axes, const char *column) {
+static bool axes_has_column(const smoe_axes *axes, const char *column) {
     for (size_t i = 0; i < axes->count; i++)
         for (size_t c = 0; c < axes->axis[i].columns; c++)
             if (!strcmp(axes->axis[i].column[c], column)) return true;
@@ -131,7 +131,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         smoe_err unknown = {0};
         if (smoe_spec_check_key(started ? started : key, &unknown))
             return smoe_fail(err, SMOE_USAGE, "override %s: %s", text, unknown.text);
-        if (has_column(axes, key))
+        if (axes_has_column(axes, key))
             return smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", text, key);
         smoe_axis *axis = smoe_axes_add(axes, (const char *const[]){key}, 1);
         for (const char *at = text + strlen(key) + 1;; at = end + 1) {

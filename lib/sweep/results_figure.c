@@ -104,7 +104,7 @@ static bool is_numeric(const figure *f, size_t column) {
 
 /* The place of a group's value among those of a column: of numbers their order, else that of first
  * appearance. */
-static double rank_of(const figure *f, size_t group, size_t column) {
+static double figure_rank_of(const figure *f, size_t group, size_t column) {
     bool numbers = is_numeric(f, column);
     double place = 0;
     for (size_t g = 0, e; g < f->m->groups; g++) {
@@ -150,7 +150,7 @@ static char *title_of(const figure *f, size_t group) {
 }
 
 /* The line of a group, which is added if there is none yet. */
-static size_t line_of(figure *f, size_t group) {
+static size_t figure_line_of(figure *f, size_t group) {
     size_t l = 0;
     while (l < f->chart.lines && !same_line(f, f->of[l], group)) l++;
     if (l < f->chart.lines) return l;
@@ -241,9 +241,9 @@ static int add_point(figure *f, size_t group, smoe_err *err) {
     if (smoe_contrast_measure(&s, &all, f->weight, f->metric, err)) return -1;
     smoe_chart_point point = {.x = place_of_group(f, group), .y = s.mean, .error = s.half};
     if (f->numbers && !isfinite(point.x)) return 0; /* not measured yet */
-    size_t l = line_of(f, group);
+    size_t l = figure_line_of(f, group);
     if (!f->numbers) {
-        point.x = rank_of(f, group, f->x);
+        point.x = figure_rank_of(f, group, f->x);
         point.label = group_value(f, group, f->x);
     }
     if (smoe_comparison_refers(&f->r->contrasts.compared, group)) {
@@ -366,8 +366,8 @@ static size_t cells_key(const smoe_sweep *sweep, const char *text, const char **
 /* A row for a group: its panel, its place in it, and the mean of the metric. */
 static void add_cell(smoe_frame *frame, const figure *f, size_t group, const char *panel) {
     smoe_cell_text(frame, "run", panel);
-    smoe_cell_number(frame, "column", rank_of(f, group, f->x));
-    smoe_cell_number(frame, "row", rank_of(f, group, f->y));
+    smoe_cell_number(frame, "column", figure_rank_of(f, group, f->x));
+    smoe_cell_number(frame, "row", figure_rank_of(f, group, f->y));
     smoe_cell_text(frame, f->sweep->column[f->x], group_value(f, group, f->x));
     smoe_cell_text(frame, f->sweep->column[f->y], group_value(f, group, f->y));
     smoe_cell_number(frame, f->m->metric[f->metric],
@@ -394,10 +394,10 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
     SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
     smoe_frame_init(&frame, table, f->chart.title, NULL, NULL);
-    for (size_t g = 0; g < f->m->groups; g++) line_of(f, g);
+    for (size_t g = 0; g < f->m->groups; g++) figure_line_of(f, g);
     for (size_t l = 0; l < f->chart.lines; l++)
         for (size_t g = 0; g < f->m->groups; g++)
-            if (line_of(f, g) == l) add_cell(&frame, f, g, f->title[l] ? f->title[l] : "");
+            if (figure_line_of(f, g) == l) add_cell(&frame, f, g, f->title[l] ? f->title[l] : "");
     if (f->chart.lines && f->title[0]) entry.panel[0] = "run";
     if (smoe_frame_check(&frame, err) || smoe_frame_csv(&frame, path, err)) return -1;
     smoe_figure_plot(&plot, &entry, &frame, 1);
@@ -497,7 +497,7 @@ static void add_curve(figure *f, size_t group, const smoe_curves *records, const
     size_t n = 0;
     for (size_t i = 0; i < sweep->trials; i++)
         if (f->m->group[i] == group && (curve[n] = curve_of(sweep, i, records, name))) n++;
-    for (size_t k = 0, l = n ? line_of(f, group) : 0; n && k < curve[0]->points; k++) {
+    for (size_t k = 0, l = n ? figure_line_of(f, group) : 0; n && k < curve[0]->points; k++) {
         double step = curve[0]->step[k];
         for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step);
         smoe_paired s = smoe_stats_paired(value, n);

@@ -338,7 +338,7 @@ static bool says(const place *at, const char *word) {
     return strstr(at->where, word) || strstr(at->prefix, word);
 }
 
-static int rank_of(const place *at, const char *weights) {
+static int foreign_names_rank_of(const place *at, const char *weights) {
     bool average = says(at, "ema") || says(at, "teacher");
     if (weights) return average == !strcmp(weights, "ema");
     return says(at, "student") ? 0 : average ? 1 : 2;
@@ -372,9 +372,11 @@ int smoe_foreign_place_of(place *chosen, const smoe_foreign_file *f, const char 
     for (size_t i = 0; i < f->pieces; i++) {
         place at;
         if (!anchored(&at, &f->piece[i])) continue;
-        if (!found++ || rank_of(&at, weights) > rank_of(chosen, weights)) *chosen = at;
+        if (!found++ ||
+            foreign_names_rank_of(&at, weights) > foreign_names_rank_of(chosen, weights))
+            *chosen = at;
     }
-    if (weights && (!found || !rank_of(chosen, weights)))
+    if (weights && (!found || !foreign_names_rank_of(chosen, weights)))
         return smoe_fail(err, SMOE_USAGE, "it has no %s weights, which --weights %s asks for",
                          !strcmp(weights, "ema") ? "averaged" : "raw", weights);
     if (!found) most_tensors(chosen, f);

@@ -17,7 +17,8 @@ static bool caption_belongs(const smoe_retrieval *r, size_t image, size_t captio
     return same;
 }
 
-static size_t rank_of(const smoe_retrieval *r, bool by_caption, const real *score, size_t query) {
+static size_t retrieval_rank_of(const smoe_retrieval *r, bool by_caption, const real *score,
+                                size_t query) {
     size_t n = by_caption ? r->images : r->captions, best = SIZE_MAX, before = 0;
     for (size_t pass = 0; pass < 2; pass++)
         for (size_t j = 0; j < n; j++) {
@@ -44,7 +45,7 @@ void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption)
         smoe_gemm(&p);
         SMOE_SHARED(elementwise, rows * m)
         for (size_t i = 0; i < rows; i++)
-            rank[from + i] = rank_of(r, by_caption, score + i * m, from + i);
+            rank[from + i] = retrieval_rank_of(r, by_caption, score + i * m, from + i);
     }
 }
 
