@@ -373,7 +373,7 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
     member->size = archive_entry_size_is_set(entry) ? (uint64_t)archive_entry_size(entry) : 0;
     member->at = tar && !o->gzip ? o->begin + (uint64_t)archive_filter_bytes(o->archive, -1) : 0;
     member->handle = o;
-    if (member->at && member->size > o->end - member->at)
+    if (!why && member->at && member->size > o->end - member->at)
         return tar_damaged(o, "the archive ends in a member", err);
     o->next = member->at + (member->size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     if (o->lying) return visit_lying(o, entry, member, visit, user, err);

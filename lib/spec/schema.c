@@ -51,6 +51,7 @@ const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
 #define CTYPE_TEXT char *
 #define CTYPE_PATH char *
 #define CTYPE_SIZE size_t
+#define CTYPE_SEED size_t
 #define CTYPE_SPAN smoe_span
 #define CTYPE_REAL double
 #define CTYPE_WORD_REAL double

@@ -25,7 +25,8 @@ typedef enum smoe_kind {
     SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */
     SMOE_KIND_INDICES,   /* smoe_indices: a list, or none for the word before the range */
     SMOE_KIND_GROUPS,    /* train.optimizer.groups: a list of mappings */
-    SMOE_KIND_PROMPTS    /* eval.zeroshot: a list of texts */
+    SMOE_KIND_PROMPTS,   /* eval.zeroshot: a list of texts */
+    SMOE_KIND_SEED = SMOE_KIND_SIZE /* the name that smoe-stable(7) promises for seeds */
 } smoe_kind;
 
 typedef struct smoe_schema_entry {
