@@ -69,7 +69,7 @@ static void find_first(smoe_run_difference *first, const records *a, const recor
     if (!first->any) return;
     const json_t *x = i < a->count ? a->json[i] : NULL, *y = i < b->count ? b->json[i] : NULL;
     if (!key) {
-        first->step = x && (!y || a->step[i] < b->step[i]) ? a->step[i] : b->step[i];
+        first->step = x && (!y || a->step[i] < b->step[i]) ? a->step[i] : y ? b->step[i] : 0;
         first->a = first->b = first->ulps = NAN;
         return;
     }
