@@ -7,6 +7,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -18,7 +19,10 @@ typedef struct pack {
     const char *path, *dir;
 } pack;
 
+/* Of a file that cannot be written, libarchive's text does not say why. */
 static int failed(const pack *p) {
+    errno = archive_errno(p->archive);
+    if (errno > 0) return smoe_fail_errno(p->err, SMOE_RUNTIME, "%s: cannot write", p->path);
     return smoe_fail(p->err, SMOE_RUNTIME, "%s: %s", p->path, archive_error_string(p->archive));
 }
 
@@ -84,7 +88,8 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
         archive_write_set_filter_option(p->archive, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
         archive_write_set_filter_option(p->archive, "gzip", "compression-level", "9") !=
             ARCHIVE_OK ||
-        archive_write_set_bytes_in_last_block(p->archive, 0) != ARCHIVE_OK || /* as a tape has */
+        /* 0: whole blocks, also where the file is no tape, so that the bytes are always the same */
+        archive_write_set_bytes_in_last_block(p->archive, 0) != ARCHIVE_OK ||
         archive_write_open_fd(p->archive, fd) != ARCHIVE_OK)
         return failed(p);
     if (add_file(p, "cells.jsonl")) return -1;

@@ -77,6 +77,8 @@ status 2 smoe sweep plan --pack x.tar.gz --resume 2>err
 grep -q -- '--pack cannot be used with --resume$' err || fail "$(cat err)"
 status 1 smoe sweep plan --pack missing/x.tar.gz 2>err
 grep -q 'missing/x.tar.gz' err || fail "$(cat err)"
+(ulimit -f 1 && status 1 smoe sweep plan --pack x.tar.gz) 2>err || fail "$(cat err)"
+[ ! -e x.tar.gz ] && grep -q 'x.tar.gz: cannot write: File too large$' err || fail "no room: $(cat err)"
 printf x >>"$(ls plan/*/outcomes.npy | head -n 1)"
 status 3 smoe sweep plan --pack x.tar.gz 2>err
 [ ! -e x.tar.gz ] && grep -q 'outcomes.npy: changed since it was written' err || fail "$(cat err)"
