@@ -21,6 +21,10 @@ typedef struct findings {
     size_t advised;
 } findings;
 
+static void findings_free(findings *f) {
+    smoe_result_free(&f->result);
+}
+
 /* A finding, and what would help; NULL: nothing is to be done. */
 SMOE_PRINTF(4, 5)
 static void doctor_find(findings *f, const char *name, const char *advice, const char *fmt, ...) {
@@ -238,7 +242,7 @@ static void look_at_programs(findings *f) {
 }
 
 int cmd_doctor(const smoe_options *options, smoe_err *err) {
-    findings f = {.advised = 0};
+    SMOE_FREED_BY(findings_free) findings f = {.advised = 0};
     f.list = smoe_result_records(&f.result, "findings");
     look_at_processor(&f);
     look_at_kernels(&f);
