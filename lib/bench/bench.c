@@ -91,7 +91,8 @@ static double memory_bandwidth(smoe_peaks *y) {
     return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
 }
 
-void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes) {
+/* From now on measures reading with these bytes, if there are enough of them. */
+static void peaks_read_from(smoe_peaks *y, const void *at, size_t bytes) {
     if (bytes < SMOE_STREAMS * PIECE) return;
     y->read = at;
     y->read_bytes = bytes;
@@ -334,7 +335,7 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, smoe_err
         if (!i) first = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    if (first) smoe_peaks_reads(&x->peaks, first, (size_t)b->weight_bytes);
+    if (first) peaks_read_from(&x->peaks, first, (size_t)b->weight_bytes);
     return time_rounds(x, infer, &b->infer, err);
 }
 

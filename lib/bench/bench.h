@@ -14,8 +14,7 @@
 
 /* Measured between the timed passes, so that a slow moment affects both: a large product by BLIS,
  * multiply-adds on registers, memory that is read and written as an optimiser does it, and memory
- * that is read alone, as weights are. */
-/* One measurement of the machine. */
+ * that is read alone, as weights are. This is one measurement. */
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double matrix_gflops;    /* products in BF16 by the matrix unit, or what stands in for it */
@@ -36,8 +35,6 @@ typedef struct smoe_peaks {
 
 /* Allocates the memory for measurements; -1 and SMOE_RUNTIME if there is too little. */
 int smoe_peaks_open(smoe_peaks *y, smoe_err *err) SMOE_MUST_CHECK;
-/* From now on measures reading with these bytes, if there are enough of them. */
-void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes);
 /* Some tens of milliseconds. */
 smoe_machine smoe_peaks_measure(smoe_peaks *y);
 void smoe_peaks_free(smoe_peaks *y);

@@ -3,7 +3,7 @@
  * test images are there, image by image. A difference of two groups has the weights 1 and -1; of a
  * pool of groups, each with its reference, 1/k and -1/k, so that every seed has one value, the mean
  * over the other settings; a trend those of a slope; a group by itself the weight 1. The weights of
- * several groups sum to 0.
+ * several groups sum to 0. Trends themselves, of all metrics and settings, are below.
  *
  * Runs of one seed see the same data in the same order and start from the same weights in the
  * tensors that they share, and all are tested on the same images: what seeds and images have in

@@ -1,4 +1,5 @@
-/* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value. */
+/* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value. And margins of
+ * equivalence, which are written alike. */
 #ifndef SMOE_SETTINGS_H
 #define SMOE_SETTINGS_H
 

@@ -5,7 +5,8 @@
 
 #include <ctype.h>
 
-smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
+/* Adds an axis without points. Column names are copied. */
+static smoe_axis *axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
     axes->axis = smoe_alloc_next(axes->axis, axes->count, sizeof *axes->axis);
     smoe_axis *axis = &axes->axis[axes->count++];
     *axis = (smoe_axis){.column = smoe_texts_copy(column, columns), .columns = columns};
@@ -72,7 +73,7 @@ bool smoe_axes_product(smoe_axis *product, const smoe_axes *axes, size_t most) {
 static void axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
     const char *column[64] = {0}, *value[64] = {0}, *assign[64] = {0};
     for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
-    smoe_axis *axis = smoe_axes_add(axes, column, keys);
+    smoe_axis *axis = axes_add(axes, column, keys);
     for (size_t p = 0; p < key[0]->count; p++) {
         size_t made = 0;
         for (size_t k = 0; k < keys; k++) {
@@ -133,7 +134,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
             return smoe_fail(err, SMOE_USAGE, "override %s: %s", text, unknown.text);
         if (axes_has_column(axes, key))
             return smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", text, key);
-        smoe_axis *axis = smoe_axes_add(axes, (const char *const[]){key}, 1);
+        smoe_axis *axis = axes_add(axes, (const char *const[]){key}, 1);
         for (const char *at = text + strlen(key) + 1;; at = end + 1) {
             end = smoe_text_item(at);
             while (isspace((unsigned char)*at)) at++;
@@ -230,6 +231,6 @@ int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *router_
     if (!spec->model.moe.layer_count)
         return smoe_fail(err, SMOE_USAGE,
                          "model.moe.layers: none: there is no MoE layer whose router could change");
-    if (ablate_add_list(smoe_axes_add(axes, &router, 1), spec, router_list, err)) return -1;
-    return ablate_add_list(smoe_axes_add(axes, &seed, 1), NULL, seeds, err);
+    if (ablate_add_list(axes_add(axes, &router, 1), spec, router_list, err)) return -1;
+    return ablate_add_list(axes_add(axes, &seed, 1), NULL, seeds, err);
 }

@@ -1,5 +1,5 @@
-/* What a sweep varies: axes, from the section `sweep` of a spec from overrides with lists, and
- * from the options of an ablation. */
+/* What a sweep varies: axes, from the section `sweep` of a spec, from overrides with lists, or from
+ * the options of an ablation. */
 #ifndef SMOE_AXES_H
 #define SMOE_AXES_H
 
@@ -25,8 +25,6 @@ typedef struct smoe_axes {
     size_t count;
 } smoe_axes;
 
-/* Adds an axis without points. Column names are copied. */
-smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
 /* Adds a point; everything is copied. */
 void smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *assign,
                    size_t overrides);
@@ -42,8 +40,8 @@ void smoe_axis_clear(smoe_axis *axis);
 
 /* Routing ablations (Soft MoE paper, Table 3): one spec with its router replaced, over seeds. Runs
  * of one seed see the same data in the same order and start from the same weights outside the
- * routers, so they are compared seed by seed (compare/compare.h). */
-/* Axes "router" and "seed" from two lists with commas. `dense` is the spec without MoE
+ * routers, so they are compared seed by seed (compare/compare.h).
+ * Axes "router" and "seed" from two lists with commas. `dense` is the spec without MoE
  * layers. `identity` gets as many slots per expert as its tokens need. SMOE_USAGE: an unknown or
  * repeated router or seed, or a spec without MoE layers. */
 int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *routers, const char *seeds,
