@@ -251,8 +251,8 @@ static int write_files(const data_job *job, const smoe_options *options, const s
 
 typedef struct suggestion {
     size_t images, classes, side, patch, width, depth, batch, epochs, steps;
-    size_t least, middle; /* shorter sides of the images: least, median; 0: not known */
-    bool digits;          /* grey: mirrored, they would be others */
+    size_t middle; /* the median of the shorter sides of the images; 0: not known */
+    bool digits;   /* grey: mirrored, they would be others */
 } suggestion;
 
 /* Sizes of models by the images that there are to learn from. */
@@ -274,10 +274,7 @@ static void suggest(suggestion *s, const smoe_data_job *job) {
     *s = (suggestion){.images = smoe_dataset_images(job->split[0].set),
                       .classes = smoe_dataset_classes(job->split[0].set),
                       .digits = job->spec.data.channels == 1};
-    if (survey->files) {
-        s->least = least_of(survey->width[0], survey->height[0]);
-        s->middle = least_of(survey->width[1], survey->height[1]);
-    }
+    if (survey->files) s->middle = least_of(survey->width[1], survey->height[1]);
     /* 64 tokens, or 196 where many images teach them */
     most = s->middle ? s->middle : s->digits ? 28 : 32;
     s->side = most < 48 ? 32 : most < 96 || s->images < 20000 ? 64 : most < 192 ? 128 : 224;

@@ -42,7 +42,7 @@ static bool is_spec(const char *path) {
 }
 
 /* A spec, or a path with the keys of a spec that only has data. */
-static int data_look_read_spec(data_job *job, const smoe_options *options, smoe_err *err) {
+static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *err) {
     const char *path = job->path;
     if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
     bool given = false;
@@ -84,7 +84,7 @@ static void count_classes(split *s) {
     }
 }
 
-static int data_look_look(data_job *job, smoe_err *err) {
+static int look_at_splits(data_job *job, smoe_err *err) {
     for (size_t k = 0; k < SPLITS; k++) {
         split *s = &job->split[job->splits];
         *s = (split){.name = smoe_data_split_name[k]};
@@ -109,20 +109,20 @@ static int data_look_look(data_job *job, smoe_err *err) {
 
 /* Looks at a folder without splits as if that share of it was held out. */
 static int look_parted(data_job *job, double share, smoe_err *err) {
-    if (!data_look_look(job, err)) return 0;
+    if (!look_at_splits(job, err)) return 0;
     if (err->code != SMOE_DATA || job->spec.data.source != SMOE_SOURCE_FOLDER ||
         job->spec.data.holdout > 0)
         return -1;
     job->spec.data.holdout = share;
     memset(job->why, 0, sizeof job->why);
     *err = (smoe_err){0};
-    return data_look_look(job, err);
+    return look_at_splits(job, err);
 }
 
 int smoe_data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
-    if (data_look_read_spec(job, options, err)) return -1;
-    return options->suggest ? look_parted(job, 0.1, err) : data_look_look(job, err);
+    if (read_data_spec(job, options, err)) return -1;
+    return options->suggest ? look_parted(job, 0.1, err) : look_at_splits(job, err);
 }
 
 int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_options *options,
@@ -130,7 +130,7 @@ int smoe_data_look_against(data_job *job, const smoe_spec *spec, const smoe_opti
     smoe_options plain = *options; /* key=value is for the first data set */
     plain.overrides = 0;
     job->path = options->against;
-    if (data_look_read_spec(job, &plain, err)) return -1;
+    if (read_data_spec(job, &plain, err)) return -1;
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
     return look_parted(job, 0.5, err); /* both halves */

@@ -1,4 +1,4 @@
-/* Trained models for eval and inspect; see cmd.h. */
+/* Trained models, their specs and their data; see cmd.h. */
 #include "cmd.h"
 #include "store/model_file.h"
 #include "store/implied.h"

@@ -295,22 +295,19 @@ static void live_open(sweep_live *live, const smoe_sweep *sweep, const smoe_opti
 
 /* The data and model of the first trial, the number of trials, the folder. */
 static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    const smoe_trial *first = sweep->trial;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     size_t open = 0;
     if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
     for (size_t i = 0; i < sweep->trials; i++)
         open += sweep->trial[i].state != SMOE_TRIAL_DONE && !sweep->trial[i].left_out;
     if (!open) return 0;
-    int status =
-        smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
+    if (smoe_trial_parse(&spec, sweep->trial, err)) return -1;
     smoe_result lines = {0};
-    if (!status) smoe_heading_spec(&lines, &spec);
-    if (!status)
-        smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
-                         open, sweep->trials > 1 ? "; data and model are those of the first" : "");
+    smoe_heading_spec(&lines, &spec);
+    smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
+                     open, sweep->trials > 1 ? "; data and model are those of the first" : "");
     smoe_heading_print(&lines, options);
-    return status;
+    return 0;
 }
 
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
@@ -330,7 +327,7 @@ static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *
     return smoe_runner_run(sweep, &how, err);
 }
 
-static int trials_draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
+static int sweep_draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn)
@@ -344,23 +341,23 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     smoe_err ran = {0};
     int status = run_trials(sweep, options, &ran);
     bool lost = smoe_results_make(&results, sweep, err) || smoe_results_write(&results, err) ||
-                trials_draw(&results, options, err) || smoe_trials_summary(&results, options, err);
+                sweep_draw(&results, options, err) || smoe_trials_summary(&results, options, err);
     if (status) *err = ran;
     return status || lost ? -1 : 0;
 }
 
 /* ---- what the command is to do --------------------------------------------------------------- */
 
-typedef enum trials_mode {
+typedef enum sweep_mode {
     RUN,      /* the trials, and write a table of their results */
     ESTIMATE, /* --dry-run */
     STATUS,
     POWER,
     PACK,
     SLURM
-} trials_mode;
+} sweep_mode;
 
-static trials_mode mode_of(const smoe_options *options) {
+static sweep_mode mode_of(const smoe_options *options) {
     return options->dry_run  ? ESTIMATE
            : options->pack   ? PACK
            : options->power  ? POWER
@@ -370,7 +367,7 @@ static trials_mode mode_of(const smoe_options *options) {
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
-static int check_place(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
+static int check_place(const smoe_options *options, sweep_mode mode, const char *arg, bool folder,
                        smoe_err *err) {
     if (options->extend && folder)
         return smoe_fail(err, SMOE_USAGE,
@@ -394,8 +391,8 @@ static int check_place(const smoe_options *options, trials_mode mode, const char
     return 0;
 }
 
-static int trials_check(const smoe_options *options, trials_mode mode, const char *arg, bool folder,
-                        smoe_err *err) {
+static int sweep_check(const smoe_options *options, sweep_mode mode, const char *arg, bool folder,
+                       smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
@@ -472,7 +469,7 @@ static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
 }
 
 /* The sweep of a spec, or of a run that is evaluated. */
-static int open_spec(smoe_sweep *sweep, const sweep_kind *kind, trials_mode mode, const char *arg,
+static int open_spec(smoe_sweep *sweep, const sweep_kind *kind, sweep_mode mode, const char *arg,
                      const smoe_options *options, smoe_err *err) {
     if (expand(sweep, kind, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
@@ -505,18 +502,18 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
         return -1;
     if (contrasts) smoe_results_add(&result, &results, false);
     if (smoe_cmd_emit(&result, options, err)) return -1;
-    return figure ? trials_draw(&results, options, err) : 0;
+    return figure ? sweep_draw(&results, options, err) : 0;
 }
 
 /* SPEC.yaml, or a folder with --resume or --status. SMOE_STOPPED after a first SIGINT or SIGTERM,
  * once every running trial has a checkpoint; SMOE_PARTIAL names the failed trials. */
 static int sweep_command(const sweep_kind *kind, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
-    const trials_mode mode = mode_of(options);
+    const sweep_mode mode = mode_of(options);
     bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
-    if (trials_check(options, mode, arg, folder, err) ||
+    if (sweep_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)
                 : open_spec(&sweep, kind, mode, arg, options, err)))
         return -1;

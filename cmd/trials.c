@@ -145,8 +145,7 @@ static int estimate_trial(smoe_cost *cost, smoe_estimate *e, smoe_estimator *by,
                           const smoe_trial *trial, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     size_t classes;
-    if (smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err))
-        return -1;
+    if (smoe_trial_parse(&spec, trial, err)) return -1;
     if (options->classes) spec.data.classes = (size_t)options->classes;
     if (smoe_cmd_classes(&spec, true, &classes, err) ||
         smoe_cost_estimate(cost, &spec, classes, NULL, err))
@@ -350,8 +349,8 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
 }
 
 /* "model.moe.experts=8,model.moe.capacity=all - REFERENCE"; fresh. */
-static char *report_name_of(const smoe_results *r, const smoe_difference *d,
-                            const char *reference) {
+static char *difference_name(const smoe_results *r, const smoe_difference *d,
+                             const char *reference) {
     char *name = NULL;
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
@@ -369,7 +368,7 @@ static void add_differences(power *w, const smoe_results *r) {
         const smoe_difference *d = &r->contrasts.compared.difference[i];
         const char *metric = r->measured->metric[d->metric];
         if (smoe_outcomes_column(metric) < 0) continue;
-        SMOE_FREED char *name = report_name_of(r, d, reference);
+        SMOE_FREED char *name = difference_name(r, d, reference);
         add_contrast(w, name, metric, &d->paired);
     }
 }

@@ -112,8 +112,8 @@ static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, 
 /* ---- resolving trials ------------------------------------------------------------------------ */
 
 /* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
-static int sweep_expand_resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
-                                char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
+static int resolve_trial(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
+                         char *const *assign, size_t overrides, idles *idle, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_err own = {0};
     char shown[SHOWN];
@@ -173,8 +173,8 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
             assign[i] = i < count ? overrides[i] : point->assign[i - count];
         trial->value = point->value;
         point->value = NULL;
-        int good = sweep_expand_resolve(sweep, trial, &cells, assign, count + point->overrides,
-                                        &idle, err);
+        int good =
+            resolve_trial(sweep, trial, &cells, assign, count + point->overrides, &idle, err);
         if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) smoe_trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
