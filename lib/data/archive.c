@@ -191,6 +191,7 @@ typedef struct opened {
     int file;                /* this one, */
     uint64_t begin, at, end; /* the bytes of it that are the archive, and what is not read yet */
     uint64_t next;           /* of a tar: where its next header is expected */
+    bool unread;             /* the file could not be read */
     bool lying;              /* it is one whose members are read where they lie (smoe_walk_tar) */
     size_t most;             /* bytes of a member, by the size of the archive */
     locale_t before;         /* 0: the locale is what it was, as there is none with UTF-8 */
@@ -200,6 +201,12 @@ typedef struct opened {
 static int tar_damaged(const opened *o, const char *what, smoe_err *err) {
     return smoe_fail(err, SMOE_DATA, "%s: at byte %llu: %s", o->path, (unsigned long long)o->next,
                      what);
+}
+
+/* libarchive only warns of it, and goes on with what the header of ustar says, a shortened name. */
+static bool pax_damaged(const opened *o) {
+    const char *why = archive_error_string(o->archive);
+    return why && strstr(why, "pax extended attribute");
 }
 
 /* The reason why zlib, or else libarchive, could not continue. */
@@ -212,9 +219,16 @@ static int archive_failed(const opened *o, const char *name, smoe_err *err) {
     if (gzip == Z_DATA_ERROR) /* zlib's message begins with the path */
         return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", o->path,
                          (long long)gzoffset(o->gzip), why + strlen(o->path) + 2);
-    if (o->lying) return tar_damaged(o, "not a tar header", err);
     why = archive_error_string(o->archive);
+    bool pax = pax_damaged(o);
+    if (pax) why = "a pax header is damaged";
     smoe_code code = archive_errno(o->archive) == ENOMEM ? SMOE_RUNTIME : SMOE_DATA;
+    if (o->lying && !o->unread && code == SMOE_DATA)
+        return tar_damaged(o,
+                           pax                            ? why
+                           : o->next + TAR_BLOCK > o->end ? "the archive ends in a header"
+                                                          : "not a tar header",
+                           err);
     return smoe_fail(err, code, "%s: %s%sat byte %lld of the %sarchive: %s", o->path,
                      name ? name : "", name ? ": " : "",
                      (long long)archive_filter_bytes(o->archive, -1), o->gzip ? "inflated " : "",
@@ -234,6 +248,7 @@ static la_ssize_t read_block(struct archive *a, void *user, const void **block) 
     if (o->gzip) (void)gzerror(o->gzip, &code);
     if (n >= 0 && !o->gzip) o->at += (uint64_t)n;
     if (code == Z_OK || (n >= 0 && !o->gzip)) return n;
+    o->unread = true;
     archive_set_error(a, code == Z_MEM_ERROR ? ENOMEM : errno, "%s",
                       code == Z_ERRNO ? strerror(errno) : "out of memory inflating");
     return -1;
@@ -281,8 +296,8 @@ static void archive_close(opened *o) {
     if (o->before) uselocale(o->before);
 }
 
-/* Opens bytes [o->begin, o->begin + size) of the file, or as many as it has. archive_close must be
- * called after a failure too. */
+/* Opens bytes [o->begin, o->begin + size) of the file, or as many as it has; o->archive stays NULL
+ * where a tar has none. archive_close must be called after a failure too. */
 static int archive_open(opened *o, uint64_t size, smoe_err *err) {
     struct stat st;
     o->file = open(o->path, O_RDONLY | O_CLOEXEC);
@@ -293,7 +308,8 @@ static int archive_open(opened *o, uint64_t size, smoe_err *err) {
     if (o->begin > o->end) o->begin = o->end;
     if (size < o->end - o->begin) o->end = o->begin + size;
     o->at = o->next = o->begin;
-    ssize_t n = pread(o->file, o->block, BLOCK, (off_t)o->at);
+    size = o->end - o->begin;
+    ssize_t n = pread(o->file, o->block, size < BLOCK ? size : BLOCK, (off_t)o->at);
     if (n > 0 && smoe_file_is_pointer(o->block, (size_t)n))
         return smoe_fail(err, SMOE_DATA, "%s: " SMOE_FILE_POINTER, o->path);
     bool gzip = n >= 2 && o->block[0] == 0x1f && o->block[1] == 0x8b;
@@ -301,6 +317,7 @@ static int archive_open(opened *o, uint64_t size, smoe_err *err) {
         return tar_damaged(
             o, "gzip data; a tar that is read where it lies must be plain: gunzip makes it so",
             err);
+    if (o->lying && o->begin == o->end) return 0; /* libarchive would take it for no archive */
     errno = 0;
     if (gzip) o->gzip = gzopen(o->path, "rbe");
     if (gzip && !o->gzip && !errno) smoe_alloc_end();
@@ -388,11 +405,12 @@ static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user,
     smoe_member member = {.path = o->path};
     int status = archive_open(o, size, err);
     /* A tar may be empty, and may end without the two empty blocks: many writers leave them out. */
-    for (; !status; member.ordinal++) {
+    for (; !status && o->archive; member.ordinal++) {
         struct archive_entry *entry;
         int code = archive_read_next_header(o->archive, &entry);
         if (code == ARCHIVE_EOF) break;
-        if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY)
+        if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY ||
+            (code == ARCHIVE_WARN && pax_damaged(o)))
             status = archive_failed(o, NULL, err);
         else if (member.ordinal >= MOST_MEMBERS)
             status = smoe_fail(err, SMOE_DATA, "%s: more than %llu members", o->path,
@@ -538,5 +556,5 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
                   smoe_err *err) {
     opened o = {.path = path, .file = -1, .begin = at, .lying = true};
-    return size ? walk_archive(&o, size, visit, user, err) : 0;
+    return walk_archive(&o, size, visit, user, err);
 }

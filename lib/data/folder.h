@@ -79,7 +79,8 @@ typedef struct smoe_folder_listing {
     size_t loose;                /* images seen in no split's folder, as far as it was looked */
     char *above;                 /* the leading folder, "" for none, NULL before it is known */
     size_t kept;                 /* bytes of images read on the way */
-    uint32_t tar;                /* what is visited now lies in this tar */
+    uint32_t tar;                /* what is visited now lies in this tar, */
+    int nested;                  /* and in so many that are files of the data set */
 } smoe_folder_listing;
 
 /* The split with a folder of this name, which gets its usual spelling in *spelled; SPLITS: none. */

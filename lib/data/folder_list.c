@@ -284,8 +284,12 @@ static int list_inside(void *user, const smoe_member *member, smoe_err *err) {
 
 /* The images of a tar in a directory, or in another tar, each where it lies. */
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
+    enum { NESTED = 8 };
     inside in = {l, member->name};
     uint32_t outer = l->tar;
+    if (l->nested == NESTED)
+        return smoe_fail(err, SMOE_DATA, "%s: tars in tars, more than %d deep", l->set->path,
+                         NESTED);
     if (member->handle && !member->at)
         return smoe_fail(err, SMOE_DATA,
                          "%s: tars in a compressed archive cannot be read where they lie: "
@@ -295,8 +299,10 @@ static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
         SMOE_FREED char *path = smoe_text_format("%s/%s", member->path, member->name);
         l->tar = folder_add_tar(l->folder, path);
     }
+    l->nested++;
     int status = smoe_walk_tar(l->folder->tar[l->tar - 1], member->at,
                                member->handle ? member->size : UINT64_MAX, list_inside, &in, err);
+    l->nested--;
     l->tar = outer;
     return status;
 }

@@ -208,6 +208,13 @@ static void tar_of_tars(void **state) {
     scratch_write(path, whole, size);
     spec.data.path = path;
     datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte", NULL);
+    for (int deep = 0; deep < 10; deep++) {
+        const datafile within = {"train/t.tar", whole, size};
+        datafiles_archive(path, &within, 1);
+        free(whole);
+        whole = scratch_read(path, &size);
+    }
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "tars in tars, more than 8 deep", NULL);
     free(whole);
     for (int k = 0; k < 2; k++) free((void *)tar[k].bytes);
 }

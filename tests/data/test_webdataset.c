@@ -146,6 +146,7 @@ static void keys_twice(void **state) {
 static void held_out_shards(void **state) {
     (void)state;
     shards s;
+    char path[SCRATCH_PATH];
     size_t size;
     uint8_t *png = picture(3, &size);
     begin(&s, "s{0..2}.tar");
@@ -169,6 +170,11 @@ static void held_out_shards(void **state) {
     assert_sample(test, 0, 3, "2", 0, "2");
     smoe_dataset_free(train);
     smoe_dataset_free(test);
+    scratch_write(scratch_path(&s.dir, path, "s1.tar"), "", 0); /* a shard without samples */
+    train = opened(&s, "train");
+    assert_int_equal(smoe_dataset_images(train), 1);
+    assert_sample(train, 0, 3, "0", 0, "0");
+    smoe_dataset_free(train);
     free(png);
     scratch_remove(&s.dir);
 }
@@ -443,6 +449,26 @@ static void bad_patterns(void **state) {
     }
 }
 
+/* A pax header that is damaged, before a tar: its name is not what the header of ustar says. */
+static void damaged_pax(const shards *s, const char *path, const char *tar, size_t n) {
+    static const char *const records[] = {"90 path=b.png\n", "14 path:b.png\n"};
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        char *bytes = calloc(1, 1024 + n);
+        unsigned sum = 0;
+        memcpy(bytes, tar, 512);
+        snprintf(bytes + 124, 12, "%011o", (unsigned)strlen(records[i]));
+        bytes[156] = 'x';
+        memset(bytes + 148, ' ', 8);
+        for (int k = 0; k < 512; k++) sum += (unsigned char)bytes[k];
+        snprintf(bytes + 148, 8, "%06o", sum);
+        memcpy(bytes + 512, records[i], strlen(records[i]));
+        memcpy(bytes + 1024, tar, n);
+        scratch_write(path, bytes, 1024 + n);
+        datafiles_refused(&s->spec, "train", SMOE_DATA, "at byte 0: a pax header is damaged", NULL);
+        free(bytes);
+    }
+}
+
 /* Damage is reported with shard and byte. Skipping does not excuse it: what follows is unknown. */
 static void damaged_shards(void **state) {
     (void)state;
@@ -461,7 +487,7 @@ static void damaged_shards(void **state) {
     } damages[] = {
         {0, 0, '!', "at byte 0: not a tar header"},
         {124, 0, '9', "at byte 0: not a tar header"},
-        {0, 100, 0, "at byte 0: not a tar header"},
+        {0, 100, 0, "at byte 0: the archive ends in a header"},
         {0, 600, 0, "at byte 0: the archive ends in a member"},
     };
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
@@ -474,6 +500,7 @@ static void damaged_shards(void **state) {
         free(bytes);
     }
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
+    damaged_pax(&s, path, whole, n);
     const datafile none[] = {{"a.txt", "x", 1}}, empty[] = {{"a.png", png, size}};
     write_shard(&s, "train.tar", none, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA,
