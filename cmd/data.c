@@ -361,7 +361,7 @@ static int data_suggest(const smoe_data_job *job, const smoe_options *options, s
     if (!job->splits || !job->split[0].survey.looked)
         return smoe_fail(err, SMOE_DATA, "%s: no images to suggest a spec for", job->path);
     suggest(&s, job);
-    const char *slash = strrchr(job->path, '/'), *name = slash ? slash + 1 : job->path;
+    const char *name = basename(job->path);
     FILE *out = smoe_alloc_stream(&text, &size);
     fprintf(out, "# For %zu images of %zu classes; smoe train -n tells what it costs.\n", s.images,
             s.classes);

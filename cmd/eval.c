@@ -307,14 +307,9 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
     return smoe_cmd_emit(&result, options, err);
 }
 
-static const char *last_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The folder of a path's last name: where the file is or will be. */
 static int folder_of(const char *path, struct stat *folder) {
-    size_t length = (size_t)(last_name(path) - path);
+    size_t length = (size_t)(basename(path) - path);
     SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
     return stat(copy, folder);
 }
@@ -329,7 +324,7 @@ static int check_apart(const char *first, const char *second, smoe_err *err) {
     bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
     if (!there && !folder_of(first, &a) && !folder_of(second, &b))
         same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
-               !strcmp(last_name(first), last_name(second));
+               !strcmp(basename(first), basename(second));
     if (!same || device) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
 }

@@ -163,8 +163,7 @@ static void print_legend(const watch_job *job, size_t columns) {
     if (!job->colour || job->of.runs < 2) return;
     for (; shown < job->of.runs && shown < COLOURS; shown++) {
         char name[256];
-        const char *slash = strrchr(job->of.run[shown].dir, '/');
-        smoe_text_shown(slash ? slash + 1 : job->of.run[shown].dir, name, sizeof name);
+        smoe_text_shown(basename(job->of.run[shown].dir), name, sizeof name);
         if (used + smoe_text_letters(name) + 2 > columns) break;
         begin_colour(shown);
         printf("%s\033[0m  ", name);

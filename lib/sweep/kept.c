@@ -11,16 +11,10 @@
 
 enum { TRIES = 20 }; /* for a run that writes checkpoints faster than they are kept */
 
-/* The folder, fresh, and the name of a file; a model in several files has no file of its own
- * name. */
+/* The folder of a file, fresh; of a model in several files there need be none of its name. */
 static char *kept_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? smoe_alloc_part(path, (size_t)(slash - path)) : smoe_alloc_text(".");
-}
-
-static const char *kept_name_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
@@ -30,7 +24,7 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
         if (smoe_run_locate(&file, sweep->run, "latest", err)) return -1;
         const char *model = smoe_safetensors_path(file);
         SMOE_FREED char *folder = kept_folder_of(model), *whole = realpath(folder, NULL);
-        if (whole) found = smoe_text_format("%s/%s", whole, kept_name_of(model));
+        if (whole) found = smoe_text_format("%s/%s", whole, basename(model));
     }
     if (!found)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path",
@@ -81,7 +75,7 @@ static int keep_files(const char *checkpoint, const char *to, smoe_err *err) {
         if (!status) status = keep_file(folder, to, list[i]->d_name, err);
         free(list[i]);
     }
-    if (!status) kept = smoe_text_format("%s/%s", to, kept_name_of(checkpoint));
+    if (!status) kept = smoe_text_format("%s/%s", to, basename(checkpoint));
     if (!status) status = smoe_safetensors_peek(&file, kept, err);
     return status;
 }
@@ -110,6 +104,6 @@ int smoe_kept_make(smoe_sweep *sweep, const char *claims, smoe_err *err) {
 
 char *smoe_kept_model(const smoe_sweep *sweep) {
     SMOE_FREED char *kept =
-        smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, kept_name_of(sweep->checkpoint));
+        smoe_text_format("%s/claims/" SMOE_KEPT "/%s", sweep->dir, basename(sweep->checkpoint));
     return smoe_alloc_text(smoe_shards_there(kept) ? kept : sweep->checkpoint);
 }
