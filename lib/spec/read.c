@@ -123,13 +123,15 @@ static void read_mapping(smoe_reading *reading, const char *section, const smoe_
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-static void read_root(smoe_reading *reading, const smoe_node *root) {
-    if (!smoe_node_allowed(reading, root, NULL)) return;
+/* Returns whether it is a mapping, as a spec is. */
+static bool read_root(smoe_reading *reading, const smoe_node *root) {
+    if (!smoe_node_allowed(reading, root, NULL)) return false;
     if (root->kind == SMOE_NODE_MAP)
         read_mapping(reading, "", root);
     else
         smoe_reading_problem(reading, &root->where, NULL, "a spec is a mapping of keys, not a %s",
                              root->kind == SMOE_NODE_LIST ? "list" : "single value");
+    return root->kind == SMOE_NODE_MAP;
 }
 
 /* A text: the value of the entry, where entry >= 0, the mapping of the section, or all of it. */
@@ -146,8 +148,8 @@ static void read_source(smoe_reading *reading, smoe_provenance where, const char
         read_value(reading, entry, tree.root);
     else if (tree.root && *section)
         read_section(reading, section, tree.root);
-    else if (tree.root)
-        read_root(reading, tree.root);
+    else if (tree.root && !read_root(reading, tree.root))
+        return; /* some other kind of file */
     if (tree.trouble) smoe_reading_problem(reading, &tree.where, NULL, "%s", tree.trouble);
 }
 

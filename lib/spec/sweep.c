@@ -94,7 +94,8 @@ static void sweep_values(smoe_reading *reading, smoe_sweep_key *key, const smoe_
         else
             smoe_reading_problem(reading, &item->where, key->key,
                                  "a value must be a single one or a list");
-    if (!key->count) smoe_reading_problem(reading, &node->where, key->key, "has no values");
+    if (!key->count && !node->cut)
+        smoe_reading_problem(reading, &node->where, key->key, "has no values");
 }
 
 /* One more key. */
@@ -129,7 +130,8 @@ static void sweep_entry(smoe_reading *reading, smoe_sweep_keys *keys, const smoe
     } else {
         smoe_sweep_key *key = sweep_key(reading, name, keys, name->text, zip);
         sweep_values(reading, key, name->value);
-        if (zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
+        if (zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count &&
+            !name->value->cut)
             smoe_reading_problem(reading, &name->where, key->key,
                                  "the lists of zip must have the same length");
     }
@@ -160,7 +162,7 @@ static void sweep_group(smoe_reading *reading, smoe_sweep_keys *keys, const smoe
     }
     for (const smoe_node *key = group->first; key; key = key->next)
         sweep_entry(reading, keys, key, zip);
-    if (zip && !points_differ(keys))
+    if (zip && !group->cut && !points_differ(keys))
         smoe_reading_problem(reading, &group->where, name,
                              "a combination of values is given twice");
 }
