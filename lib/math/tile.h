@@ -15,7 +15,8 @@ enum {
 };
 
 /* c = add + bias + sum for the first n <= VL columns: the same expression for whole and partial
- * vectors, so that a result does not depend on its position in a tile. */
+ * vectors, so that a result does not depend on its position in a tile. A sum times alpha comes as
+ * vrounded(alpha * sum): the product must not be fused with the addition. */
 static inline void finish(real *c, vreal sum, const real *add, const real *bias, size_t n,
                           bool stream) {
     vreal start = {0};

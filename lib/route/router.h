@@ -1,7 +1,8 @@
 /*
- * Routers: from tokens to a plan. A router is one file (router_*.c) and one entry of routers.def;
- * no other code depends on its type. It computes the weights of the plan and, in the backward pass,
- * the gradient of its own logits; dispatch and combine are in plan.c.
+ * Routers: from tokens to a plan. A router is a type in a file router_*.c, which it may share with
+ * routers that differ from it in little, and an entry of routers.def; no other code depends on its
+ * type. It computes the weights of the plan and, in the backward pass, the gradient of its own
+ * logits; dispatch and combine are in plan.c.
  */
 #ifndef SMOE_ROUTER_H
 #define SMOE_ROUTER_H

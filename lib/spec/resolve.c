@@ -150,8 +150,7 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
     }
 }
 
-/* V-MoE's last-even-N are the last
- * N of every second block, blocks 21 and 23 of 24 for N = 2. */
+/* V-MoE's last-even-N are the last N of every second block, blocks 21 and 23 of 24 for N = 2. */
 static void pick_blocks(smoe_reading *reading, const picking *p) {
     size_t all = p->count, half = all > 1 ? all / 2 : 1, n;
     if (*p->text == '[') {

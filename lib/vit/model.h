@@ -124,8 +124,8 @@ void smoe_model_watch(smoe_model *model, smoe_tower_watch *watch, void *user);
  * channels, side, side], to logits [images, N], in F32, with the weights of a file, whose spec is
  * `spec`. *bytes: the size of the file at path. Dense models and those of the soft family are
  * matrix products, norms and softmax; of other models, whose routers sort tokens into buffers,
- * SMOE_USAGE with the reason; with a NULL path only that, and whether the weights fit, is checked.
-  */
+ * SMOE_USAGE with the reason. With a NULL path only that, and whether the weights fit, is checked.
+ */
 int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safetensors *weights,
                      size_t *bytes, smoe_err *err) SMOE_MUST_CHECK;
 
