@@ -1,6 +1,6 @@
 /*
  * The data for the scripts of the report, as one JSON object. Made to be small: columns of tables
- * whole, equal values counted, numbers to five digits; pictures as PNG, weights as bytes, both in
+ * whole, equal values counted, fractions to five digits; pictures as PNG, weights as bytes, both in
  * base64.
  *
  *   words    {NAME: what it is called}, the entries of words.def
@@ -33,11 +33,11 @@
 /* Bytes of the page. The tables of a paper's S/16, six layers of 128 experts, come to 5 MB. */
 enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };
 
-/* With so many digits. */
+/* With so many digits; whole numbers, such as steps and images, with all of theirs. */
 static json_t *data_number(double v, int digits) {
     char text[32];
     snprintf(text, sizeof text, "%.*g", digits, v);
-    return smoe_json_of_number(strtod(text, NULL));
+    return smoe_json_of_number(v == rint(v) ? v : strtod(text, NULL));
 }
 
 static json_t *data_count(size_t n) {
