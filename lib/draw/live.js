@@ -1,7 +1,7 @@
 /* The page of smoe serve: asks for runs.json every two seconds, and draws a chart per metric, as report_figure.js does. */
 'use strict';
 const colours = ['#1f6fb2', '#c2571a', '#2a8a57', '#8a4fa8', '#a8323e', '#5c6b73', '#b08a00', '#1a8a99'];
-let runs = [];
+let runs = [], pointer = null; /* its last move; null outside of the page */
 
 const colour = i => colours[i % colours.length];
 
@@ -38,7 +38,6 @@ function axisOf(label, low, high, log) {
 function draw(figure, name) {
     const log = document.getElementById('log').checked ? 10 : 0, at = {step: [], value: []}, marks = [];
     let low = Infinity, high = -Infinity, steps = 0;
-    if (figure.matches(':hover')) return; /* what it says under the pointer stays */
     runs.forEach((run, i) => {
         const c = run.curves.get(name), first = at.step.length;
         if (!c) return;
@@ -69,6 +68,8 @@ function charts() {
         }
         draw(figure, name);
     }
+    const under = pointer && document.elementFromPoint(pointer.clientX, pointer.clientY);
+    if (under && under.matches('.area')) under.dispatchEvent(new PointerEvent('pointermove', pointer)); /* the new chart says it again */
 }
 
 function show() {
@@ -92,6 +93,8 @@ async function ask() {
     setTimeout(ask, 2000);
 }
 
+document.addEventListener('pointermove', event => pointer = event);
+document.documentElement.addEventListener('pointerleave', () => pointer = null);
 document.getElementById('filter').addEventListener('input', charts);
 document.getElementById('log').addEventListener('change', charts);
 ask();

@@ -45,6 +45,11 @@ def main():
         browser.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
         tip = browser.value(loss + '.querySelector(".tip").textContent')
         check(tip.startswith('step: ') and run + ': ' in tip, f'no value under the mouse: {tip}')
+        line, tip, hidden = browser.value(f'''(() => {{ const c = runs[0].curves.get("train/loss"), line = () => {loss}.querySelector("path.line").getAttribute("d"), before = line();
+            c.step.push(c.step.at(-1) + 1); c.value.push(c.value.at(-1) + 1); charts();
+            const tip = {loss}.querySelector(".tip"); return [line() !== before, tip.textContent, tip.hidden]; }})()''')
+        check(line, 'a chart under the mouse does not go on')
+        check(not hidden and run + ': ' in tip, f'a chart that goes on has no value under the mouse: {tip}')
         browser.value('(f => { f.value = "precision"; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))')
         names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
         check(names and all('precision' in n for n in names), f'the filter leaves {names}')
