@@ -232,11 +232,13 @@ static void set_weights(json_t *object, const char *name, const char *most, cons
 }
 
 static json_t *weights_json(const smoe_sample *s, const smoe_sample_layer *l) {
-    json_t *object = json_object(), *list = json_array();
+    json_t *object = json_object(), *list;
     if (l->dispatch) {
         set_weights(object, "dispatch", "dispatchMax", l->dispatch, l->S, s->T, 1, l->S);
         set_weights(object, "combine", "combineMax", l->combine, s->T, l->S, l->S, 1);
+        return object;
     }
+    list = json_array();
     for (size_t i = 0; i < l->places; i++)
         json_array_append_new(list, json_pack("[o, o, o]", data_count(l->place[i].token),
                                               data_count(l->place[i].expert),
