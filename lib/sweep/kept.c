@@ -29,9 +29,6 @@ int smoe_kept_find(smoe_sweep *sweep, smoe_err *err) {
     if (!found)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: its latest checkpoint has no path",
                                sweep->run);
-    /* A model in several files is known by the name of the model, not of its index. */
-    char *index = strstr(strrchr(found, '/'), SMOE_SHARDS_INDEX);
-    if (index) *index = '\0';
     free(sweep->checkpoint);
     sweep->checkpoint = found;
     return 0;

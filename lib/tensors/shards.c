@@ -285,11 +285,11 @@ static void reading_free(reading *r) {
     json_decref(r->json);
 }
 
-int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) {
+int smoe_shards_open(smoe_safetensors **file, const char *path, const char *index, smoe_err *err) {
     SMOE_FREED_BY(reading_free) reading r = {.path = index};
     *file = NULL;
     if (index_parse(&r, err) || check_tensors(&r, err)) return -1;
-    *file = smoe_safetensors_join(index, r.shard, r.shards);
+    *file = smoe_safetensors_join(path, r.shard, r.shards);
     r.shards = 0; /* they are the file's */
     return 0;
 }
@@ -307,7 +307,7 @@ int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const 
                              smoe_err *err) {
     SMOE_FREED char *index = index_of(path);
     bool foreign = false;
-    int status = index ? smoe_shards_open(result, index, err)
+    int status = index ? smoe_shards_open(result, path, index, err)
                        : open_file(result, &foreign, path, weights, false, err);
     return status || foreign ? status : rename_tensors(result, weights, err);
 }

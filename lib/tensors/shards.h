@@ -29,10 +29,12 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
                       const smoe_pair *metadata, size_t pairs, smoe_turns *turns,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* Opens all files of an index as one, without looking at digests. SMOE_DATA where the index and the
- * files disagree (a tensor of one that the other does not have, sizes, metadata of smoe's own that
- * differ between files), or a name in it is not of a file beside it. */
-int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) SMOE_MUST_CHECK;
+/* Opens all files of an index as one, which is known as `path` (usually NAME.safetensors), without
+ * looking at digests. SMOE_DATA where the index and the files disagree (a tensor of one that the
+ * other does not have, sizes, metadata of smoe's own that differ between files), or a name in it is
+ * not of a file beside it. */
+int smoe_shards_open(smoe_safetensors **file, const char *path, const char *index,
+                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether path, a NAME.safetensors, is there, in one file or in several. */
 bool smoe_shards_there(const char *path);

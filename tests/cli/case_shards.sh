@@ -8,6 +8,8 @@ status 0 smoe train tiny.yaml -q -o many train.shard_bytes=12000 train.ema=0.9 >
 [ -f many/ckpt/latest/ema.safetensors.index.json ] || fail "no average in several files"
 for run in one many; do smoe eval $run --json --logits $run.npy | grep -v checkpoint >$run.eval; done
 cmp one.npy many.npy && cmp one.eval many.eval || fail "other logits"
+# in several files, it has the same name
+smoe eval many --json | grep -q '"checkpoint": "many/ckpt/step_00000024/model.safetensors",' || fail "another name"
 for path in many/ckpt/latest many/ckpt/latest/model.safetensors many/ckpt/latest/model.safetensors.index.json; do
     status 0 smoe eval $path -q --logits again.npy --force >/dev/null
     cmp one.npy again.npy || fail "other logits of $path"

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "%s/a.safetensors", fuzz_place());
     if (access(path, F_OK) && smoe_safetensors_write(path, tensors, 2, NULL, 0, &err)) abort();
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", fuzz_place());
-    if (smoe_shards_open(&file, path, &err)) {
+    if (smoe_shards_open(&file, path, path, &err)) {
         if (!err.text[0] || file) abort();
         return 0;
     }
