@@ -138,10 +138,14 @@ int smoe_run_manifest(const char *dir, smoe_err *err) {
     SMOE_FREED char *text = NULL;
     size_t size, above = strlen(dir) + 1;
     char *const roots[] = {(char *)dir, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
     FILE *out = smoe_alloc_stream(&text, &size);
     int status = tree ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
-    for (FTSENT *e; !status && (e = fts_read(tree));) {
+    while (!status) {
+        errno = 0;
+        FTSENT *e = fts_read(tree);
+        if (!e && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
+        if (!e) break;
         bool skip = *e->fts_name == '.' || strstr(e->fts_name, SMOE_FILE_TEMPORARY);
         if (e->fts_level > 0 && skip) {
             fts_set(tree, e, FTS_SKIP);
