@@ -21,38 +21,46 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Keys of model.moe that affect how a trained model is used, but not its parameters. All keys of
- * eval may change as well. */
-static const char *const usage[] = {"router",
-                                    "k",
-                                    "capacity",
-                                    "capacity_rounding",
-                                    "capacity_multiple_of",
-                                    "group_images",
-                                    "priority",
-                                    "skip_patch",
-                                    "topk",
-                                    "mix_precision",
-                                    "random_layers",
-                                    "random_scores"};
+/* Keys that affect how a trained model is used, or which images of generated data are drawn, but
+ * neither parameters nor classes. All keys of eval may change as well. */
+static const char *const usage[] = {"model.moe.router",
+                                    "model.moe.k",
+                                    "model.moe.capacity",
+                                    "model.moe.capacity_rounding",
+                                    "model.moe.capacity_multiple_of",
+                                    "model.moe.group_images",
+                                    "model.moe.priority",
+                                    "model.moe.skip_patch",
+                                    "model.moe.topk",
+                                    "model.moe.mix_precision",
+                                    "model.moe.random_layers",
+                                    "model.moe.random_scores",
+                                    "data.facts.exponent",
+                                    "data.facts.offset",
+                                    "data.facts.noise",
+                                    "data.facts.distractors",
+                                    "data.shapes.size",
+                                    "data.shapes.distractors"};
 enum { USAGE = sizeof usage / sizeof *usage };
 
 static bool may_change(const char *key) {
-    static const char section[] = "model.moe.";
-    bool moe = !strncmp(key, section, sizeof section - 1);
-    for (size_t i = 0; moe && i < USAGE; i++)
-        if (!strcmp(key + sizeof section - 1, usage[i])) return true;
+    for (size_t i = 0; i < USAGE; i++)
+        if (!strcmp(key, usage[i])) return true;
     return !strncmp(key, "eval.", 5);
 }
 
+/* "model.moe.router, k, ... data.facts.exponent, offset ...": a section is said once. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) {
-    char can[256] = "";
+    char can[512] = "";
     if (may_change(key)) return 0;
-    for (size_t i = 0, used = 0; i < USAGE; i++)
-        used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "", usage[i]);
-    return smoe_fail_more(err, SMOE_USAGE,
-                          "%s%s: cannot change after training; model.moe.%s and eval.* can", before,
-                          key, can);
+    for (size_t i = 0, used = 0; i < USAGE; i++) {
+        size_t section = (size_t)(strrchr(usage[i], '.') + 1 - usage[i]);
+        bool same = i && !strncmp(usage[i], usage[i - 1], section);
+        used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "",
+                                 usage[i] + (same ? section : 0));
+    }
+    return smoe_fail_more(err, SMOE_USAGE, "%s%s: cannot change after training; %s and eval.* can",
+                          before, key, can);
 }
 
 static int check_keys(const smoe_axes *axes, smoe_err *err) {
@@ -178,11 +186,12 @@ typedef struct stage { /* what the points of a trial share */
     const smoe_trial *trial;
     smoe_safetensors *weights;
     smoe_dataset *set;
-    char split[16]; /* of the set */
+    char split[16];    /* of the set */
+    bool data_changes; /* from point to point */
 } stage;
 
 static int open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
-    if (s->set && !strcmp(s->split, spec->eval.split)) return 0;
+    if (s->set && !s->data_changes && !strcmp(s->split, spec->eval.split)) return 0;
     smoe_dataset_free(s->set);
     s->set = NULL;
     snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
@@ -272,6 +281,8 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
     stage s = {.trial = &sweep->trial[i]};
     json_auto_t *list = NULL;
     size_t points = sweep->evaluate.points;
+    for (size_t c = 0; c < sweep->evaluate.columns; c++)
+        s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
     int status = smoe_evaluations_read(&list, sweep, i, err);
     if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
     while (!status && json_array_size(list) < points) {

@@ -25,6 +25,20 @@ smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] 
     awk '/^  "loss"|^  "precision_at_1"|"test.dropped"/ { printf "%.14g ", $2 }' >said
 [ "$(point 0.25 '[1]') " = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
 
+# on other images of generated data: what eval says of them; facts of the law of training come first
+cat >drawn.yaml <<'END'
+data: {source: facts, image_size: 16, limit: 64, test_size: 64, facts: {entities: 20, classes: 4, cells: 4}}
+model: {variant: none, width: 16, depth: 1, mlp: 16, heads: 2, patch_size: 8, moe: {layers: none}}
+train: {steps: 20, batch_size: 16}
+eval: {batch_size: 16}
+sweep: {seeds: [0, 1], evaluate: {grid: {data.facts.exponent: [1, 0], data.facts.noise: [8, 100]}}}
+END
+status 0 smoe sweep drawn.yaml -q -o drawn >/dev/null
+for at in 1,8 1,100 0,8 0,100; do
+    loss=$(smoe eval drawn/000-seed=0 -q --json data.facts.exponent="${at%,*}" data.facts.noise="${at#*,}" | sed -n 's/^  "loss": \([^,]*\),/\1/p')
+    evaluated drawn | grep -q "^000-seed=0,0,$at,done,$loss," || fail "$at: $loss, but: $(cat drawn/evaluations.csv)"
+done
+
 # an existing run: no training, the same numbers
 status 0 smoe sweep "$cell" model.moe.capacity=0.25,1 model.moe.random_layers=none,[1] -q -o there >out
 evaluated there | cut -d, -f4- >a
