@@ -57,6 +57,21 @@ size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi
     return set->label[i];
 }
 
+void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class,
+                              const size_t *at) {
+    bool several = false;
+    set->label = smoe_alloc_in(&set->memory, n, sizeof *set->label);
+    for (size_t i = 0; i < n; i++) {
+        several |= at[i + 1] - at[i] > 1;
+        if (at[i] < at[i + 1]) set->label[i] = class[at[i]];
+    }
+    if (!several) return;
+    set->more_at = smoe_alloc_in(&set->memory, n + 1, sizeof *at);
+    set->more = smoe_alloc_in(&set->memory, at[n], sizeof *class);
+    memcpy(set->more_at, at, (n + 1) * sizeof *at);
+    memcpy(set->more, class, at[n] * sizeof *class);
+}
+
 void smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why) {
     if (!set->report.left)
         set->report.left = smoe_alloc_in(&set->memory, SMOE_LEFT, sizeof *set->report.left);

@@ -99,6 +99,10 @@ void smoe_dataset_shuffle(const smoe_dataset *set, smoe_rng *rng, uint32_t *orde
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
 
+/* Gives the set the labels of n images: the classes of image i are class[at[i] .. at[i + 1]), the
+ * main one first; those of an image without any are class 0. Both are copied. */
+void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class, const size_t *at);
+
 /* smoe_dataset_open; with `survey` files are not kept decoded, and any number of images may be left
  * out. */
 int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split, bool survey,

@@ -1,7 +1,6 @@
 /*
- * Internal to image-folder: the list of its images. folder_list.c finds them on a walk,
- * folder_settle.c chooses split and classes (of labels.h where data.labels names a table), and
- * source_folder.c reads them.
+ * Internal to image-folder: the list of its images. folder_walk.c finds them, folder.c chooses
+ * which of them are used, source_folder.c reads them.
  */
 #ifndef SMOE_DATA_FOLDER_H
 #define SMOE_DATA_FOLDER_H
@@ -16,6 +15,7 @@ typedef struct smoe_folder_image {
     uint32_t class_at, class_end; /* in name; equal where no folder says the class */
     uint32_t label;
     uint32_t row;     /* of the table of labels, from 1; 0: none */
+    uint32_t place;   /* which split, while the list is made */
     uint32_t tar;     /* in which of smoe_folder's tars it lies, from 1; 0: a file, or a member of
                          a compressed archive */
     uint64_t at;      /* where in that tar */
@@ -24,35 +24,27 @@ typedef struct smoe_folder_image {
     uint8_t *bytes;   /* or NULL; owned */
 } smoe_folder_image;
 
-typedef struct smoe_folder_images {
-    smoe_folder_image *item;
-    size_t count;
-} smoe_folder_images;
-
 typedef struct smoe_folder {
     smoe_place_kind kind;
-    smoe_folder_images images;
-    char *
-        *tar; /* [tars] paths of the archive and of tars inside: members are read where they lie */
+    smoe_folder_image *image; /* [images] */
+    size_t images;
+    char **tar; /* [tars] the archive, and tars inside, whose members are read where they lie */
     size_t tars;
     smoe_labels *labels; /* or NULL */
     uint8_t *pixels;     /* [images, size, size, channels], or NULL */
 } smoe_folder;
 
-/* Adds an image, whose name and bytes are taken over. */
-void smoe_folder_add(smoe_folder_images *images, smoe_folder_image image);
-/* Keeps the images with keep[i], in their order. */
-void smoe_folder_keep(smoe_folder_images *images, const bool *keep);
-void smoe_folder_images_free(smoe_folder_images *images);
+/* Lists the images of the split in set->store, which has kind and labels, by data.holdout and
+ * data.limit, and gives the set its classes and labels. */
+int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split,
+                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* Puts the place and the name of a member before err. Returns -1. */
-int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err);
+/* ---- while the list is made ----------------------------------------------------------------- */
 
-/* ---- what is found on the walk, and what is chosen of it ------------------------------------- */
-
-/* The splits, and the place of images that lie in the folder of none. */
-enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, PLACES };
+/* The splits, and where images are that lie in the folder of none, or that are not used. */
+enum { TRAIN, TEST, VAL, SPLITS, LOOSE = SPLITS, NOWHERE, PLACES };
 extern const char *const smoe_folder_split[SPLITS]; /* their names */
+size_t smoe_folder_split_named(const char *name);   /* SPLITS: none */
 
 /* A class of a split, of which there is an image, or only a folder. */
 typedef struct smoe_folder_class {
@@ -63,17 +55,15 @@ typedef struct smoe_folder_class {
 
 typedef struct smoe_folder_listing {
     smoe_dataset *set;
-    smoe_folder *folder;
-    size_t wanted, instead; /* the split, and the one that may stand in; SPLITS for none */
-    double holdout;         /* data.holdout */
-    bool skip;              /* data.on_error */
-    bool collect[PLACES];   /* whose images are listed */
-    bool seen[SPLITS];      /* there is such a folder */
-    smoe_folder_images found[PLACES]; /* of those */
-    smoe_folder_class *class;         /* of any split */
+    smoe_folder *folder;      /* its store */
+    size_t wanted, instead;   /* the split, and the one that may stand in; SPLITS for none */
+    size_t evaluated;         /* eval.split */
+    bool collect[PLACES];     /* whose images are listed */
+    size_t found[PLACES];     /* images listed in each */
+    smoe_folder_class *class; /* [classes] of any split */
     size_t classes;
+    const char *spelled[SPLITS]; /* what its folder is called; NULL: there is none */
     smoe_err foreign;            /* what must not be in `instead`, in case that is taken */
-    const char *spelled[SPLITS]; /* what its folder is called */
     char others[160];            /* first names that are no split's, for a message */
     smoe_others passed;          /* in no split's folder either, and no images */
     size_t loose;                /* images seen in no split's folder, as far as it was looked */
@@ -81,26 +71,21 @@ typedef struct smoe_folder_listing {
     size_t kept;                 /* bytes of images read on the way */
     uint32_t tar;                /* what is visited now lies in this tar, */
     int nested;                  /* and in so many that are files of the data set */
+    size_t used;                 /* the split whose images are used, */
+    bool parted;                 /* and whether only a part of them is, by data.holdout */
 } smoe_folder_listing;
 
-/* The split with a folder of this name, which gets its usual spelling in *spelled; SPLITS: none. */
-size_t smoe_folder_split_of(const char *name, size_t length, const char **spelled);
+/* Lists the images and classes of the set, by wanted, instead and evaluated. */
+int smoe_folder_walk(smoe_folder_listing *listing, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Gives an image its class: its folders from `below` on, without the last one where that is called
- * `images`. */
-void smoe_folder_cut_class(smoe_folder_image *image, size_t below);
+ * `images`. Adds the class to those of the split, if it is one. False: there are no folders. */
+bool smoe_folder_classify(smoe_folder_listing *listing, smoe_folder_image *image, size_t below,
+                          size_t split);
 
-/* Adds the class of an image, or a folder that may be one. */
-void smoe_folder_add_class(smoe_folder_listing *listing, const smoe_folder_image *image,
-                           size_t split, bool folder);
+void smoe_folder_image_free(smoe_folder_image *image);
 
-/* Finds the images and classes of the set, which has path and store. Free in any case. */
-int smoe_folder_list(smoe_folder_listing *listing, smoe_dataset *set, const smoe_spec *spec,
-                     const char *split, smoe_err *err) SMOE_MUST_CHECK;
-void smoe_folder_listing_free(smoe_folder_listing *listing);
-
-/* Chooses split, classes and images, by data.limit, and gives them to the data set. */
-int smoe_folder_settle(smoe_folder_listing *listing, const smoe_spec *spec,
-                       smoe_err *err) SMOE_MUST_CHECK;
+/* Puts the place and the name of a member before err. Returns -1. */
+int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err);
 
 #endif

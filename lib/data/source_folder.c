@@ -1,6 +1,6 @@
 /*
  * `image-folder`: images in folders that are their classes, or with a table of labels, in a
- * directory or an archive. folder_list.c finds the images; here they are read.
+ * directory or an archive. folder.c lists the images; here they are read.
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
@@ -20,7 +20,6 @@
 
 typedef smoe_folder folder;
 typedef smoe_folder_image item;
-typedef smoe_folder_images items;
 
 static int compare_ordinals(const void *x, const void *y) {
     uint64_t a = (*(item *const *)x)->ordinal, b = (*(item *const *)y)->ordinal;
@@ -43,13 +42,13 @@ static int fetch_member(void *user, const smoe_member *member, smoe_err *err) {
     return smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &a->bytes, &a->size, err);
 }
 
-static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
-    fetching f = {.missing = smoe_alloc(images->count, sizeof(item *))};
+static int fetch_bytes(const smoe_dataset *set, const folder *of, smoe_err *err) {
+    fetching f = {.missing = smoe_alloc(of->images, sizeof(item *))};
     size_t total = 0;
-    for (size_t i = 0; i < images->count; i++) {
-        if (images->item[i].tar) continue;
-        total += images->item[i].size;
-        if (!images->item[i].bytes) f.missing[f.count++] = &images->item[i];
+    for (item *a = of->image; a < of->image + of->images; a++) {
+        if (a->tar) continue;
+        total += a->size;
+        if (!a->bytes) f.missing[f.count++] = a;
     }
     int status = 0;
     if (total > set->cache_bytes)
@@ -93,7 +92,7 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_
 static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
                          smoe_err *err) {
     enum { START = 1 << 16 };
-    const item *a = &((const folder *)set->store)->images.item[i];
+    const item *a = &((const folder *)set->store)->image[i];
     for (size_t most = START;; most = SIZE_MAX) {
         SMOE_FREED uint8_t *own = NULL;
         size_t size;
@@ -107,7 +106,7 @@ static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header 
 
 static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_image *image,
                         smoe_image *work, smoe_err *err) {
-    const item *a = &((const folder *)set->store)->images.item[i];
+    const item *a = &((const folder *)set->store)->image[i];
     SMOE_FREED uint8_t *own = NULL;
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, SIZE_MAX, &own, &size, err);
@@ -143,13 +142,6 @@ static int decode_and_keep(void *context, size_t k, smoe_image *image, smoe_imag
     return 0;
 }
 
-static void forget_bytes(items *images) {
-    for (size_t i = 0; i < images->count; i++) {
-        free(images->item[i].bytes);
-        images->item[i].bytes = NULL;
-    }
-}
-
 /* Decides how the images are stored, and stores them. */
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     const size_t n = set->images, each = image_bytes(set);
@@ -167,7 +159,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     bool small = !set->tolerant && n <= set->cache_bytes / each;
     bool pixels = small && (!set->native || fits_as_is);
     if (!status && pixels) {
-        smoe_arena_take(&set->pixels, f->images.count, each);
+        smoe_arena_take(&set->pixels, f->images, each);
         status = smoe_arena_bind(&set->pixels, err);
         f->pixels = (uint8_t *)set->pixels.base;
         if (status) smoe_fail_prefix(err, "%s: %zu images", set->path, n);
@@ -175,7 +167,10 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     bool decodes = pixels || originals <= (double)set->cache_bytes;
     if (!status && decodes && !set->tolerant)
         status = smoe_image_each(n, decode_and_keep, &all, err);
-    if (pixels) forget_bytes(&f->images);
+    for (size_t i = 0; pixels && i < f->images; i++) {
+        free(f->image[i].bytes);
+        f->image[i].bytes = NULL;
+    }
     return status;
 }
 
@@ -191,12 +186,8 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
                          "%s: neither a directory nor an archive (.tar, .tar.gz, .tgz, .zip)",
                          set->path);
     if (smoe_labels_open(&f->labels, spec, err)) return -1;
-    smoe_folder_listing listing;
-    int status = smoe_folder_list(&listing, set, spec, split, err);
-    if (!status) status = smoe_folder_settle(&listing, spec, err);
-    smoe_folder_listing_free(&listing);
-    if (status) return -1;
-    if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, &f->images, err)) return -1;
+    if (smoe_folder_list(set, spec, split, err)) return -1;
+    if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;
     if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
     if (!keep_images(set, f, err)) return 0;
@@ -214,13 +205,14 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 }
 
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
-    smoe_text_shown(((const folder *)set->store)->images.item[i].name, buf, size);
+    smoe_text_shown(((const folder *)set->store)->image[i].name, buf, size);
 }
 
 static void folder_close(smoe_dataset *set) {
     folder *f = set->store;
     if (!f) return;
-    smoe_folder_images_free(&f->images);
+    for (size_t i = 0; i < f->images; i++) smoe_folder_image_free(&f->image[i]);
+    free(f->image);
     smoe_labels_free(f->labels);
     smoe_texts_free(f->tar, f->tars);
 }

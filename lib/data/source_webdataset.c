@@ -2,7 +2,7 @@
  * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
  * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
  * jpe, jfif, png or webp, txt (captions, one per line), json (with a field that has captions or
- * classes: data.caption, data.label), cls (classes, classlist.h); or a table has the classes
+ * classes: data.caption, data.label), cls (classes); or a table has the classes
  * (data.labels). Others are ignored; two of the same kind, as of two samples with one key, are an
  * error. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
@@ -19,7 +19,6 @@
  */
 #include "base/alloc.h"
 #include "data/archive.h"
-#include "data/classlist.h"
 #include "data/dataset_source.h"
 #include "data/decode.h"
 #include "data/labels.h"
@@ -30,15 +29,194 @@
 
 #include <ctype.h>
 
-enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 1 << 12, JSON_BYTES = 1 << 20 };
+enum {
+    SHARDS = 1000000,
+    SUFFIX = 16,
+    DIGITS = 9,
+    CLASS_TEXT = 1 << 12,
+    JSON_BYTES = 1 << 20,
+    MOST_CLASSES = 10000000
+};
+
+/* ---- classes of samples ---------------------------------------------------------------------- */
+
+/* The classes of all samples: numbers, or names, which become numbers in the end. */
+typedef struct classlist {
+    uint32_t *item; /* [count] of one sample after another */
+    size_t count;
+    char **name;     /* [names] in the order in which they came; owned */
+    uint32_t *order; /* [names] the same, sorted */
+    size_t names;
+    bool numbered; /* what came first was a number */
+} classlist;
+
+static void classlist_add(classlist *l, uint32_t class) {
+    l->item = smoe_alloc_next(l->item, l->count, sizeof *l->item);
+    l->item[l->count++] = class;
+}
+
+static int mixed(const classlist *l, const char *what, smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "the class %s is no %s, but others are", what,
+                     l->numbered ? "number" : "name");
+}
+
+static int add_number(classlist *l, unsigned long long number, smoe_err *err) {
+    char text[24];
+    snprintf(text, sizeof text, "%llu", number);
+    if (l->names) return mixed(l, text, err);
+    if (number >= MOST_CLASSES)
+        return smoe_fail(err, SMOE_DATA, "class %llu, must be below %d", number, MOST_CLASSES);
+    l->numbered = true;
+    classlist_add(l, (uint32_t)number);
+    return 0;
+}
+
+/* The place of a name in the sorted order, or where it would be. */
+static size_t classlist_place_of(const classlist *l, const char *name, bool *there) {
+    size_t low = 0, high = l->names;
+    *there = false;
+    while (low < high && !*there) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(name, l->name[l->order[middle]]);
+        *there = !order;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return *there ? high : low;
+}
+
+/* *number: that of the name, which is new or not. */
+static int classlist_enter(classlist *l, const char *name, uint32_t *number, smoe_err *err) {
+    bool there;
+    size_t at = classlist_place_of(l, name, &there);
+    if (there) return *number = l->order[at], 0;
+    if (!smoe_text_printable(name))
+        return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
+    l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
+    l->order = smoe_alloc_next(l->order, l->names, sizeof *l->order);
+    l->name[l->names] = smoe_alloc_text(name);
+    memmove(l->order + at + 1, l->order + at, (l->names - at) * sizeof *l->order);
+    l->order[at] = *number = (uint32_t)l->names++;
+    return 0;
+}
+
+static int classlist_name(classlist *l, const char *name, smoe_err *err) {
+    uint32_t number;
+    if (l->numbered) return mixed(l, name, err);
+    if (classlist_enter(l, name, &number, err)) return -1;
+    classlist_add(l, number);
+    return 0;
+}
+
+static char *classlist_trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    for (size_t n = strlen(text); n && isspace((unsigned char)text[n - 1]); n--) text[n - 1] = '\0';
+    return text;
+}
+
+static int nothing(smoe_err *err) {
+    return smoe_fail(err, SMOE_DATA, "no class");
+}
+
+/* Adds the classes of a text: one number or several ("3", "0,2", "[0, 2]"), or one name or several
+ * ("cat", "dog;bird"). SMOE_DATA: there is none, or numbers and names are mixed. */
+static int classlist_text(classlist *l, const char *text, smoe_err *err) {
+    static const char numbers[] = "0123456789,;|[] \t\r\n";
+    char *own = smoe_alloc_text(text), *rest = NULL;
+    bool numeric = strspn(own, numbers) == strlen(own);
+    size_t before = l->count;
+    int status = 0;
+    for (char *word = strtok_r(own, numeric ? numbers + 10 : ";|", &rest); word && !status;
+         word = strtok_r(NULL, numeric ? numbers + 10 : ";|", &rest)) {
+        if (numeric)
+            status = add_number(l, strtoull(word, NULL, 10), err);
+        else if (*classlist_trimmed(word))
+            status = classlist_name(l, classlist_trimmed(word), err);
+    }
+    free(own);
+    return status || l->count > before ? status : nothing(err);
+}
+
+/* A number, a text that is the name of one class, or a list of them. */
+static int classlist_json(classlist *l, const json_t *value, smoe_err *err) {
+    size_t before = l->count;
+    int status = 0;
+    if (json_is_integer(value) && json_integer_value(value) >= 0)
+        return add_number(l, (unsigned long long)json_integer_value(value), err);
+    if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
+        return classlist_name(l, json_string_value(value), err);
+    for (size_t i = 0; i < json_array_size(value) && !status; i++) {
+        const json_t *item = json_array_get(value, i);
+        status = json_is_array(item) ? nothing(err) : classlist_json(l, item, err);
+    }
+    return status || l->count > before ? status : nothing(err);
+}
+
+/* Item `from` and those after it, each once. */
+static void classlist_once(classlist *l, size_t from) {
+    size_t kept = from;
+    for (size_t i = from; i < l->count; i++) {
+        size_t k = from;
+        while (k < kept && l->item[k] != l->item[i]) k++;
+        if (k == kept) l->item[kept++] = l->item[i];
+    }
+    l->count = kept;
+}
+
+/* Takes the numbers of the names of another list, as of that of train, and adds what is not used
+ * here. SMOE_DATA: a name that the other list does not have. */
+static int classlist_adopt(classlist *l, const classlist *of, smoe_err *err) {
+    bool there;
+    for (size_t i = 0; i < l->names; i++) {
+        (void)classlist_place_of(of, l->name[i], &there);
+        if (!there)
+            return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]);
+    }
+    for (size_t i = 0; i < of->names; i++) {
+        uint32_t number;
+        if (classlist_enter(l, of->name[i], &number, err)) return -1;
+    }
+    return 0;
+}
+
+/* Names become numbers in the order of the alphabet, and the set gets them as its classes; numbers
+ * are classes from 0 to the largest one. */
+static void classlist_settle(classlist *l, smoe_dataset *set) {
+    size_t classes = 1;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->item[i] >= classes) classes = (size_t)l->item[i] + 1;
+    if (!l->names) {
+        smoe_dataset_name_classes(set, NULL, classes);
+        return;
+    }
+    SMOE_FREED const char **name = smoe_alloc(l->names, sizeof *name);
+    SMOE_FREED uint32_t *rank = smoe_alloc(l->names, sizeof *rank);
+    for (size_t k = 0; k < l->names; k++) {
+        name[k] = l->name[l->order[k]];
+        rank[l->order[k]] = (uint32_t)k;
+    }
+    for (size_t i = 0; i < l->count; i++) l->item[i] = rank[l->item[i]];
+    smoe_dataset_name_classes(set, name, l->names);
+}
+
+static void classlist_free(classlist *l) {
+    for (size_t i = 0; i < l->names; i++) free(l->name[i]);
+    free(l->name);
+    free(l->order);
+    free(l->item);
+    *l = (classlist){0};
+}
+
+/* ---- what a split has ---------------------------------------------------------------------- */
 
 typedef struct sample {
     uint32_t shard;
     uint64_t image, text; /* where they begin in it; 0: there is none. The text is txt or json */
     uint64_t image_size, text_size;
-    size_t class_at;  /* where its classes begin in the list, */
-    uint32_t classes; /* and how many they are */
-    char *key;        /* owned */
+    size_t class_at; /* where its classes begin in the list, which go on to those of the next */
+    char *key;       /* owned */
 } sample;
 
 typedef struct store {
@@ -46,7 +224,7 @@ typedef struct store {
     size_t shards;
     sample *sample;
     size_t samples;
-    smoe_classlist list;
+    classlist list;
     smoe_labels *labels;     /* data.labels, or NULL */
     const char *label_field; /* of json that has the classes, "" all of it; NULL: cls has them */
     bool labelled;           /* the first sample has a class, and so must all */
@@ -67,7 +245,7 @@ static void store_free(store *s) {
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
     free(s->open.key);
     free(s->image_name);
-    smoe_classlist_free(&s->list);
+    classlist_free(&s->list);
     smoe_labels_free(s->labels);
     free(s->field);
     free(s->shard);
@@ -254,7 +432,7 @@ static void look_up(store *s) {
     s->has_label = true;
     if (!row) smoe_fail(&s->no_class, SMOE_DATA, "no row");
     for (size_t k = 0; k < n && !s->no_class.code; k++)
-        if (smoe_classlist_name(&s->list, name[k], &s->no_class)) return;
+        if (classlist_name(&s->list, name[k], &s->no_class)) return;
 }
 
 static int end_sample(store *s, smoe_err *err) {
@@ -271,8 +449,7 @@ static int end_sample(store *s, smoe_err *err) {
         s->list.count = s->open.class_at;
         return status;
     }
-    smoe_classlist_once(&s->list, s->open.class_at);
-    s->open.classes = (uint32_t)(s->list.count - s->open.class_at);
+    classlist_once(&s->list, s->open.class_at);
     s->sample = smoe_alloc_next(s->sample, s->samples, sizeof *s->sample);
     if (!s->samples) s->labelled = s->has_label;
     s->sample[s->samples++] = s->open;
@@ -290,12 +467,12 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
     if (smoe_place_read(&bytes, s->shard[s->open.shard], m->at, (size_t)m->size, err)) return -1;
     if (!s->label_field) {
-        (void)!smoe_classlist_text(&s->list, (char *)bytes, why);
+        (void)!classlist_text(&s->list, (char *)bytes, why);
     } else {
         json_t *object = json_loadb((char *)bytes, (size_t)m->size, JSON_DECODE_ANY, NULL);
         const json_t *value = *s->label_field ? json_object_get(object, s->label_field) : object;
         if (value)
-            (void)!smoe_classlist_json(&s->list, value, why);
+            (void)!classlist_json(&s->list, value, why);
         else
             smoe_fail(why, SMOE_DATA, object ? "no %s" : "damaged %s",
                       *s->label_field ? s->label_field : "class");
@@ -374,35 +551,21 @@ static void mark_parts(smoe_dataset *set, const store *s) {
 static int adopt_names(store *s, const char *split, smoe_err *err) {
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
     if (list_shards(&train, s->set, "train", err) || read_shards(&train, err)) return -1;
-    if (!smoe_classlist_adopt(&s->list, &train.list, err)) return 0;
+    if (!classlist_adopt(&s->list, &train.list, err)) return 0;
     return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
 }
 
-/* Gives the set the classes of all samples. */
 static void give_labels(smoe_dataset *set, const store *s) {
-    size_t n = s->samples, all = 0, to = 0;
-    for (size_t i = 0; i < n; i++) all += s->sample[i].classes;
-    bool several = false;
-    set->label = smoe_alloc_in(&set->memory, n, sizeof *set->label);
-    for (size_t i = 0; i < n; i++) {
-        const sample *x = &s->sample[i];
-        several |= x->classes > 1;
-        if (x->classes) set->label[i] = s->list.item[x->class_at];
-    }
-    if (!several) return;
-    set->more_at = smoe_alloc_in(&set->memory, n + 1, sizeof *set->more_at);
-    set->more = smoe_alloc_in(&set->memory, all, sizeof *set->more);
-    for (size_t i = 0; i < n; i++) {
-        const sample *x = &s->sample[i];
-        for (size_t k = 0; k < x->classes; k++) set->more[to++] = s->list.item[x->class_at + k];
-        set->more_at[i + 1] = to;
-    }
+    SMOE_FREED size_t *at = smoe_alloc(s->samples + 1, sizeof *at);
+    for (size_t i = 0; i < s->samples; i++) at[i] = s->sample[i].class_at;
+    at[s->samples] = s->list.count;
+    smoe_dataset_give_labels(set, s->samples, s->list.item, at);
 }
 
 static int read_table(store *s, const smoe_spec *spec, smoe_err *err) {
     int status = smoe_labels_open(&s->labels, spec, err);
     for (size_t k = 0; s->labels && k < s->labels->classes && !status; k++)
-        status = smoe_classlist_name(&s->list, s->labels->all[k], err);
+        status = classlist_name(&s->list, s->labels->all[k], err);
     s->list.count = 0; /* only the names */
     return status;
 }
@@ -424,10 +587,10 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
-    smoe_classlist_settle(&s->list, set);
+    classlist_settle(&s->list, set);
     give_labels(set, s);
     apply_limit(set);
-    smoe_classlist_free(&s->list);
+    classlist_free(&s->list);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* Tables of labels: any bytes. An accepted table has a class in every row, and finds each row by
  * name. */
-#include "data/folder.h"
+#include "data/labels.h"
 #include "files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,5 @@
 /*
- * Which images an image folder has: walks the directory or archive and finds splits and classes;
- * see folder_settle.c for what is chosen of them.
+ * The walk of an image folder: which images and classes are there, and in which split.
  *
  *   SPLIT/CLASS/.../IMAGE   with at most one folder above the splits, whose folders may have the
  *                           names of `spelling`
@@ -15,43 +14,18 @@
 #include "data/folder.h"
 
 typedef smoe_folder_image image;
-typedef smoe_folder_images images;
 typedef smoe_folder_listing listing;
 
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-static void image_free(image *a) {
+void smoe_folder_image_free(image *a) {
     free(a->name);
     free(a->bytes);
 }
 
-void smoe_folder_images_free(images *list) {
-    for (size_t i = 0; i < list->count; i++) image_free(&list->item[i]);
-    free(list->item);
-    *list = (images){0};
-}
-
-void smoe_folder_add(images *list, image added) {
-    list->item = smoe_alloc_next(list->item, list->count, sizeof *list->item);
-    list->item[list->count++] = added;
-}
-
-void smoe_folder_keep(images *list, const bool *keep) {
-    size_t count = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (keep[i])
-            list->item[count++] = list->item[i];
-        else
-            image_free(&list->item[i]);
-    }
-    list->count = count;
-}
-
 /* Its number, from 1. */
-static uint32_t folder_add_tar(smoe_folder *folder, const char *path) {
-    folder->tar = smoe_alloc_next(folder->tar, folder->tars, sizeof *folder->tar);
-    folder->tar[folder->tars] = smoe_alloc_text(path);
-    return (uint32_t)++folder->tars;
+static uint32_t folder_add_tar(smoe_folder *f, const char *path) {
+    f->tar = smoe_alloc_next(f->tar, f->tars, sizeof *f->tar);
+    f->tar[f->tars] = smoe_alloc_text(path);
+    return (uint32_t)++f->tars;
 }
 
 int smoe_folder_prefix(const smoe_dataset *set, const char *name, smoe_err *err) {
@@ -67,8 +41,12 @@ static size_t stem_of(const char *name, size_t length) {
     return length > 4 && !memcmp(name + length - 4, ".tar", 4) ? length - 4 : length;
 }
 
-size_t smoe_folder_split_of(const char *name, size_t length, const char **spelled) {
-    /* What their folders may be called. */
+static bool is_tar(const char *name) {
+    return stem_of(name, strlen(name)) < strlen(name);
+}
+
+/* The split with a folder of this name, and its usual spelling; SPLITS: none. */
+static size_t split_of(const char *name, size_t length, const char **spelled) {
     enum { SPELLINGS = 5 };
     static const char *const spelling[SPLITS][SPELLINGS] = {
         {"train", "training", "ILSVRC2012_img_train"},
@@ -83,7 +61,12 @@ size_t smoe_folder_split_of(const char *name, size_t length, const char **spelle
     return SPLITS;
 }
 
-void smoe_folder_cut_class(image *a, size_t below) {
+size_t smoe_folder_split_named(const char *name) {
+    const char *spelled;
+    return split_of(name, strlen(name), &spelled);
+}
+
+static void cut_class(image *a, size_t below) {
     const char *slash = strrchr(a->name, '/');
     size_t end = slash ? (size_t)(slash - a->name) : 0;
     if (end <= below) end = below;
@@ -93,7 +76,8 @@ void smoe_folder_cut_class(image *a, size_t below) {
     a->class_end = (uint32_t)end;
 }
 
-void smoe_folder_add_class(listing *l, const image *a, size_t split, bool folder) {
+/* Adds the class of an image, or a folder that may be one. */
+static void add_class(listing *l, const image *a, size_t split, bool folder) {
     const char *name = a->name + a->class_at;
     size_t n = a->class_end - a->class_at;
     const smoe_folder_class *last = l->classes ? &l->class[l->classes - 1] : NULL;
@@ -104,6 +88,13 @@ void smoe_folder_add_class(listing *l, const image *a, size_t split, bool folder
     l->class[l->classes++] = (smoe_folder_class){smoe_alloc_part(name, n), split, folder};
 }
 
+bool smoe_folder_classify(listing *l, image *a, size_t below, size_t split) {
+    cut_class(a, below);
+    bool some = a->class_end > a->class_at;
+    if (some && split < SPLITS) add_class(l, a, split, false);
+    return some;
+}
+
 /* A name cut at its slashes: [above/]split/below/file. */
 typedef struct parts {
     size_t split;        /* SPLITS: it is in no split's folder */
@@ -111,12 +102,7 @@ typedef struct parts {
     size_t above;        /* length of what is above the split's folder */
     size_t below;        /* where what is in the split begins; 0 without a split */
     size_t depth;        /* components from there on; 0: the split's folder itself */
-    size_t file;         /* where the last component begins */
 } parts;
-
-static bool is_tar(const char *name) {
-    return stem_of(name, strlen(name)) < strlen(name);
-}
 
 static parts listing_cut(const char *name) {
     parts p = {.split = SPLITS};
@@ -124,9 +110,8 @@ static parts listing_cut(const char *name) {
     for (;; number++) {
         size_t n = strcspn(name + at, "/");
         p.depth++;
-        p.file = at;
         if (number < 2 && p.split == SPLITS) {
-            p.split = smoe_folder_split_of(name + at, stem_of(name + at, n), &p.spelled);
+            p.split = split_of(name + at, stem_of(name + at, n), &p.spelled);
             if (p.split < SPLITS) {
                 p.above = at ? at - 1 : 0;
                 p.below = name[at + n] ? at + n + 1 : at + n;
@@ -159,42 +144,38 @@ static int check_place(listing *l, const smoe_member *member, const parts *p, sm
 
 /* A file that must not be there. In the split that may stand in, it is passed over, and the error
  * is kept in case that split is used. */
-static int foreign(listing *l, const smoe_member *member, const parts *p, const char *problem,
+static int foreign(listing *l, const smoe_member *member, size_t split, const char *problem,
                    smoe_err *err) {
     smoe_err why = {0};
-    smoe_fail(&why, SMOE_DATA, "unexpected %s: %s", member->folder ? "folder" : "file", problem);
+    if (l->folder->labels) return 0; /* its own file may be there */
+    smoe_fail(&why, SMOE_DATA, "unexpected file: %s", problem);
     smoe_folder_prefix(l->set, member->name, &why);
-    if (l->folder->labels) return 1; /* its own file may be there */
-    if (p->split == l->wanted && !l->skip) {
-        if (err) *err = why;
-        return -1;
-    }
-    if (p->split == l->wanted)
-        smoe_dataset_leave_out(l->set, &why);
-    else if (!l->foreign.code && !l->skip)
-        l->foreign = why;
-    return 1;
+    if (split == l->wanted) return smoe_dataset_refuse(l->set, &why, err);
+    if (!l->foreign.code && l->set->data.on_error != SMOE_ON_ERROR_SKIP) l->foreign = why;
+    return 0;
 }
 
 /* Archives are read in one pass where memory allows, so that images need not be searched again. */
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
-    size_t place = p->split;
+    smoe_folder *f = l->folder;
     image found = {.name = smoe_alloc_text(member->name),
+                   .place = (uint32_t)p->split,
                    .tar = member->at ? l->tar : 0,
                    .at = member->at,
                    .ordinal = member->ordinal,
                    .size = (size_t)member->size};
-    smoe_folder_cut_class(&found, p->below);
-    if (place != LOOSE && found.class_end > found.class_at)
-        smoe_folder_add_class(l, &found, place, false);
-    bool stand_in = place != l->wanted && l->found[l->wanted].count;
-    bool keep = member->handle && !member->at && place < SPLITS && !(l->holdout > 0) && !stand_in;
+    (void)smoe_folder_classify(l, &found, p->below, p->split);
+    bool stand_in = p->split != l->wanted && l->found[l->wanted];
+    bool keep = member->handle && !member->at && p->split < SPLITS && !(l->set->data.holdout > 0) &&
+                !stand_in;
     int status = 0;
     if (keep && l->kept + member->size <= l->set->cache_bytes) {
         status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &found.bytes, &found.size, err);
         if (!status) l->kept += found.size;
     }
-    smoe_folder_add(&l->found[place], found);
+    f->image = smoe_alloc_next(f->image, f->images, sizeof *f->image);
+    f->image[f->images++] = found;
+    l->found[p->split]++;
     return status;
 }
 
@@ -246,25 +227,22 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     }
     if (p.split == SPLITS) return list_loose(l, member, &p, err);
     if (check_place(l, member, &p, err)) return -1;
-    l->seen[p.split] = true;
     if (!member->folder && is_tar(member->name)) return list_tar(l, member, err);
     bool picture = !member->folder && smoe_decode_is_image(member->name);
     image a = {.name = (char *)member->name};
-    smoe_folder_cut_class(&a, p.below);
+    cut_class(&a, p.below);
     if (member->folder) a.class_end = (uint32_t)strlen(a.name);
     if (member->folder ? p.depth == 1 : !l->collect[p.split] && p.depth > 1)
-        smoe_folder_add_class(l, &a, p.split, !picture);
+        add_class(l, &a, p.split, !picture);
     if (member->folder || !l->collect[p.split]) return 0;
     if (!picture)
         return foreign(
-            l, member, &p,
+            l, member, p.split,
             "its name does not end as that of an image that is read (" SMOE_IMAGE_ENDINGS ")", err);
     if (p.depth < 2 && !l->folder->labels)
-        return foreign(l, member, &p, "only images in SPLIT/CLASS/ are possible here", err);
+        return foreign(l, member, p.split, "only images in SPLIT/CLASS/ are possible here", err);
     return list_image(l, member, &p, err);
 }
-
-/* ---- tars inside ----------------------------------------------------------------------------- */
 
 typedef struct inside {
     listing *l;
@@ -307,33 +285,11 @@ static int list_tar(listing *l, const smoe_member *member, smoe_err *err) {
     return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
-
-/* Which images are to be listed. */
-static void listing_choose(listing *l) {
+int smoe_folder_walk(listing *l, smoe_err *err) {
     l->collect[l->wanted] = true;
-    if (l->wanted == TEST) l->collect[l->instead = VAL] = true;
-    if (l->holdout > 0) l->collect[TRAIN] = l->collect[LOOSE] = true;
+    if (l->instead < SPLITS) l->collect[l->instead] = true;
+    if (l->set->data.holdout > 0) l->collect[TRAIN] = l->collect[LOOSE] = true;
     for (size_t k = 0; l->folder->labels && k < PLACES; k++) l->collect[k] = true;
-}
-
-int smoe_folder_list(listing *l, smoe_dataset *set, const smoe_spec *spec, const char *split,
-                     smoe_err *err) {
-    const char *spelled;
-    *l = (listing){.set = set,
-                   .folder = set->store,
-                   .wanted = smoe_folder_split_of(split, strlen(split), &spelled),
-                   .instead = SPLITS,
-                   .holdout = spec->data.holdout,
-                   .skip = spec->data.on_error == SMOE_ON_ERROR_SKIP};
-    listing_choose(l);
-    if (l->folder->kind == SMOE_PLACE_ARCHIVE) l->tar = folder_add_tar(l->folder, set->path);
-    return smoe_walk(set->path, list_member, l, err);
-}
-
-void smoe_folder_listing_free(listing *l) {
-    for (size_t k = 0; k < PLACES; k++) smoe_folder_images_free(&l->found[k]);
-    for (size_t i = 0; i < l->classes; i++) free(l->class[i].name);
-    free(l->class);
-    free(l->above);
+    if (l->folder->kind == SMOE_PLACE_ARCHIVE) l->tar = folder_add_tar(l->folder, l->set->path);
+    return smoe_walk(l->set->path, list_member, l, err);
 }

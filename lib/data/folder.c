@@ -1,0 +1,438 @@
+/*
+ * Which images an image folder gives to its data set, in four passes over one list: the walk lists
+ * them (folder_walk.c); data.labels puts images into other splits, and the split is chosen that is
+ * used; its classes are named, and checked; data.holdout and data.limit select.
+ *
+ * Classes are sorted by name; train and the split that is evaluated must both have images of every
+ * class, for otherwise the numbers of the classes would differ between them. Other splits are not
+ * checked. File order is by class, then name; with a table, by name.
+ */
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "data/decode.h"
+#include "data/folder.h"
+
+#include <math.h>
+
+typedef smoe_folder folder;
+typedef smoe_folder_image image;
+typedef smoe_folder_listing listing;
+typedef smoe_folder_class folder_class;
+
+/* ---- the split ------------------------------------------------------------------------------- */
+
+/* Of an image that has neither a row nor a folder for its class. */
+static int without_label(listing *l, const image *a, smoe_err *err) {
+    smoe_err why = {0};
+    smoe_fail(&why, SMOE_DATA, "no row in %s, and no folder that is a class",
+              l->folder->labels->path);
+    smoe_folder_prefix(l->set, a->name, &why);
+    return smoe_dataset_refuse(l->set, &why, err);
+}
+
+/* Every row must have an image. */
+static int check_rows(listing *l, const char **seen, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    int status = 0;
+    for (size_t i = 0; i < t->rows && !status; i++) {
+        if (seen[i + 1]) continue;
+        smoe_err why = {0};
+        smoe_fail(&why, SMOE_DATA, "%s:%zu: no image %.200s in %s", t->path, t->row[i].line,
+                  t->row[i].name, l->set->path);
+        status = smoe_dataset_refuse(l->set, &why, err);
+    }
+    return status;
+}
+
+/* No row fits any image: says for one of each why that may be. */
+static int nothing_fits(const listing *l, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    const image *first = l->folder->image;
+    for (size_t i = 0; i < l->folder->images; i++)
+        if (l->folder->image[i].place < first->place) first = &l->folder->image[i];
+    const char *name = t->row[0].name;
+    bool absolute = *name == '/' || (*name && name[1] == ':');
+    bool deep = strchr(name, '/');
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s:%zu: no row is that of an image in %s: the first one is %.200s, an image %.200s; %s",
+        t->path, t->row[0].line, l->set->path, name, first->name,
+        absolute ? "write paths from the folder of the data, not absolute ones"
+        : deep   ? "write paths from the folder of the data, with its folders or without any"
+                 : "the first column must be the name of the file");
+}
+
+/* Puts an image into the split that its row says, if it says one. */
+static int place_image(listing *l, const char **seen, image *a, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    const smoe_labels_row *row = a->row ? &t->row[a->row - 1] : NULL;
+    if (row && seen[a->row])
+        return smoe_fail(err, SMOE_DATA,
+                         "%s:%zu: %.200s is two images, %.200s and %.200s: write more of their "
+                         "paths",
+                         t->path, row->line, row->name, seen[a->row], a->name);
+    seen[a->row] = a->name;
+    if (!row && (a->place == LOOSE || a->class_end == a->class_at)) {
+        a->place = NOWHERE;
+        return without_label(l, a, err);
+    }
+    if (!row || !row->split || !*row->split) return 0;
+    a->place = (uint32_t)smoe_folder_split_named(row->split);
+    if (a->place < SPLITS) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s:%zu: no split '%.40s' (train, test, val)", t->path,
+                     row->line, row->split);
+}
+
+/* Finds the row of every image. */
+static int apply_table(listing *l, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    folder *f = l->folder;
+    SMOE_FREED const char **seen = smoe_alloc(t->rows + 1, sizeof *seen); /* by row */
+    bool fits = !f->images;
+    for (size_t i = 0; i < f->images; i++)
+        fits |= (f->image[i].row = smoe_labels_find(t, f->image[i].name)) > 0;
+    if (!fits) return nothing_fits(l, err);
+    memset(l->found, 0, sizeof l->found);
+    for (size_t i = 0; i < f->images; i++) {
+        if (place_image(l, seen, &f->image[i], err)) return -1;
+        l->found[f->image[i].place]++;
+    }
+    return check_rows(l, seen, err);
+}
+
+/* The folder of a split, or what it would be called. */
+static const char *folder_of(const listing *l, size_t split) {
+    return l->spelled[split] ? l->spelled[split] : smoe_folder_split[split];
+}
+
+static int no_layout(const listing *l, smoe_err *err) {
+    char text[256];
+    smoe_fail(err, SMOE_DATA,
+              "%s: no SPLIT/CLASS/ folders: expected train/CLASS/IMAGE and test/CLASS/IMAGE (or "
+              "val, validation, valid), with one folder above at most; found %s",
+              l->set->path, l->others[0] ? l->others : "nothing");
+    if (l->loose)
+        smoe_fail_more(err, SMOE_DATA,
+                       "if those folders are the classes, data.holdout=0.1 makes a tenth of each "
+                       "the split test; data.labels=FILE.csv gives classes in a table");
+    else if (l->passed.files)
+        smoe_fail_more(err, SMOE_DATA,
+                       "no file there is an image that is read (" SMOE_IMAGE_ENDINGS
+                       "); there are %s",
+                       smoe_dataset_others_text(&l->passed, text, sizeof text));
+    return -1;
+}
+
+/* Neither the split nor the one that may stand in has images. */
+static int no_images(const listing *l, smoe_err *err) {
+    char there[96] = "";
+    bool either = l->instead < SPLITS;
+    for (size_t k = 0, n = 0; k < SPLITS; k++)
+        if (l->spelled[k])
+            n += (size_t)snprintf(there + n, sizeof there - n, "%s%s/", n ? ", " : "",
+                                  l->spelled[k]);
+    if (!l->classes && !l->folder->labels) return no_layout(l, err);
+    smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s; it has %s", l->set->path,
+              smoe_folder_split[l->wanted], either ? " or " : "",
+              either ? smoe_folder_split[l->instead] : "", either ? "/" : "",
+              *there ? there : "no folders of splits");
+    if (l->folder->labels && l->found[LOOSE])
+        smoe_fail_more(err, SMOE_DATA,
+                       "a column split in %s says which are for training, or data.holdout=0.1 "
+                       "makes a tenth of the images the split test",
+                       l->folder->labels->path);
+    else if (l->wanted != TRAIN && (l->spelled[TRAIN] || l->found[TRAIN]))
+        smoe_fail_more(err, SMOE_DATA, "data.holdout=0.1 makes a tenth of train the split %s",
+                       smoe_folder_split[l->wanted]);
+    return -1;
+}
+
+/* The length of the folders that all images of train share: they are no part of their classes, as
+ * long as a folder is left. */
+static size_t shared_length(const folder *f) {
+    const char *first = NULL;
+    size_t shared = 0;
+    for (size_t i = 0; i < f->images; i++) {
+        const char *name = f->image[i].name;
+        size_t n = 0;
+        if (f->image[i].place != TRAIN) continue;
+        if (!first) shared = strlen(first = name);
+        while (n < shared && name[n] == first[n]) n++;
+        while (n && (name[n - 1] != '/' || !strchr(name + n, '/'))) n--;
+        shared = n;
+    }
+    return shared;
+}
+
+/* Photographs in a format that is not read would otherwise be missed without a word. */
+static void remark_on_others(listing *l) {
+    char text[256];
+    l->set->report.others = l->passed;
+    if (!l->passed.files) return;
+    smoe_dataset_remark_on(
+        l->set,
+        "%zu files are no images that are read (" SMOE_IMAGE_ENDINGS "), and are passed over: %s",
+        l->passed.files, smoe_dataset_others_text(&l->passed, text, sizeof text));
+}
+
+/* Images in no split's folder are those of train. */
+static int take_loose(listing *l, smoe_err *err) {
+    folder *f = l->folder;
+    if (l->spelled[TRAIN] || !l->found[LOOSE] || l->found[TRAIN]) return 0;
+    for (size_t i = 0; i < f->images; i++)
+        if (f->image[i].place == LOOSE) f->image[i].place = TRAIN;
+    l->found[TRAIN] = l->found[LOOSE];
+    l->found[LOOSE] = 0;
+    if (f->labels) return 0;
+    remark_on_others(l);
+    size_t shared = shared_length(f);
+    for (size_t i = 0; i < f->images; i++) {
+        image *a = &f->image[i];
+        if (a->place != TRAIN) continue;
+        if (smoe_folder_classify(l, a, shared, TRAIN)) continue;
+        smoe_fail(err, SMOE_DATA, "in no folder, and so of no class");
+        return smoe_folder_prefix(l->set, a->name, err);
+    }
+    return 0;
+}
+
+/* Chooses the split that is used. With data.holdout, test is its own folder where there is one,
+ * else it is held out of train, as val is. */
+static int choose_split(listing *l, smoe_err *err) {
+    if (l->folder->labels && apply_table(l, err)) return -1;
+    l->used = l->wanted;
+    if (l->set->data.holdout > 0) {
+        if (take_loose(l, err)) return -1;
+        if (l->found[VAL] || l->spelled[VAL])
+            return smoe_fail(err, SMOE_USAGE,
+                             "data.holdout: %s has %s/ already; leave out data.holdout",
+                             l->set->path, folder_of(l, VAL));
+        l->parted = l->found[TRAIN] && !(l->wanted == TEST && l->found[TEST]);
+        if (l->parted) l->used = TRAIN;
+    }
+    if (l->found[l->used]) return 0;
+    if (l->instead == SPLITS || (!l->found[l->instead] && !l->foreign.code))
+        return no_images(l, err);
+    l->used = l->instead;
+    if (l->foreign.code && err) *err = l->foreign;
+    return l->foreign.code ? -1 : 0;
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* Whether a folder of a split only has folders that are classes. */
+static bool is_above_others(const listing *l, const folder_class *c) {
+    size_t n = strlen(c->name);
+    for (size_t i = 0; c->folder && i < l->classes; i++) {
+        const folder_class *other = &l->class[i];
+        if (!other->folder && other->split == c->split && !strncmp(other->name, c->name, n) &&
+            (other->name[n] == '/' || !other->name[n]))
+            return true;
+    }
+    return false;
+}
+
+/* Reports, tables and the checkpoint take names of classes as text. */
+static int check_class_name(const smoe_dataset *set, const char *name, smoe_err *err) {
+    char shown[256] = "";
+    if (smoe_text_printable(name)) return 0;
+    for (size_t n = 0; *name && n + 5 < sizeof shown; name++) {
+        unsigned char c = (unsigned char)*name;
+        n += (size_t)snprintf(shown + n, sizeof shown - n, c >= ' ' && c < 127 ? "%c" : "\\x%02x",
+                              c);
+    }
+    return smoe_fail(err, SMOE_DATA, "%s: the name of the class %s is not printable UTF-8",
+                     set->path, shown);
+}
+
+static size_t class_number(const smoe_dataset *set, const char *name) {
+    return smoe_texts_find((const char *const *)set->class_name, set->named, name);
+}
+
+/* Images of a folder, and of folders in it, are different classes, which may not be meant. */
+static void remark_on_mixtures(smoe_dataset *set) {
+    for (size_t k = 0; k < set->named; k++) {
+        SMOE_FREED char *outer = smoe_alloc_text(set->class_name[k]);
+        for (char *slash; (slash = strrchr(outer, '/'));) {
+            *slash = '\0';
+            if (class_number(set, outer) < set->named)
+                smoe_dataset_remark_on(set,
+                                       "images lie in %s/ and in %s/ too: these are two classes",
+                                       outer, set->class_name[k]);
+        }
+    }
+}
+
+/* Names the classes of the set, sorted. Folders say those of the split in use, of train, and for
+ * train those of the split that will be evaluated; or a table does, and the folders of images that
+ * have no row. */
+static int name_classes(listing *l, smoe_err *err) {
+    const smoe_labels *t = l->folder->labels;
+    SMOE_FREED const char **name = smoe_alloc((t ? t->classes : 0) + l->classes, sizeof *name);
+    size_t count = 0, evaluated = l->evaluated;
+    bool some = false, without_row = false;
+    for (size_t i = 0; i < l->classes; i++) some |= l->class[i].split == evaluated;
+    if (evaluated == TEST && !some) evaluated = VAL;
+    for (size_t i = 0; i < l->folder->images; i++)
+        without_row |= !l->folder->image[i].row && l->folder->image[i].place < SPLITS;
+    for (size_t i = 0; t && i < t->classes; i++) name[count++] = t->all[i];
+    for (size_t i = 0; i < l->classes; i++) {
+        const folder_class *c = &l->class[i];
+        bool counts =
+            c->split == l->used || c->split == TRAIN || (l->used == TRAIN && c->split == evaluated);
+        if (t ? without_row && !c->folder : counts && !is_above_others(l, c))
+            name[count++] = c->name;
+    }
+    count = smoe_texts_sort(name, count);
+    for (size_t i = 0; i < count; i++)
+        if (check_class_name(l->set, name[i], err)) return -1;
+    smoe_dataset_name_classes(l->set, name, count);
+    if (!t) remark_on_mixtures(l->set);
+    return 0;
+}
+
+/* The split has no image of a class: is the folder empty, or is there none? */
+static int missing_class(const listing *l, const char *name, smoe_err *err) {
+    size_t other = l->used;
+    for (size_t i = 0; i < l->classes; i++) {
+        const folder_class *c = &l->class[i];
+        if (strcmp(c->name, name)) continue;
+        if (c->split == l->used)
+            return smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", l->set->path,
+                             folder_of(l, l->used), name);
+        other = c->split;
+    }
+    return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/", l->set->path,
+                     name, folder_of(l, other), folder_of(l, l->used));
+}
+
+/* By class, and what of the name is behind it; with a table by name. */
+static int compare_images(const void *x, const void *y, void *table) {
+    const image *a = x, *b = y;
+    if (table) return strcmp(a->name, b->name);
+    if (a->label != b->label) return a->label < b->label ? -1 : 1;
+    return strcmp(a->name + a->class_end, b->name + b->class_end);
+}
+
+/* Gives each image the number of its class, and sorts them. Without a table every class must have
+ * some. */
+static int number_images(listing *l, smoe_err *err) {
+    const smoe_dataset *set = l->set;
+    folder *f = l->folder;
+    SMOE_FREED bool *there = smoe_alloc(set->named, sizeof *there);
+    for (size_t i = 0; i < f->images; i++) {
+        image *a = &f->image[i];
+        SMOE_FREED char *above = smoe_alloc_part(a->name + a->class_at, a->class_end - a->class_at);
+        const char *word = a->row ? *smoe_labels_classes(f->labels, a->row) : above;
+        a->label = (uint32_t)class_number(set, word);
+        there[a->label] = true;
+    }
+    qsort_r(f->image, f->images, sizeof *f->image, compare_images, f->labels);
+    for (size_t i = 1; i < f->images; i++)
+        if (!strcmp(f->image[i].name, f->image[i - 1].name)) {
+            smoe_fail(err, SMOE_DATA, "twice in the archive");
+            return smoe_folder_prefix(set, f->image[i].name, err);
+        }
+    for (size_t k = 0; k < set->named && !f->labels; k++)
+        if (!there[k]) return missing_class(l, set->class_name[k], err);
+    return 0;
+}
+
+/* ---- selecting ------------------------------------------------------------------------------- */
+
+/* Keeps the images with keep[i], in their order. */
+static void folder_keep(folder *f, const bool *keep) {
+    size_t count = 0;
+    for (size_t i = 0; i < f->images; i++) {
+        if (keep[i])
+            f->image[count++] = f->image[i];
+        else
+            smoe_folder_image_free(&f->image[i]);
+    }
+    f->images = count;
+}
+
+/* Drops the images that are not of the split that is used. */
+static void drop_others(listing *l) {
+    folder *f = l->folder;
+    SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
+    for (size_t i = 0; i < f->images; i++) keep[i] = f->image[i].place == l->used;
+    folder_keep(f, keep);
+}
+
+/* Divides the images of train, of which it keeps a part: train, or what is held out. Of the n
+ * images of a class that is round(n * holdout), at least one of two, and never all. */
+static int split_train(listing *l, smoe_err *err) {
+    const smoe_dataset *set = l->set;
+    folder *f = l->folder;
+    SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
+    SMOE_FREED size_t *member = smoe_alloc(f->images, sizeof *member);
+    SMOE_FREED uint32_t *order = smoe_alloc(f->images, sizeof *order);
+    for (size_t k = 0; k < set->named; k++) {
+        size_t n = 0;
+        for (size_t i = 0; i < f->images; i++)
+            if (f->image[i].label == k) member[n++] = i;
+        if (!n) continue;
+        size_t count = (size_t)lround((double)n * set->data.holdout);
+        if (!count) count = 1;
+        if (count >= n) count = n - 1;
+        smoe_rng rng =
+            smoe_rng_at(set->data.seed, SMOE_RNG_HOLDOUT, smoe_rng_name(set->class_name[k]), 0, 0);
+        smoe_rng_permutation(&rng, order, n);
+        for (size_t i = 0; i < count; i++) keep[member[order[i]]] = true;
+    }
+    for (size_t i = 0; i < f->images; i++)
+        if (l->wanted == TRAIN) keep[i] = !keep[i];
+    folder_keep(f, keep);
+    if (f->images) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: data.holdout: too few images to hold some out",
+                     set->path);
+}
+
+static void apply_limit(const smoe_dataset *set, folder *f) {
+    SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
+    SMOE_FREED uint32_t *label = smoe_alloc(f->images, sizeof *label);
+    for (size_t i = 0; i < f->images; i++) label[i] = f->image[i].label;
+    smoe_dataset_select(keep, label, f->images, set->named, set->data.limit);
+    folder_keep(f, keep);
+}
+
+/* Gives the set the number and the labels of its images. */
+static void give_labels(smoe_dataset *set, const folder *f) {
+    const smoe_labels *t = f->labels;
+    SMOE_FREED size_t *at = smoe_alloc(f->images + 1, sizeof *at);
+    uint32_t *class = NULL;
+    for (size_t i = 0; i < f->images; i++) {
+        uint32_t row = f->image[i].row;
+        size_t n = at[i], count = row ? t->row[row - 1].count : 1;
+        for (size_t k = 0; k < count; k++) {
+            class = smoe_alloc_next(class, n, sizeof *class);
+            class[n++] =
+                k ? (uint32_t)class_number(set, smoe_labels_classes(t, row)[k]) : f->image[i].label;
+        }
+        at[i + 1] = n;
+    }
+    set->images = f->images;
+    smoe_dataset_give_labels(set, f->images, class, at);
+    free(class);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+    listing l = {.set = set, .folder = set->store, .wanted = smoe_folder_split_named(split)};
+    l.instead = l.wanted == TEST ? VAL : SPLITS;
+    l.evaluated = spec->eval.split ? smoe_folder_split_named(spec->eval.split) : TEST;
+    int status =
+        smoe_folder_walk(&l, err) || choose_split(&l, err) || name_classes(&l, err) ? -1 : 0;
+    if (!status) drop_others(&l);
+    if (!status && (number_images(&l, err) || (l.parted && split_train(&l, err)))) status = -1;
+    if (!status) {
+        apply_limit(set, l.folder);
+        give_labels(set, l.folder);
+    }
+    for (size_t i = 0; i < l.classes; i++) free(l.class[i].name);
+    free(l.class);
+    free(l.above);
+    return status;
+}
