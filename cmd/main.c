@@ -161,13 +161,13 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
 /*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
  * programs use the same processors, a spinning thread keeps the thread that it waits for from
- * running: training a small model became ten times slower (experiments/notes/). Settings of the
- * user are not changed.
+ * running: two trainings of small models at once were thirty times slower (experiments/notes/083).
+ * Settings of the user are not changed.
  */
 static void settle_threads(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     /* the runtime reads its settings while it is loaded, before main */
-    if (!setenv("GOMP_SPINCOUNT", "10000", 1)) execv("/proc/self/exe", argv);
+    if (!setenv("GOMP_SPINCOUNT", "300", 1)) execv("/proc/self/exe", argv);
 }
 
 /* Specs lie on the stack: below this limit a command would end by a signal. */
