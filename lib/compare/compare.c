@@ -9,44 +9,25 @@
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static bool is_column(const smoe_combinations *r, size_t c, const char *key) {
-    size_t length = strlen(r->prefix);
-    return c != r->seed && !strncmp(key, r->prefix, length) && !strcmp(key + length, r->column[c]);
-}
-
 /* 1: the setting is a column of these combinations, and some have its value; 0: it is not a column
  * of these combinations; -1 with err: no combination has the value. */
 static int find_setting(const smoe_combinations *r, const smoe_setting *s, const char *from,
                         smoe_err *err) {
-    size_t c = 0;
-    while (c < r->columns && !is_column(r, c, s->key)) c++;
-    if (c == r->columns) return 0;
+    size_t c = smoe_combinations_column(r, s->key);
+    if (c == SIZE_MAX) return 0;
     for (size_t i = 0; i < r->count; i++)
         if (smoe_settings_is_any(s->value) || !strcmp(r->value[i][c], s->value)) return 1;
     return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
 }
 
-/* Whether `other` is combination `own` with the settings applied, and differs from it. */
-static bool is_counterpart(const smoe_combinations *r, const smoe_settings *s, size_t own,
-                           size_t other) {
-    bool differ = false;
-    for (size_t c = 0; c < r->columns; c++) {
-        const char *value = r->value[own][c], *wanted = value;
-        if (c == r->seed) continue;
-        for (size_t i = 0; i < s->count; i++)
-            if (is_column(r, c, s->item[i].key)) wanted = s->item[i].value;
-        if (smoe_settings_is_any(wanted)) continue;
-        if (strcmp(r->value[other][c], wanted)) return false;
-        differ |= strcmp(value, wanted) != 0;
-    }
-    return differ;
-}
-
+/* Whether some combination has another one with the settings that it does not have itself. */
 static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) {
-    for (size_t i = 0; i < r->count; i++)
-        for (size_t k = 0; k < r->count; k++)
-            if (is_counterpart(r, s, i, k)) return true;
-    return false;
+    SMOE_FREED const char **wanted = smoe_combinations_wanted(r, s);
+    bool has = false;
+    for (size_t i = 0, found; i < r->count && !has; i++)
+        has = !smoe_combinations_fit(r, i, wanted, i) &&
+              smoe_combinations_fitting(r, wanted, i, &found);
+    return has;
 }
 
 static int compare_unknown(const smoe_combinations *tables, const char *key, const char *from,
@@ -87,101 +68,81 @@ int smoe_compare_check(const smoe_combinations tables[2], const char *text, cons
 
 /* ---- the differences ------------------------------------------------------------------------- */
 
-static char *const *values_of(const smoe_comparison *r, size_t group) {
-    return r->of->setting[r->of->first[group]];
-}
-
 /* The values of the reference of a group in each column; see compare.h. */
 static void compare_choose(smoe_comparison *r, bool *asked) {
     const smoe_measures *m = r->of;
-    SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
-    if (r->options.reference) smoe_settings_read(&s, r->options.reference);
+    if (r->options.reference) smoe_settings_read(&r->settings, r->options.reference);
+    r->reference = smoe_combinations_wanted(&m->own, &r->settings);
     *asked = false;
-    for (size_t c = 0; c < m->columns; c++) {
-        const char *value = smoe_settings_value(&s, m->column[c]);
-        if (!value || c == m->seed) continue;
-        *asked = true;
-        r->reference[c] = smoe_alloc_text(value);
-    }
+    for (size_t c = 0; c < m->columns; c++) *asked |= r->reference[c] != NULL;
     for (size_t c = r->options.from; c < m->columns && !*asked; c++)
-        if (c != m->seed) r->reference[c] = smoe_alloc_text(m->setting[0][c]);
+        if (c != m->seed) r->reference[c] = m->setting[0][c];
+    r->pool = smoe_alloc(m->columns + 1, sizeof *r->pool);
+    for (size_t c = 0; c < m->columns; c++)
+        if (!r->reference[c] || smoe_settings_is_any(r->reference[c])) r->pool[c] = "*";
 }
 
-/* Whether a group can be the reference of another one, if the columns `any` [columns] may also
- * differ. */
-static bool is_reference(const smoe_comparison *r, size_t group, size_t of, const bool *any) {
-    for (size_t c = 0; c < r->of->columns; c++) {
-        const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
-        if (c != r->of->seed && !smoe_settings_is_any(r->reference[c]) && !(any && any[c]) &&
-            strcmp(values_of(r, group)[c], wanted))
-            return false;
-    }
-    return true;
-}
-
-/* The number of groups that can be the reference of a group if the columns `any`, which may be
- * NULL, are ignored; *last is one of them. */
-static size_t count_references(const smoe_comparison *r, size_t group, const bool *any,
-                               size_t *last) {
-    size_t count = 0;
-    for (size_t g = 0; g < r->of->groups; g++) {
-        if (!is_reference(r, g, group, any)) continue;
-        *last = g;
-        count++;
-    }
-    return count;
+static bool is_reference(const smoe_comparison *r, size_t group) {
+    return smoe_combinations_fit(&r->of->own, group, r->reference, group);
 }
 
 /* The group that a group is compared with; SIZE_MAX: none, several, or itself. */
 static size_t reference_of(const smoe_comparison *r, size_t group) {
-    size_t found = group;
-    return count_references(r, group, NULL, &found) == 1 && found != group ? found : SIZE_MAX;
+    size_t found;
+    bool one = smoe_combinations_fitting(&r->of->own, r->reference, group, &found) == 1;
+    return one && !is_reference(r, group) ? found : SIZE_MAX;
 }
 
 bool smoe_comparison_refers(const smoe_comparison *r, size_t group) {
     size_t fixed = 0; /* columns in which the reference has a value */
-    for (size_t c = 0; r->reference && c < r->of->columns; c++)
-        fixed += r->reference[c] && !smoe_settings_is_any(r->reference[c]);
-    return fixed && is_reference(r, group, group, NULL);
+    for (size_t c = 0; r->reference && c < r->of->columns; c++) fixed += !r->pool[c];
+    return fixed && is_reference(r, group);
 }
 
 /* ---- groups that are not compared ------------------------------------------------------------ */
 
-/* Appends "column=value" for the columns of `any`, with their own values or "*". */
-static void put_settings(FILE *out, const smoe_comparison *r, size_t group, const bool *any,
+/* Appends "column=value" for some columns, with the group's own values or "*". */
+static void put_settings(FILE *out, const smoe_comparison *r, size_t group, const bool *some,
                          const char *value, const char *comma) {
     for (size_t c = 0; c < r->of->columns; c++) {
-        if (!any[c]) continue;
-        fprintf(out, "%s%s=%s", comma, r->of->column[c], value ? value : values_of(r, group)[c]);
+        if (!some[c]) continue;
+        fprintf(out, "%s%s=%s", comma, r->of->column[c],
+                value ? value : smoe_measures_setting(r->of, group, c));
         comma = value ? "," : ", ";
     }
 }
 
 /* `own` and `lacks` are scratch [columns]: those with the group's own value, and of these those
- * whose value no group has that has the values of the reference. */
-static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *own, bool *lacks) {
+ * whose value no group has that has the values of the reference. `wanted` is what the reference has
+ * if some of them may be anything. */
+static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *own, bool *lacks,
+                       const char **wanted) {
     const smoe_measures *m = r->of;
     const char *comma = "not compared: ";
     size_t missing = 0, last;
-    for (size_t c = 0; c < m->columns; c++) own[c] = c != m->seed && !r->reference[c];
+    for (size_t c = 0; c < m->columns; c++) {
+        own[c] = c != m->seed && !r->reference[c];
+        wanted[c] = own[c] ? "*" : r->reference[c];
+    }
     for (size_t c = 0; c < m->columns; c++) {
         if (c == m->seed) continue;
-        fprintf(out, "%s%s", comma, values_of(r, group)[c]);
+        fprintf(out, "%s%s", comma, smoe_measures_setting(m, group, c));
         comma = ", ";
         if (!own[c]) continue;
-        own[c] = false;
-        lacks[c] = !count_references(r, group, own, &last);
-        own[c] = true;
+        wanted[c] = NULL;
+        lacks[c] = !smoe_combinations_fitting(&m->own, wanted, group, &last);
+        wanted[c] = "*";
         missing += lacks[c];
     }
-    if (count_references(r, group, NULL, &last)) {
+    if (smoe_combinations_fitting(&m->own, r->reference, group, &last)) {
         fputs(" (several rows could be its reference)", out);
         return;
     }
     if (!missing) lacks = own; /* each is there, but not together */
     put_settings(out, r, group, lacks, NULL, " (no row of the reference with ");
     fputc(')', out);
-    if (count_references(r, group, lacks, &last) != 1) return;
+    for (size_t c = 0; c < m->columns; c++) wanted[c] = lacks[c] ? "*" : r->reference[c];
+    if (smoe_combinations_fitting(&m->own, wanted, group, &last) != 1) return;
     fprintf(out, "; --reference %s", r->options.reference);
     put_settings(out, r, group, lacks, "*", ",");
     fputs(" compares it", out);
@@ -189,13 +150,12 @@ static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *
 
 char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
     char *text = NULL;
-    size_t size, last, columns = r->of->columns;
-    if (!r->reference || is_reference(r, group, group, NULL) ||
-        count_references(r, group, NULL, &last) == 1)
-        return NULL;
+    size_t size, columns = r->of->columns;
+    if (!r->reference || is_reference(r, group) || reference_of(r, group) != SIZE_MAX) return NULL;
     SMOE_FREED bool *scratch = smoe_alloc(2 * columns, sizeof *scratch);
+    SMOE_FREED const char **wanted = smoe_alloc(columns, sizeof *wanted);
     FILE *out = smoe_alloc_stream(&text, &size);
-    put_reason(out, r, group, scratch, scratch + columns);
+    put_reason(out, r, group, scratch, scratch + columns, wanted);
     return smoe_alloc_stream_close(out, &text);
 }
 
@@ -203,11 +163,7 @@ char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
 
 /* Whether two groups have the same in all columns for which the reference has a value. */
 static bool same_pool(const smoe_comparison *r, size_t a, size_t b) {
-    for (size_t c = 0; c < r->of->columns; c++)
-        if (r->reference[c] && !smoe_settings_is_any(r->reference[c]) &&
-            strcmp(values_of(r, a)[c], values_of(r, b)[c]))
-            return false;
-    return true;
+    return smoe_combinations_fit(&r->of->own, a, r->pool, b);
 }
 
 /* The number of groups with a reference in the pool of a group; 0 if an earlier group is in the
@@ -260,7 +216,6 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
     *r = (smoe_comparison){.of = m, .options = *options};
     if (m->seed == SIZE_MAX && !r->options.reference) return 0;
     SMOE_FREED size_t *reference = smoe_alloc(m->groups + 1, sizeof *reference);
-    r->reference = smoe_alloc(m->columns + 1, sizeof *r->reference);
     r->difference = smoe_alloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
     compare_choose(r, &asked);
     for (size_t g = 0; g < m->groups; g++) reference[g] = reference_of(r, g);
@@ -276,8 +231,9 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
 }
 
 void smoe_comparison_free(smoe_comparison *r) {
-    for (size_t c = 0; r->reference && c < r->of->columns; c++) free(r->reference[c]);
+    smoe_settings_free(&r->settings);
     free(r->reference);
+    free(r->pool);
     free(r->difference);
     *r = (smoe_comparison){0};
 }
@@ -295,8 +251,7 @@ char *smoe_comparison_reference(const smoe_comparison *r) {
 
 const char *smoe_difference_setting(const smoe_comparison *r, const smoe_difference *d,
                                     size_t column) {
-    bool set = r->reference[column] && !smoe_settings_is_any(r->reference[column]);
-    return d->pooled && !set ? NULL : smoe_measures_setting(r->of, d->group, column);
+    return d->pooled && r->pool[column] ? NULL : smoe_measures_setting(r->of, d->group, column);
 }
 
 const char *smoe_difference_verdict(char *buf, size_t size, const smoe_difference *d) {

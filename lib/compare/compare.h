@@ -37,9 +37,11 @@ typedef struct smoe_compare_options {
 typedef struct smoe_comparison {
     const smoe_measures *of; /* borrowed, as the options' texts are */
     smoe_compare_options options;
-    /* What the reference of a group has in each column: a value, "*", anything, or NULL, the
+    smoe_settings settings; /* of the options, */
+    /* and what the reference of a group has in each column: a value, "*", anything, or NULL, the
      * group's own. NULL: nothing is compared. */
-    char **reference;
+    const char **reference;
+    const char **pool; /* what is wanted so that only columns with a value there are compared */
     smoe_difference *difference; /* by metric, a pool behind its groups; without pairs: none */
     size_t differences;
 } smoe_comparison;

@@ -145,15 +145,6 @@ bool smoe_contrast_has(const smoe_measures *m, size_t group, size_t metric) {
 
 /* ---- trends ---------------------------------------------------------------------------------- */
 
-/* Whether two groups differ in no column but this one and the seed. */
-static bool on_a_line(const smoe_measures *m, size_t a, size_t b, size_t column) {
-    for (size_t c = 0; c < m->columns; c++)
-        if (c != column && c != m->seed &&
-            strcmp(smoe_measures_setting(m, a, c), smoe_measures_setting(m, b, c)))
-            return false;
-    return true;
-}
-
 /* The slope over the line that a group begins, if it begins one. */
 static int trend_add(smoe_trends *trends, size_t group, size_t column, size_t metric,
                      smoe_err *err) {
@@ -161,12 +152,14 @@ static int trend_add(smoe_trends *trends, size_t group, size_t column, size_t me
     SMOE_FREED bool *member = smoe_alloc(m->groups + 1, sizeof *member);
     SMOE_FREED double *x = smoe_alloc(m->groups + 1, sizeof *x);
     SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
+    SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
     smoe_trend t = {.group = group, .column = column, .metric = metric};
+    line[column] = "*"; /* the others are those of the group */
     for (size_t g = 0; g < m->groups; g++) {
-        bool line = on_a_line(m, g, group, column);
-        if (line && g < group) return 0;
-        if (line && !smoe_settings_number(smoe_measures_setting(m, g, column), &x[g])) return 0;
-        member[g] = line && smoe_contrast_has(m, g, metric);
+        if (!smoe_combinations_fit(&m->own, g, line, group)) continue;
+        if (g < group || !smoe_settings_number(smoe_measures_setting(m, g, column), &x[g]))
+            return 0;
+        member[g] = smoe_contrast_has(m, g, metric);
         t.groups += member[g];
     }
     if (!smoe_contrast_slope(weight, member, x, m->groups)) return 0;

@@ -4,25 +4,20 @@
 
 #include <math.h>
 
-static bool same_group(const smoe_measures *m, size_t a, size_t b) {
-    for (size_t c = 0; c < m->columns; c++)
-        if (c != m->seed && strcmp(m->setting[a][c], m->setting[b][c])) return false;
-    return true;
-}
-
 void smoe_measures_open(smoe_measures *m) {
     m->group = smoe_alloc(m->runs + 1, sizeof *m->group);
-    m->first = smoe_alloc(m->runs + 1, sizeof *m->first);
     m->outcomes = smoe_alloc(m->runs + 1, sizeof *m->outcomes);
     m->images = smoe_alloc(m->runs + 1, sizeof *m->images);
     m->value = smoe_alloc(m->runs * m->metrics + 1, sizeof *m->value);
     for (size_t i = 0; i < m->runs * m->metrics; i++) m->value[i] = NAN;
-    for (size_t i = 0; i < m->runs; i++) {
-        size_t g = 0;
-        while (g < m->groups && !same_group(m, m->first[g], i)) g++;
-        if (g == m->groups) m->first[m->groups++] = i;
-        m->group[i] = g;
-    }
+    m->own = (smoe_combinations){.prefix = "",
+                                 .column = m->column,
+                                 .columns = m->columns,
+                                 .seed = m->seed,
+                                 .value = smoe_alloc(m->runs + 1, sizeof *m->own.value)};
+    for (size_t i = 0; i < m->runs; i++)
+        m->group[i] = smoe_combinations_add(&m->own, m->setting[i]);
+    m->groups = m->own.count;
 }
 
 void smoe_measures_free(smoe_measures *m) {
@@ -36,7 +31,7 @@ void smoe_measures_free(smoe_measures *m) {
     free(m->metric);
     free(m->value);
     free(m->group);
-    free(m->first);
+    free((void *)m->own.value);
     *m = (smoe_measures){0};
 }
 
@@ -47,7 +42,7 @@ size_t smoe_measures_metric(const smoe_measures *m, const char *name) {
 }
 
 const char *smoe_measures_setting(const smoe_measures *m, size_t group, size_t column) {
-    return m->setting[m->first[group]][column];
+    return m->own.value[group][column];
 }
 
 smoe_stats smoe_measures_stats(const smoe_measures *m, size_t group, size_t metric) {

@@ -6,6 +6,7 @@
 #ifndef SMOE_MEASURES_H
 #define SMOE_MEASURES_H
 
+#include "compare/settings.h"
 #include "math/stats.h"
 
 typedef struct smoe_measures {
@@ -26,8 +27,8 @@ typedef struct smoe_measures {
      * of the other seeds [runs]. */
     bool *seen;
     /* Owned, and filled by smoe_measures_open. */
-    size_t *group; /* [runs] */
-    size_t *first; /* [groups] the first run of each */
+    size_t *group;         /* [runs] */
+    smoe_combinations own; /* settings of the groups, with the seed of the first run of each */
     size_t groups;
 } smoe_measures;
 

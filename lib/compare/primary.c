@@ -8,89 +8,53 @@
 
 /* ---- which combinations ---------------------------------------------------------------------- */
 
-typedef struct asked { /* a contrast with its settings read */
-    const smoe_primary *primary;
-    smoe_settings row, reference; /* of a trend, row is `where` */
-    size_t trend;                 /* its column; SIZE_MAX: none */
-} asked;
-
-static void asked_free(asked *a) {
-    smoe_settings_free(&a->row);
-    smoe_settings_free(&a->reference);
-}
-
-static void asked_read(asked *a, const smoe_primary *p, const smoe_combinations *r) {
-    const char *row = p->trend ? p->where : p->row;
-    *a = (asked){.primary = p, .trend = SIZE_MAX};
-    for (size_t c = 0; c < r->columns && p->trend; c++)
-        if (!strcmp(r->column[c], p->trend)) a->trend = c;
-    if (row) smoe_settings_read(&a->row, row);
-    if (p->reference) smoe_settings_read(&a->reference, p->reference);
-}
-
-/* Whether a combination has all the settings. */
-static bool fits(const smoe_combinations *r, size_t i, const smoe_settings *s) {
-    for (size_t c = 0; c < r->columns; c++) {
-        const char *wanted = smoe_settings_value(s, r->column[c]);
-        if (wanted && !smoe_settings_is_any(wanted) && strcmp(r->value[i][c], wanted)) return false;
-    }
-    return true;
-}
-
-/* Whether two combinations are the same in the columns that the contrast does not name. */
-static bool same_elsewhere(const smoe_combinations *r, const asked *a, size_t i, size_t k) {
-    for (size_t c = 0; c < r->columns; c++) {
-        const char *own = smoe_settings_value(&a->row, r->column[c]);
-        bool loose = a->primary->trend ? c == a->trend || smoe_settings_is_any(own)
-                                       : smoe_settings_value(&a->reference, r->column[c]) != NULL;
-        if (c != r->seed && !loose && strcmp(r->value[i][c], r->value[k][c])) return false;
-    }
-    return true;
-}
-
-/* The counterpart of a combination: SIZE_MAX none, SIZE_MAX - 1 several. */
-static size_t counterpart(const smoe_combinations *r, const asked *a, size_t i) {
-    size_t found = SIZE_MAX;
-    for (size_t k = 0; k < r->count; k++) {
-        if (k == i || !fits(r, k, &a->reference) || !same_elsewhere(r, a, i, k)) continue;
-        if (found != SIZE_MAX) return SIZE_MAX - 1;
-        found = k;
-    }
-    return found;
+/* What a text of settings, or NULL, wants in each column; the texts are those of `read`. */
+static const char **wanted_of(smoe_settings *read, const char *text, const smoe_combinations *r) {
+    *read = (smoe_settings){0};
+    if (text) smoe_settings_read(read, text);
+    return smoe_combinations_wanted(r, read);
 }
 
 /* Adds the weights [count], which are 0, of a difference; returns the number of combinations with a
  * counterpart, SIZE_MAX if one has several. */
-static size_t weigh_difference(double *weight, const smoe_combinations *r, const asked *a) {
+static size_t weigh_difference(double *weight, const smoe_combinations *r, const char *const *row,
+                               const char *const *reference) {
     size_t n = 0;
-    for (size_t i = 0; i < r->count; i++) {
-        size_t k = fits(r, i, &a->row) ? counterpart(r, a, i) : SIZE_MAX;
-        if (k == SIZE_MAX) continue;
-        if (k == SIZE_MAX - 1) return SIZE_MAX;
+    for (size_t i = 0, found = 0; i < r->count; i++) {
+        if (!smoe_combinations_fit(r, i, row, SIZE_MAX)) continue;
+        size_t count = smoe_combinations_fitting(r, reference, i, &found);
+        if (count > 1) return SIZE_MAX;
+        if (!count) continue;
         weight[i] += 1;
-        weight[k] -= 1;
+        weight[found] -= 1;
         n++;
     }
     for (size_t i = 0; i < r->count && n; i++) weight[i] /= (double)n;
     return n;
 }
 
-/* The same of a trend: the mean of the slopes of all lines with three numbers or more. */
-static size_t weigh_trend(double *weight, const smoe_combinations *r, const asked *a) {
+/* The same of a trend over a column: the mean of the slopes of all lines with three numbers or
+ * more. */
+static size_t weigh_trend(double *weight, const smoe_combinations *r, const char **where,
+                          size_t trend) {
     SMOE_FREED double *x = smoe_alloc(2 * r->count + 1, sizeof *x);
-    double *line = x + r->count;
-    SMOE_FREED bool *member = smoe_alloc(r->count + 1, sizeof *member);
+    double *slope = x + r->count;
+    SMOE_FREED bool *member = smoe_alloc(2 * r->count + 1, sizeof *member);
+    bool *fits = member + r->count;
     size_t lines = 0, n = 0;
+    for (size_t k = 0; k < r->count; k++)
+        fits[k] = smoe_combinations_fit(r, k, where, SIZE_MAX) &&
+                  smoe_settings_number(r->value[k][trend], &x[k]);
+    where[trend] = "*"; /* and in the other columns what the first of a line has */
     for (size_t i = 0; i < r->count; i++) {
         size_t size = 0, first = SIZE_MAX;
         for (size_t k = 0; k < r->count; k++) {
-            member[k] = fits(r, i, &a->row) && fits(r, k, &a->row) && same_elsewhere(r, a, i, k) &&
-                        smoe_settings_number(r->value[k][a->trend], &x[k]);
+            member[k] = fits[i] && fits[k] && smoe_combinations_fit(r, k, where, i);
             if (member[k] && first == SIZE_MAX) first = k;
             size += member[k];
         }
-        if (first != i || !smoe_contrast_slope(line, member, x, r->count)) continue;
-        for (size_t k = 0; k < r->count; k++) weight[k] += line[k];
+        if (first != i || !smoe_contrast_slope(slope, member, x, r->count)) continue;
+        for (size_t k = 0; k < r->count; k++) weight[k] += slope[k];
         n += size;
         lines++;
     }
@@ -101,9 +65,13 @@ static size_t weigh_trend(double *weight, const smoe_combinations *r, const aske
 /* The weights [count] of a contrast, 0 before. Returns how many combinations it has (0: it cannot
  * be measured); SIZE_MAX: one has several references. */
 static size_t primary_weigh(double *weight, const smoe_combinations *r, const smoe_primary *p) {
-    SMOE_FREED_BY(asked_free) asked a = {0};
-    asked_read(&a, p, r);
-    return p->trend ? weigh_trend(weight, r, &a) : weigh_difference(weight, r, &a);
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings own = {0};
+    SMOE_FREED_BY(smoe_settings_free) smoe_settings others = {0};
+    SMOE_FREED const char **row = wanted_of(&own, p->trend ? p->where : p->row, r);
+    SMOE_FREED const char **reference = wanted_of(&others, p->reference, r);
+    size_t trend = p->trend ? smoe_combinations_column(r, p->trend) : SIZE_MAX;
+    if (!p->trend) return weigh_difference(weight, r, row, reference);
+    return trend < SIZE_MAX ? weigh_trend(weight, r, row, trend) : 0;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -120,18 +88,12 @@ bool smoe_primary_is_evaluated(const smoe_primary *p) {
     return false;
 }
 
-static bool primary_has_column(const smoe_combinations *r, const char *key) {
-    for (size_t c = 0; c < r->columns; c++)
-        if (c != r->seed && !strcmp(r->column[c], key)) return true;
-    return false;
-}
-
 static int check_settings(const smoe_combinations *r, const char *text, const char *from,
                           smoe_err *err) {
     SMOE_FREED_BY(smoe_settings_free) smoe_settings s = {0};
     if (text) smoe_settings_read(&s, text);
     for (size_t i = 0; i < s.count; i++)
-        if (!s.item[i].value || !primary_has_column(r, s.item[i].key))
+        if (!s.item[i].value || smoe_combinations_column(r, s.item[i].key) == SIZE_MAX)
             return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
                              s.item[i].key);
     return 0;
@@ -170,7 +132,7 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     if (check_settings(r, p->row, from, err) || check_settings(r, p->reference, from, err) ||
         check_settings(r, p->where, from, err))
         return -1;
-    if (p->trend && !primary_has_column(r, p->trend))
+    if (p->trend && smoe_combinations_column(r, p->trend) == SIZE_MAX)
         return smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
     size_t n = primary_weigh(weight, r, p);
     if (n == SIZE_MAX)
@@ -224,16 +186,8 @@ char *smoe_primary_name(const smoe_primary *p) {
 
 static int primary_measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
     size_t metric = smoe_measures_metric(m, result->asked->measure);
-    SMOE_FREED char *const **value = smoe_alloc(m->groups + 1, sizeof *value);
     SMOE_FREED double *weight = smoe_alloc(m->groups + 1, sizeof *weight);
-    for (size_t g = 0; g < m->groups; g++) value[g] = m->setting[m->first[g]];
-    const smoe_combinations groups = {.prefix = "",
-                                      .column = m->column,
-                                      .columns = m->columns,
-                                      .seed = m->seed,
-                                      .value = value,
-                                      .count = m->groups};
-    result->groups = primary_weigh(weight, &groups, result->asked);
+    result->groups = primary_weigh(weight, &m->own, result->asked);
     if (!result->groups || result->groups == SIZE_MAX || metric == SIZE_MAX) return 0;
     return smoe_contrast_measure(&result->paired, m, weight, metric, err);
 }

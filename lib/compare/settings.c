@@ -53,6 +53,57 @@ bool smoe_settings_number(const char *value, double *x) {
     return end != value && !*end && isfinite(*x) && *x > 0;
 }
 
+/* ---- combinations ---------------------------------------------------------------------------- */
+
+size_t smoe_combinations_add(smoe_combinations *r, char *const *value) {
+    for (size_t k = 0; k < r->count; k++) {
+        bool same = true;
+        for (size_t c = 0; c < r->columns && same; c++)
+            same = c == r->seed || !strcmp(r->value[k][c], value[c]);
+        if (same) return k;
+    }
+    r->value[r->count] = value;
+    return r->count++;
+}
+
+size_t smoe_combinations_column(const smoe_combinations *r, const char *key) {
+    size_t length = strlen(r->prefix);
+    for (size_t c = 0; c < r->columns; c++)
+        if (c != r->seed && !strncmp(key, r->prefix, length) && !strcmp(key + length, r->column[c]))
+            return c;
+    return SIZE_MAX;
+}
+
+const char **smoe_combinations_wanted(const smoe_combinations *r, const smoe_settings *s) {
+    const char **wanted = smoe_alloc(r->columns + 1, sizeof *wanted);
+    for (size_t i = s->count; i-- > 0;) { /* the first of those with one key counts */
+        size_t c = smoe_combinations_column(r, s->item[i].key);
+        if (c < r->columns && s->item[i].value) wanted[c] = s->item[i].value;
+    }
+    return wanted;
+}
+
+bool smoe_combinations_fit(const smoe_combinations *r, size_t i, const char *const *wanted,
+                           size_t own) {
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *value = wanted[c] ? wanted[c] : own < SIZE_MAX ? r->value[own][c] : "*";
+        if (c != r->seed && !smoe_settings_is_any(value) && strcmp(r->value[i][c], value))
+            return false;
+    }
+    return true;
+}
+
+size_t smoe_combinations_fitting(const smoe_combinations *r, const char *const *wanted, size_t own,
+                                 size_t *found) {
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (i == own || !smoe_combinations_fit(r, i, wanted, own)) continue;
+        *found = i;
+        count++;
+    }
+    return count;
+}
+
 /* ---- margins --------------------------------------------------------------------------------- */
 
 double smoe_margin_of(const char *text, const char *metric) {

@@ -1,5 +1,5 @@
-/* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value. And margins of
- * equivalence, which are written alike. */
+/* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value; and which combinations
+ * of values have them. And margins of equivalence, which are written alike. */
 #ifndef SMOE_SETTINGS_H
 #define SMOE_SETTINGS_H
 
@@ -14,15 +14,6 @@ typedef struct smoe_settings {
     size_t count;
 } smoe_settings;
 
-/* Combinations of settings, of existing or future runs; no two are the same apart from the seed. */
-typedef struct smoe_combinations {
-    const char *prefix; /* before the columns' names, where settings name them; "": nothing */
-    char *const *column;
-    size_t columns, seed; /* SIZE_MAX: no column is the seed */
-    char *const **value;  /* [count][columns] */
-    size_t count;
-} smoe_combinations;
-
 /* The settings of "KEY=VALUE,KEY=VALUE"; to be freed. */
 void smoe_settings_read(smoe_settings *settings, const char *text);
 void smoe_settings_free(smoe_settings *settings);
@@ -35,6 +26,38 @@ bool smoe_settings_is_any(const char *value);
 
 /* A value as a number; false where it is no positive one. */
 bool smoe_settings_number(const char *value, double *x);
+
+/* ---- combinations ---------------------------------------------------------------------------- */
+
+/* Combinations of settings, of existing or future runs; no two are the same apart from the seed. */
+typedef struct smoe_combinations {
+    const char *prefix; /* before the columns' names, where settings name them; "": nothing */
+    char *const *column;
+    size_t columns, seed; /* SIZE_MAX: no column is the seed */
+    char *const **value;  /* [count][columns] */
+    size_t count;
+} smoe_combinations;
+
+/* The number of a combination, which is added if it is new; `value` has room. */
+size_t smoe_combinations_add(smoe_combinations *all, char *const *value);
+
+/* The column with the name that settings have for it; SIZE_MAX: none, or it is the seed. */
+size_t smoe_combinations_column(const smoe_combinations *all, const char *key);
+
+/* What settings want in each column [columns]: a value, "*", or NULL in those they do not name.
+ * Fresh; its texts are those of the settings. */
+const char **smoe_combinations_wanted(const smoe_combinations *all, const smoe_settings *settings);
+
+/* Whether combination i has what is wanted in every column but the seed, and in those without a
+ * wanted value what combination `own` has; SIZE_MAX: anything. */
+bool smoe_combinations_fit(const smoe_combinations *all, size_t i, const char *const *wanted,
+                           size_t own);
+
+/* The number of other combinations that fit so; *found is one of them. */
+size_t smoe_combinations_fitting(const smoe_combinations *all, const char *const *wanted,
+                                 size_t own, size_t *found);
+
+/* ---- margins --------------------------------------------------------------------------------- */
 
 /* Margins within which two settings count as equivalent: "0.01", for shares (precision, dropped,
  * few-shot accuracies), or "METRIC=0.01,METRIC=0.1". */

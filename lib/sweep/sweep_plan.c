@@ -21,16 +21,10 @@ static void sweep_plan_combine(smoe_combinations *r, char ***flat, const smoe_sw
                         : smoe_text_format(SMOE_EVALUATED "%s", axis->column[c - sweep->columns]);
     for (size_t n = 0; n < most; n++) {
         char **own = *flat + r->count * columns;
-        bool known = false;
         for (size_t c = 0; c < columns; c++)
             own[c] = c < sweep->columns ? sweep->trial[n / points].value[c]
                                         : axis->point[n % points].value[c - sweep->columns];
-        for (size_t k = 0; k < r->count && !known; k++) {
-            known = true;
-            for (size_t c = 0; c < columns && known; c++)
-                known = c == r->seed || !strcmp(own[c], value[k][c]);
-        }
-        if (!known) value[r->count++] = own;
+        (void)smoe_combinations_add(r, own);
     }
 }
 
