@@ -18,17 +18,11 @@ typedef enum smoe_param_group {
     SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
-/* Rows of a factor of a gradient, ld elements apart. */
-typedef struct smoe_factor {
-    smoe_values rows;
-    size_t ld;
-} smoe_factor;
-
 /* The gradient of E stacked kernels [E,out,in] as an outer product that is not carried out: that of
  * kernel e is dY_e^T X_e over rows first[e] .. first[e+1]. With few rows, the two factors are much
  * smaller than the product. */
 typedef struct smoe_outer {
-    smoe_factor dy, x; /* [rows,out], [rows,in], both in `real` or both in BF16; borrowed from the
+    smoe_rows dy, x; /* [rows,out], [rows,in], both in `real` or both in BF16; borrowed from the
                           layer, until its next pass */
     const size_t *first;
 } smoe_outer;

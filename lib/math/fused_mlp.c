@@ -24,24 +24,9 @@ typedef struct panels {
     size_t columns;
 } panels;
 
-/* n columns of weights: the k elements of a column are consecutive, columns are ld apart. */
-typedef struct weights {
-    const real *at;
-    const smoe_bf16 *bf16;
-    size_t ld, n, k;
-} weights;
-
-static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, size_t ld, size_t n,
-                          size_t k) {
-    return (weights){w ? w + first : NULL, bf16 ? bf16 + first : NULL, ld, n, k};
-}
-
-/* What to prefetch during `steps` steps of k: n columns from j on and k elements from p on. */
-static smoe_prefetch fused_mlp_look(const weights *w, size_t j, size_t p, size_t n, size_t k,
-                                    size_t steps) {
-    size_t at = j * w->ld + p;
-    return w->bf16 ? prefetch_block(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
-                   : prefetch_block(w->at + at, sizeof *w->at, n, k, w->ld, steps);
+/* n columns of weights from the first on, as rows of k numbers. */
+static smoe_matrix weights_of(smoe_values w, size_t first, size_t ld, size_t n, size_t k) {
+    return smoe_matrix_rows((smoe_rows){smoe_values_from(w, first), ld}, n, k);
 }
 
 /* A layer of m rows: c = c (if `begun`) + bias (may be NULL) + a W^T, then GELU, if there is one.
@@ -49,7 +34,7 @@ static smoe_prefetch fused_mlp_look(const weights *w, size_t j, size_t p, size_t
 typedef struct layer {
     size_t m;
     panels c, a;
-    weights w, next;
+    smoe_matrix w, next;
     bool begun;
     const real *bias;
     const smoe_gelu *gelu;
@@ -60,18 +45,18 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
     real *wide = packed_sides()->wide;
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
     const smoe_row_kernels *row = smoe_kernels_get()->row;
-    const weights *w = &l->w;
-    for (size_t p0 = 0; p0 < w->k; p0 += kc) {
-        size_t k = min(w->k - p0, kc);
+    const smoe_matrix *w = &l->w;
+    for (size_t p0 = 0; p0 < w->n; p0 += kc) {
+        size_t k = min(w->n - p0, kc);
         size_t steps = skinny->across / SMOE_TILE_ACROSS * k * panels_of(skinny, l->m);
         smoe_prefetch prefetch = {0};
-        if (j + n < w->n)
-            prefetch = fused_mlp_look(w, j + n, p0, min(w->n - j - n, skinny->across), k, steps);
+        if (j + n < w->m)
+            prefetch = prefetch_matrix(smoe_matrix_part(*w, j + n, skinny->across, p0, k), steps);
         else if (p0 == 0)
             prefetch =
-                fused_mlp_look(&l->next, 0, 0, min(l->next.n, skinny->across), l->next.k, steps);
-        for (size_t c = 0; w->bf16 && c < n; c++)
-            row->widen(wide + c * k, w->bf16 + (j + c) * w->ld + p0, k);
+                prefetch_matrix(smoe_matrix_part(l->next, 0, skinny->across, 0, l->next.n), steps);
+        for (size_t c = 0; w->of.bf16 && c < n; c++)
+            row->widen(wide + c * k, w->of.bf16 + (j + c) * w->row + p0, k);
         for (size_t i = 0, width; i < l->m; i += width) {
             width = width_for(skinny, l->m - i);
             smoe_tile t = {.n = n,
@@ -79,8 +64,8 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
                            .c = l->c.at + i * l->c.columns + j * width,
                            .a = l->a.at + i * l->a.columns + p0 * width,
                            .a_col = width,
-                           .b = w->bf16 ? wide : w->at + j * w->ld + p0,
-                           .ldb = w->bf16 ? k : w->ld,
+                           .b = w->of.bf16 ? wide : w->of.at + j * w->row + p0,
+                           .ldb = w->of.bf16 ? k : w->row,
                            .bias = l->bias && !p0 ? l->bias + j : NULL,
                            .prefetch = prefetch};
             if (l->begun || p0) t.add = t.c;
@@ -96,8 +81,8 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
 }
 
 static void layer_forward(const layer *l) {
-    size_t across = smoe_kernels_get()->skinny->across, kc = even(l->w.k, KC, 1);
-    for (size_t j = 0; j < l->w.n; j += across) layer_columns(l, j, min(l->w.n - j, across), kc);
+    size_t across = smoe_kernels_get()->skinny->across, kc = even(l->w.n, KC, 1);
+    for (size_t j = 0; j < l->w.m; j += across) layer_columns(l, j, min(l->w.m - j, across), kc);
 }
 
 static void fused_mlp_pack(panels to, const real *x, size_t m, size_t d) {
@@ -119,11 +104,11 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
     if (p->residual) fused_mlp_pack(y, p->residual, p->m, d);
     for (size_t p0 = 0; p0 < p->h; p0 += part) {
         size_t n = min(p->h - p0, part);
-        weights w1 = weights_of(p->w1, p->w1_bf16, p0 * d, d, n, d);
-        weights w2 = weights_of(p->w2, p->w2_bf16, p0, p->h, d, n);
+        smoe_matrix w1 = weights_of(p->w1, p0 * d, d, n, d);
+        smoe_matrix w2 = weights_of(p->w2, p0, p->h, d, n);
         /* After the last weights of the first layer, the weights of the next fused MLP are
          * prefetched. */
-        weights next = weights_of(p->w1, p->w1_bf16, (p0 + n) * d, d, n, d);
+        smoe_matrix next = weights_of(p->w1, (p0 + n) * d, d, n, d);
         layer_forward(&(layer){.m = p->m,
                                .c = hidden,
                                .a = x,

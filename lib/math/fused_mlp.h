@@ -4,7 +4,6 @@
 #ifndef SMOE_FUSED_MLP_H
 #define SMOE_FUSED_MLP_H
 
-#include "base/base.h"
 #include "base/bf16.h"
 #include "math/gelu.h"
 
@@ -14,8 +13,8 @@ typedef struct smoe_fused_mlp {
     size_t m, d, h;
     real *y;
     const real *x, *residual; /* residual [m,d] may be NULL, or y */
-    const real *w1, *w2, *b1, *b2;
-    const smoe_bf16 *w1_bf16, *w2_bf16; /* if not NULL, used instead of w1 and w2 */
+    smoe_values w1, w2;
+    const real *b1, *b2;
     smoe_gelu gelu;
 } smoe_fused_mlp;
 

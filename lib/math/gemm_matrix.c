@@ -26,7 +26,7 @@ typedef struct work {
 
 /* Whether C is rounded once, when all terms are summed. */
 static bool is_narrow(const smoe_product *x) {
-    return x->c_bf16 || x->work != SMOE_GELU_NONE;
+    return x->to.c.bf16 || x->to.work != SMOE_GELU_NONE;
 }
 
 /* Elements of a panel of k terms. */
@@ -34,61 +34,21 @@ static size_t panel_of(const work *w, size_t k) {
     return blocks(k, STEP) * STEP * SIDE * w->parts;
 }
 
-/* At most n rows of A from i on, or columns of B from j on, with k terms from p on. */
-static smoe_operand matrix_rows_of(const smoe_product *x, size_t i, size_t n, size_t p, size_t k) {
-    size_t at = i * x->a_row + p * x->a_col;
-    smoe_operand rows = {.row = x->a_row, .col = x->a_col, .n = min(x->m - i, n), .k = k};
-    if (x->a_bf16)
-        rows.bf16 = x->a_bf16 + at;
-    else
-        rows.at = x->a + at;
-    return rows;
-}
-static smoe_operand columns_of(const smoe_product *x, size_t j, size_t p, size_t k) {
-    size_t at = p * x->b_row + j * x->b_col;
-    smoe_operand columns = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k};
-    if (x->b_bf16)
-        columns.bf16 = x->b_bf16 + at;
-    else
-        columns.at = x->b + at;
-    return columns;
-}
-
 static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
-    smoe_operand rows = matrix_rows_of(w->x, i, SIDE, p0, k);
+    smoe_matrix rows = smoe_matrix_part(w->x->a, i, SIDE, p0, k);
     w->kern->pack_a(to, &rows, w->parts);
 }
 
 static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size_t k) {
-    smoe_operand columns = columns_of(w->x, j, p0, k);
+    smoe_matrix columns = columns_of(w->x, j, SIDE, p0, k);
     w->kern->pack_b(to, &columns, w->parts);
 }
 
-/* Block (i, j) of C, m x n, after k terms from p0 on: its place and what is added to it, as in
- * `tile_at`. */
-static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j,
-                             size_t m, size_t n) {
-    smoe_block_end to = {.m = m,
-                         .n = n,
-                         .ldc = x->ldc,
-                         .ldadd = x->ldadd,
-                         .alpha = x->alpha,
-                         .work = x->work,
-                         .gelu = x->gelu};
-    size_t at = i * x->ldc + j;
-    if (x->c) to.c = x->c + at;
-    if (x->c_bf16) to.bf16 = x->c_bf16 + at;
-    if (x->hidden) to.hidden = x->hidden + at;
-    if (x->active) to.active = x->active + at;
-    if (p0) {
-        to.add = to.c;
-        to.ldadd = x->ldc;
-        return to;
-    }
-    if (x->add) to.add = x->add + i * x->ldadd + j;
-    if (x->bias) to.bias = x->bias + j;
-    to.stream = x->stream && k == x->k;
-    return to;
+/* Block (i, j) of C after k terms from p0 on. */
+static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
+    smoe_block_end end = {min(x->a.m - i, SIDE), min(x->b.n - j, SIDE), ending_at(x, p0, i, j)};
+    end.to.stream = x->to.stream && k == x->a.n;
+    return end;
 }
 
 static void prefetch_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
@@ -104,14 +64,14 @@ static void prefetch_rows(const void *at, size_t size, size_t m, size_t n, size_
 
 /* While the sums of a block are computed and the block before is finished, prefetches the data that
  * is read when the sums are ready, and what is written beside it. Where nothing is read, a block is
- * written sooner than its lines could be prefetched. m and n are those of `to`, which has just been
- * written: loading both at once would wait until all earlier stores are done. */
-static void prefetch_end(const smoe_block_end *to, size_t m, size_t n) {
+ * written sooner than its lines could be prefetched. m and n are those of the block, which has just
+ * been written: loading both at once would wait until all earlier stores are done. */
+static void prefetch_end(const smoe_epilogue *to, size_t m, size_t n) {
     size_t narrow = sizeof(smoe_bf16);
-    bool reads = to->work != SMOE_GELU_NONE || (to->add && to->add != to->c);
+    bool reads = to->work != SMOE_GELU_NONE || (to->add && to->add != to->c.at);
     if (!reads) return;
-    if (to->c) prefetch_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
-    if (to->bf16) prefetch_rows(to->bf16, narrow, m, n, to->ldc, true);
+    if (to->c.at) prefetch_rows(to->c.at, sizeof(real), m, n, to->ldc, true);
+    if (to->c.bf16) prefetch_rows(to->c.bf16, narrow, m, n, to->ldc, true);
     if (to->add) prefetch_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
     if (to->hidden) prefetch_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
     if (to->active) prefetch_rows(to->active, narrow, m, n, to->ldc, true);
@@ -119,14 +79,10 @@ static void prefetch_end(const smoe_block_end *to, size_t m, size_t n) {
 
 /* Prefetches rows or columns during a block: they are packed next, and memory would otherwise be
  * idle until then. */
-static void prefetch_operand(smoe_matrix_block *block, const smoe_operand *x) {
-    bool along = x->col == 1;
-    size_t size = x->bf16 ? sizeof *x->bf16 : sizeof *x->at;
-    size_t lines = along ? x->n : x->k, length = along ? x->k : x->n;
-    if (x->row != 1 && x->col != 1) return;
-    block->prefetch = prefetch_block(x->bf16 ? (const void *)x->bf16 : x->at, size, lines, length,
-                                     along ? x->row : x->col, 1);
-    block->prefetches = lines * block->prefetch.run;
+static void prefetch_operand(smoe_matrix_block *block, smoe_matrix x) {
+    if (x.row != 1 && x.col != 1) return;
+    block->prefetch = prefetch_matrix(x, 1);
+    block->prefetches = (x.col == 1 ? x.m : x.n) * block->prefetch.run;
 }
 
 /* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
@@ -135,15 +91,15 @@ static void prefetch_operand(smoe_matrix_block *block, const smoe_operand *x) {
 static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
                       size_t k, size_t next) {
     const smoe_product *x = w->x;
-    size_t size = panel_of(w, k), apart = x->m > SIDE ? size : 0;
+    size_t size = panel_of(w, k), apart = x->a.m > SIDE ? size : 0;
     smoe_bf16 *b = w->b;
     smoe_block_end before;
     real *sums = w->sums, *their_sums = w->sums + SUMS;
     for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
-        size_t rows = min(x->m - i, SIDE), columns = min(x->n - j, SIDE);
-        smoe_block_end to = end_of(x, p0, k, i, j, rows, columns);
+        size_t rows = min(x->a.m - i, SIDE), columns = min(x->b.n - j, SIDE);
+        smoe_block_end end = end_of(x, p0, k, i, j);
         if (i == 0) pack_columns(w, b, j, p0, k);
-        prefetch_end(&to, rows, columns);
+        prefetch_end(&end.to, rows, columns);
         smoe_matrix_block block = {.sums = sums,
                                    .a = a,
                                    .b = b,
@@ -154,37 +110,37 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
                                    .before = j > j0 ? &before : NULL,
                                    .their_sums = their_sums};
         bool more = j + SIDE < j0 + n;
-        smoe_operand then =
-            more ? columns_of(x, j + SIDE, p0, k) : matrix_rows_of(x, i + SIDE, next, p0, k);
-        if (more ? i == 0 : next > 0) prefetch_operand(&block, &then);
+        smoe_matrix then = more ? columns_of(x, j + SIDE, SIDE, p0, k)
+                                : smoe_matrix_part(x->a, i + SIDE, next, p0, k);
+        if (more ? i == 0 : next > 0) prefetch_operand(&block, then);
         w->kern->block(&block);
-        before = to;
+        before = end;
         real *free = their_sums;
         their_sums = sums;
         sums = free;
     }
     w->kern->finish(&before, their_sums, w->parts);
-    if (p0 + k == x->k) finished(x, i, min(x->m - i, SIDE), j0, n);
+    if (p0 + k == x->a.n) finished(x, i, min(x->a.m - i, SIDE), j0, n);
 }
 
 static void by_panels(const work *w, size_t kc) {
     const smoe_product *x = w->x;
     size_t columns = max(ROUNDED_B / max(panel_of(w, kc), 1), 1) * SIDE;
     size_t room = ROUNDED_A / max(panel_of(w, kc), 1);
-    size_t abreast = x->a_col == 1 ? 1 : min(max(room, 1), TOGETHER);
-    for (size_t j0 = 0; j0 < x->n; j0 += columns) {
-        size_t p0 = 0, n = min(x->n - j0, columns);
+    size_t abreast = x->a.col == 1 ? 1 : min(max(room, 1), TOGETHER);
+    for (size_t j0 = 0; j0 < x->b.n; j0 += columns) {
+        size_t p0 = 0, n = min(x->b.n - j0, columns);
         do { /* k = 0 is one step, which writes add + bias */
-            size_t k = min(x->k - p0, kc), size = panel_of(w, k);
-            for (size_t i = 0; i < x->m; i += SIDE) {
+            size_t k = min(x->a.n - p0, kc), size = panel_of(w, k);
+            for (size_t i = 0; i < x->a.m; i += SIDE) {
                 size_t among = i / SIDE % abreast;
-                bool last = among + 1 == abreast && i + SIDE < x->m;
-                for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->m; q++)
+                bool last = among + 1 == abreast && i + SIDE < x->a.m;
+                for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->a.m; q++)
                     pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
                 row_panel(w, w->a + among * size, i, j0, n, p0, k, last ? abreast * SIDE : 0);
             }
             p0 += kc;
-        } while (p0 < x->k);
+        } while (p0 < x->a.n);
     }
 }
 
@@ -193,32 +149,32 @@ static void by_panels(const work *w, size_t kc) {
 static void by_blocks(const work *w) {
     const smoe_product *x = w->x;
     real sum[SIDE * SIDE];
-    for (size_t i = 0; i < x->m; i += SIDE)
-        for (size_t j = 0; j < x->n; j += SIDE)
-            for (size_t p0 = 0; p0 < x->k; p0 += TERMS) {
-                size_t k = min(x->k - p0, TERMS);
-                smoe_block_end to = end_of(x, 0, k, i, j, min(x->m - i, SIDE), min(x->n - j, SIDE));
+    for (size_t i = 0; i < x->a.m; i += SIDE)
+        for (size_t j = 0; j < x->b.n; j += SIDE)
+            for (size_t p0 = 0; p0 < x->a.n; p0 += TERMS) {
+                size_t k = min(x->a.n - p0, TERMS);
+                smoe_block_end end = end_of(x, 0, k, i, j);
+                smoe_epilogue *to = &end.to;
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
                 w->kern->block(&(smoe_matrix_block){.sums = w->sums,
                                                     .a = w->a,
                                                     .b = w->b,
-                                                    .m = to.m,
-                                                    .n = to.n,
+                                                    .m = end.m,
+                                                    .n = end.n,
                                                     .steps = blocks(k, STEP),
                                                     .parts = w->parts});
                 if (p0) {
-                    to.add = sum;
-                    to.ldadd = SIDE;
-                    to.bias = NULL;
+                    to->add = sum;
+                    to->ldadd = SIDE;
+                    to->bias = NULL;
                 }
-                if (p0 + k < x->k) {
-                    to.bf16 = NULL;
-                    to.work = SMOE_GELU_NONE;
-                    to.c = sum;
-                    to.ldc = SIDE;
+                if (p0 + k < x->a.n) {
+                    to->c = smoe_reals_out(sum);
+                    to->ldc = SIDE;
+                    to->work = SMOE_GELU_NONE;
                 }
-                w->kern->finish(&to, w->sums, w->parts);
+                w->kern->finish(&end, w->sums, w->parts);
             }
 }
 
@@ -238,7 +194,7 @@ static void by_unit(const smoe_product *x, size_t kc, size_t parts) {
               .b = room->b,
               .sums = room->sums};
     w.kern->begin();
-    if (kc < x->k && is_narrow(x))
+    if (kc < x->a.n && is_narrow(x))
         by_blocks(&w);
     else
         by_panels(&w, kc);
@@ -257,9 +213,9 @@ typedef struct few {
 } few;
 
 static bool is_few(const smoe_product *x, size_t kc) {
-    return x->precision == SMOE_PRECISION_BF16 && x->m <= smoe_kernels_get()->matrix->few &&
-           (x->b_row == 1 || x->b_col == 1) && (kc == x->k || !is_narrow(x)) &&
-           blocks(x->m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT * blocks(kc, STEP) * STEP <= FEW_TERMS;
+    return x->precision == SMOE_PRECISION_BF16 && x->a.m <= smoe_kernels_get()->matrix->few &&
+           (x->b.row == 1 || x->b.col == 1) && (kc == x->a.n || !is_narrow(x)) &&
+           blocks(x->a.m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT * blocks(kc, STEP) * STEP <= FEW_TERMS;
 }
 
 /* Terms p .. p+k, of those from p0 on, for columns j to j+SIDE; their sums go to `sums`. */
@@ -270,9 +226,10 @@ static void few_block(const few *f, real *sums, size_t j, size_t p0, size_t p, s
                         .a = f->a + (p - p0) * f->rows,
                         .pitch = f->rows,
                         .m = f->rows,
-                        .b = columns_of(x, j, p, k),
+                        .b = columns_of(x, j, SIDE, p, k),
                         .order = f->kern->matrix->order,
-                        .ahead = (x->b_row == 1 ? SIDE * x->b_col : STEP * x->b_row) * b_size(x)};
+                        .ahead = (x->b.row == 1 ? SIDE * x->b.col : STEP * x->b.row) *
+                                 values_size(x->b.of)};
     f->kern->few->block(&t);
 }
 
@@ -282,11 +239,11 @@ static void finish_few(const few *f, size_t p0, size_t k, size_t j, size_t n) {
     const smoe_product *x = f->x;
     const real *sums = f->sums;
     for (size_t q = j; q < j + n; q += SIDE, sums += f->rows * SIDE)
-        for (size_t i = 0; i < x->m; i += SIDE) {
-            smoe_block_end to = end_of(x, p0, k, i, q, min(x->m - i, SIDE), min(x->n - q, SIDE));
-            f->kern->matrix->finish(&to, sums + i * SIDE, 1);
+        for (size_t i = 0; i < x->a.m; i += SIDE) {
+            smoe_block_end end = end_of(x, p0, k, i, q);
+            f->kern->matrix->finish(&end, sums + i * SIDE, 1);
         }
-    if (p0 + k == x->k) finished(x, 0, x->m, j, n);
+    if (p0 + k == x->a.n) finished(x, 0, x->a.m, j, n);
 }
 
 /* Weights are read in the order of memory: where the terms of a column are consecutive, SIDE
@@ -296,17 +253,17 @@ static void by_few(const smoe_product *x, size_t kc) {
     real *sums = a + FEW_TERMS;
     few f = {.x = x,
              .kern = smoe_kernels_get(),
-             .rows = blocks(x->m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT,
+             .rows = blocks(x->a.m, SMOE_FEW_UNIT) * SMOE_FEW_UNIT,
              .a = a,
              .sums = sums};
-    bool along = x->b_row == 1;
+    bool along = x->b.row == 1;
     size_t size = f.rows * SIDE, columns = along ? SIDE : FEW_SUMS / size * SIDE, p0 = 0;
     do { /* k = 0 is one step, which writes add + bias */
-        size_t k = min(x->k - p0, kc), deep = along ? max(k, 1) : STEP;
-        smoe_operand rows = matrix_rows_of(x, 0, x->m, p0, k);
+        size_t k = min(x->a.n - p0, kc), deep = along ? max(k, 1) : STEP;
+        smoe_matrix rows = smoe_matrix_part(x->a, 0, x->a.m, p0, k);
         f.kern->few->pack(a, &rows, f.rows);
-        for (size_t j0 = 0; j0 < x->n; j0 += columns) {
-            size_t n = min(x->n - j0, columns);
+        for (size_t j0 = 0; j0 < x->b.n; j0 += columns) {
+            size_t n = min(x->b.n - j0, columns);
             if (!k) memset(sums, 0, blocks(n, SIDE) * size * sizeof *sums);
             for (size_t p = 0; p < k; p += deep)
                 for (size_t j = 0; j < n; j += SIDE)
@@ -314,16 +271,16 @@ static void by_few(const smoe_product *x, size_t kc) {
             finish_few(&f, p0, k, j0, n);
         }
         p0 += kc;
-    } while (p0 < x->k);
+    } while (p0 < x->a.n);
 }
 
 void smoe_gemm_matrix(const smoe_product *x) {
     size_t parts = x->precision == SMOE_PRECISION_BF16X3 ? 2 : 1, most = ROUNDED_A / SIDE / parts;
-    bool whole = is_narrow(x) && x->k <= most;
-    size_t kc = whole ? x->k : even(x->k, TERMS / parts, STEP);
+    bool whole = is_narrow(x) && x->a.n <= most;
+    size_t kc = whole ? x->a.n : even(x->a.n, TERMS / parts, STEP);
     if (is_few(x, kc))
         by_few(x, kc);
     else
         by_unit(x, kc, parts);
-    if (x->stream) smoe_kernels_get()->gemm->settle();
+    if (x->to.stream) smoe_kernels_get()->gemm->settle();
 }

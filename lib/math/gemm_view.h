@@ -55,6 +55,14 @@ static inline size_t pace(size_t pairs, size_t steps) {
     return every;
 }
 
+/* The bytes of a number, and the address of the first. */
+static inline size_t values_size(smoe_values x) {
+    return x.bf16 ? sizeof *x.bf16 : sizeof *x.at;
+}
+static inline const void *values_at(smoe_values x) {
+    return x.bf16 ? (const void *)x.bf16 : x.at;
+}
+
 /* Prefetches `lines` runs of `length` elements, `stride` apart, during `steps` steps of k: the
  * product at hand is computed from the cache, and memory would otherwise be idle. */
 static inline smoe_prefetch prefetch_block(const void *at, size_t size, size_t lines, size_t length,
@@ -91,31 +99,45 @@ static inline smoe_prefetch prefetch_along(const void *at, size_t bytes, size_t 
                            .skip = 128 - (ptrdiff_t)(streams * part)};
 }
 
-/* B is in `real` or in BF16: the bytes of an element, and the address of the i-th. */
-static inline size_t b_size(const smoe_product *x) {
-    return x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+/* The same for a matrix, along its lines in memory. */
+static inline smoe_prefetch prefetch_matrix(smoe_matrix x, size_t steps) {
+    bool along = x.col == 1;
+    return prefetch_block(values_at(x.of), values_size(x.of), along ? x.m : x.n, along ? x.n : x.m,
+                          along ? x.row : x.col, steps);
 }
-static inline const void *b_at(const smoe_product *x, size_t i) {
-    return x->b_bf16 ? (const void *)(x->b_bf16 + i) : x->b + i;
+
+/* Columns j .. j+n of B, n at most, with k terms from p0 on, as rows. */
+static inline smoe_matrix columns_of(const smoe_product *x, size_t j, size_t n, size_t p0,
+                                     size_t k) {
+    return smoe_matrix_part(smoe_transposed(x->b), j, n, p0, k);
+}
+
+/* The epilogue from element (i, j) on in the step of k from p0 on: the sums of the steps before are
+ * in C. */
+static inline smoe_epilogue ending_at(const smoe_product *x, size_t p0, size_t i, size_t j) {
+    smoe_epilogue to = smoe_epilogue_from(&x->to, i, j);
+    if (!p0) return to;
+    to.add = to.c.at;
+    to.ldadd = to.ldc;
+    to.bias = NULL;
+    return to;
 }
 
 /* Tile (i, j) of a product in the step of k from p0 on, with its place and what is added to it. */
 static inline smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
-    smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
-    if (p0) {
-        t.add = t.c;
-        t.ldadd = x->ldc;
-    } else {
-        if (x->add) t.add = x->add + i * x->ldadd + j;
-        t.ldadd = x->ldadd;
-        if (x->bias) t.bias = x->bias + j;
-    }
-    return t;
+    smoe_epilogue to = ending_at(x, p0, i, j);
+    return (smoe_tile){.k = k,
+                       .c = to.c.at,
+                       .ldc = to.ldc,
+                       .add = to.add,
+                       .ldadd = to.ldadd,
+                       .bias = to.bias,
+                       .alpha = to.alpha};
 }
 
 /* Rows i .. i+m of columns j .. j+n are final. */
 static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t n) {
-    if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
+    if (x->after) x->after(x->to.c.at + i * x->to.ldc + j, m, n, x->context);
 }
 
 /* A product of few rows; false if the general product is faster than those of gemm_skinny.c. */

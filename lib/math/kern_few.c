@@ -22,13 +22,13 @@ typedef real piece[DEEP * SIDE];
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
-static void pack(real *dst, const smoe_operand *from, size_t pitch) {
-    size_t whole = (from->k + DEEP - 1) / DEEP * DEEP;
+static void pack(real *dst, const smoe_matrix *from, size_t pitch) {
+    size_t whole = (from->n + DEEP - 1) / DEEP * DEEP;
     memset(dst, 0, whole * pitch * sizeof *dst);
-    for (size_t i = 0; i < from->n; i++)
-        for (size_t p = 0; p < from->k; p++) {
+    for (size_t i = 0; i < from->m; i++)
+        for (size_t p = 0; p < from->n; p++) {
             size_t at = i * from->row + p * from->col;
-            smoe_bf16 term = from->bf16 ? from->bf16[at] : rounded(from->at[at]);
+            smoe_bf16 term = from->of.bf16 ? from->of.bf16[at] : rounded(from->of.at[at]);
             dst[p * pitch + i] = smoe_bf16_widen(term);
         }
 }
@@ -36,37 +36,37 @@ static void pack(real *dst, const smoe_operand *from, size_t pitch) {
 /* ---- B --------------------------------------------------------------------------------------- */
 
 /* The general case, element by element. */
-static void kern_few_fill(real *to, const smoe_operand *b, size_t p0) {
+static void kern_few_fill(real *to, const smoe_matrix *b, size_t p0) {
     for (size_t p = 0; p < DEEP; p++)
         for (size_t j = 0; j < SIDE; j++) {
             size_t at = j * b->row + (p0 + p) * b->col;
-            bool inside = j < b->n && p0 + p < b->k;
-            smoe_bf16 term = !inside ? 0 : b->bf16 ? b->bf16[at] : rounded(b->at[at]);
+            bool inside = j < b->m && p0 + p < b->n;
+            smoe_bf16 term = !inside ? 0 : b->of.bf16 ? b->of.bf16[at] : rounded(b->of.at[at]);
             to[p * SIDE + j] = smoe_bf16_widen(term);
         }
 }
 
 /* Columns lie side by side. Prefetches `ahead` bytes farther. */
 static inline __attribute__((always_inline)) void
-fill_across(real *to, const smoe_operand *b, bool narrow, size_t p0, size_t ahead) {
+fill_across(real *to, const smoe_matrix *b, bool narrow, size_t p0, size_t ahead) {
     size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
     for (size_t p = 0, at = p0 * b->col; p < DEEP; p++, at += b->col) {
-        const char *next = (narrow ? (const char *)b->bf16 : (const char *)b->at) + at * size;
+        const char *next = (narrow ? (const char *)b->of.bf16 : (const char *)b->of.at) + at * size;
         for (size_t byte = 0; byte < SIDE * size; byte += LINE)
             __builtin_prefetch(next + ahead + byte);
         for (size_t j = 0; j < SIDE; j += VL)
-            vstore(to + p * SIDE + j,
-                   narrow ? load_widened(b->bf16 + at + j) : as_operands(vload(b->at + at + j)));
+            vstore(to + p * SIDE + j, narrow ? load_widened(b->of.bf16 + at + j)
+                                             : as_operands(vload(b->of.at + at + j)));
     }
 }
 
 /* Terms lie side by side. The prefetches are spread over the parts of the transposition. */
-static inline __attribute__((always_inline)) void fill_along(real *to, const smoe_operand *b,
+static inline __attribute__((always_inline)) void fill_along(real *to, const smoe_matrix *b,
                                                              bool narrow, size_t p0, size_t ahead) {
     const size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), stride = b->row * size;
     const size_t depth = narrow ? TRANSPOSE_DEPTH_BF16 : TRANSPOSE_DEPTH;
     const size_t lines = VL * (DEEP * size / LINE), each = lines * depth / DEEP;
-    const char *at = (narrow ? (const char *)b->bf16 : (const char *)b->at) + p0 * size;
+    const char *at = (narrow ? (const char *)b->of.bf16 : (const char *)b->of.at) + p0 * size;
     for (size_t j = 0; j < SIDE; j += VL, at += VL * stride)
         for (size_t p = 0, line = 0; p < DEEP; p += depth) {
             vreal r[TRANSPOSE_DEPTH_BF16];
@@ -81,13 +81,13 @@ static inline __attribute__((always_inline)) void fill_along(real *to, const smo
 
 /* Terms p0 .. p0+DEEP of SIDE columns; 0 where there is none. */
 static void fill_piece(real *to, const smoe_few_block *t, size_t p0) {
-    const smoe_operand *b = &t->b;
-    bool whole = b->n == SIDE && p0 + DEEP <= b->k;
-    if (whole && b->row == 1 && b->bf16)
+    const smoe_matrix *b = &t->b;
+    bool whole = b->m == SIDE && p0 + DEEP <= b->n;
+    if (whole && b->row == 1 && b->of.bf16)
         fill_across(to, b, true, p0, t->ahead);
     else if (whole && b->row == 1)
         fill_across(to, b, false, p0, t->ahead);
-    else if (whole && b->col == 1 && b->bf16)
+    else if (whole && b->col == 1 && b->of.bf16)
         fill_along(to, b, true, p0, t->ahead);
     else if (whole && b->col == 1)
         fill_along(to, b, false, p0, t->ahead);
@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) void steps(const smoe_few_block *t,
                                                         smoe_sum_order order) {
     piece b;
     size_t pitch = t->pitch;
-    for (size_t p = 0; p < t->b.k; p += DEEP) {
+    for (size_t p = 0; p < t->b.n; p += DEEP) {
         fill_piece(b, t, p);
         for (size_t i = 0; i < t->m; i += ROWS)
             for (size_t j = 0; j < SIDE; j += NV * VL)

@@ -109,7 +109,7 @@ typedef struct ending {
 
 /* n <= VL numbers of row i, from column j on. */
 static inline __attribute__((always_inline)) void
-finish_part(const smoe_block_end *to, const real *sums, ending e, size_t i, size_t j, size_t n) {
+finish_part(const smoe_epilogue *to, const real *sums, ending e, size_t i, size_t j, size_t n) {
     size_t at = i * to->ldc + j, added = i * to->ldadd + j;
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
     if (e.parts > 1) {
@@ -130,29 +130,30 @@ finish_part(const smoe_block_end *to, const real *sums, ending e, size_t i, size
     } else if (e.bf16) {
         store_bf16(e.bf16 + at, x, n);
     } else if (e.stream) {
-        vstream(to->c + at, x);
+        vstream(to->c.at + at, x);
     } else if (n == VL) {
-        vstore(to->c + at, x);
+        vstore(to->c.at + at, x);
     } else {
-        vstore_part(to->c + at, x, n);
+        vstore_part(to->c.at + at, x, n);
     }
 }
 
 /* Rows i .. end. */
 static inline __attribute__((always_inline)) void
-finish_rows(const smoe_block_end *to, const real *sums, ending e, size_t i, size_t end) {
+finish_rows(const smoe_epilogue *to, const real *sums, ending e, size_t i, size_t end) {
     size_t n = e.n ? e.n : SIDE;
     for (; i < end; i++)
 #pragma GCC unroll 2
         for (size_t j = 0; j < n; j += VL) finish_part(to, sums, e, i, j, n - j < VL ? n - j : VL);
 }
 
-static void finish_some(const smoe_block_end *to, const real *sums, size_t parts, size_t i,
+static void finish_some(const smoe_block_end *block, const real *sums, size_t parts, size_t i,
                         size_t end) {
+    const smoe_epilogue *to = &block->to;
     const real *add = to->add, *bias = to->bias;
-    smoe_bf16 *bf16 = to->bf16;
-    if (to->n < SIDE || parts > 1)
-        finish_rows(to, sums, (ending){to->work, add, bias, bf16, false, parts, to->n}, i, end);
+    smoe_bf16 *bf16 = to->c.bf16;
+    if (block->n < SIDE || parts > 1)
+        finish_rows(to, sums, (ending){to->work, add, bias, bf16, false, parts, block->n}, i, end);
     else if (to->work == SMOE_GELU_FORWARD)
         finish_rows(to, sums, (ending){.work = SMOE_GELU_FORWARD, .bias = bias}, i, end);
     else if (to->work == SMOE_GELU_BACKWARD)
@@ -162,7 +163,7 @@ static void finish_some(const smoe_block_end *to, const real *sums, size_t parts
         finish_rows(to, sums, (ending){.add = add, .bias = bias, .bf16 = bf16}, i, end);
     else if (add || bias)
         finish_rows(to, sums, (ending){.add = add, .bias = bias}, i, end);
-    else if (to->stream && (uintptr_t)to->c % SMOE_VBYTES == 0 && to->ldc % VL == 0)
+    else if (to->stream && (uintptr_t)to->c.at % SMOE_VBYTES == 0 && to->ldc % VL == 0)
         finish_rows(to, sums, (ending){.stream = true}, i, end);
     else
         finish_rows(to, sums, (ending){0}, i, end);

@@ -378,15 +378,14 @@ enum { OUTER_ROWS = SMOE_OUTER_ROWS };
 
 /* nv vectors, from column j on, of each of the rows of g; dy without gaps. */
 static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,
-                                                             const smoe_factor *x, bool narrow,
+                                                             const smoe_rows *x, bool narrow,
                                                              size_t R, size_t n, size_t j) {
     vreal sum[OUTER_ROWS][OUTER_VECTORS] = {{{0}}};
     for (size_t r = 0, at = j; r < R; r++, dy += OUTER_ROWS, at += x->ld) {
         vreal xr[OUTER_VECTORS];
 #pragma GCC unroll 4
         for (size_t q = 0; q < nv; q++)
-            xr[q] =
-                narrow ? load_widened(x->rows.bf16 + at + q * VL) : vload(x->rows.at + at + q * VL);
+            xr[q] = narrow ? load_widened(x->of.bf16 + at + q * VL) : vload(x->of.at + at + q * VL);
 #pragma GCC unroll 4
         for (size_t i = 0; i < OUTER_ROWS; i++)
 #pragma GCC unroll 4
@@ -399,7 +398,7 @@ static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g,
 }
 
 static inline __attribute__((always_inline)) void outer_rows(real *g, const real *near,
-                                                             const smoe_factor *x, bool narrow,
+                                                             const smoe_rows *x, bool narrow,
                                                              size_t R, size_t n,
                                                              const smoe_prefetch_ranges *next) {
     enum { WIDTH = OUTER_VECTORS * VL, LINE = 64 };
@@ -417,17 +416,17 @@ static inline __attribute__((always_inline)) void outer_rows(real *g, const real
     }
 }
 
-static void outer(real *g, const smoe_factor *dy, const smoe_factor *x, size_t R, size_t n,
+static void outer(real *g, const smoe_rows *dy, const smoe_rows *x, size_t R, size_t n,
                   const smoe_prefetch_ranges *next) {
     real near[SMOE_OUTER_TERMS * OUTER_ROWS], *to = near;
-    bool narrow = x->rows.bf16;
+    bool narrow = x->of.bf16;
     for (size_t r = 0, at = 0; r < R; r++, at += dy->ld, to += OUTER_ROWS)
         if (narrow) {
-            for (size_t i = 0; i < OUTER_ROWS; i++) to[i] = smoe_bf16_widen(dy->rows.bf16[at + i]);
-            __builtin_prefetch(dy->rows.bf16 + at + OUTER_ROWS);
+            for (size_t i = 0; i < OUTER_ROWS; i++) to[i] = smoe_bf16_widen(dy->of.bf16[at + i]);
+            __builtin_prefetch(dy->of.bf16 + at + OUTER_ROWS);
         } else {
-            memcpy(to, dy->rows.at + at, OUTER_ROWS * sizeof *to);
-            __builtin_prefetch(dy->rows.at + at + OUTER_ROWS);
+            memcpy(to, dy->of.at + at, OUTER_ROWS * sizeof *to);
+            __builtin_prefetch(dy->of.at + at + OUTER_ROWS);
         }
     if (narrow)
         outer_rows(g, near, x, true, R, n, next);

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "base/param.h"
-#include "math/gelu.h"
+#include "math/matrix.h"
 #include "math/precision.h"
 
 /* What a tile prefetches while it computes: every `every` steps of k (a power of 2, or 0: nothing)
@@ -176,7 +176,7 @@ typedef struct smoe_row_kernels {
     /* g [SMOE_OUTER_ROWS,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy, as wide,
      * and of x [R,n], without packing either; those in BF16 are widened. Meanwhile `next` is
      * prefetched. n is a multiple of 16. */
-    void (*outer)(real *g, const smoe_factor *dy, const smoe_factor *x, size_t R, size_t n,
+    void (*outer)(real *g, const smoe_rows *dy, const smoe_rows *x, size_t R, size_t n,
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 
@@ -214,31 +214,12 @@ enum {
     SMOE_MATRIX_PARTS = 2 /* at most */
 };
 
-/* What becomes a panel: n <= SIDE rows of A or columns of B, of k terms; term p of row or column i
- * at [i*row + p*col] of `at` or, not NULL, of `bf16`. */
-typedef struct smoe_operand {
-    const real *at;
-    const smoe_bf16 *bf16;
-    size_t row, col, n, k;
-} smoe_operand;
-
-/* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
- * rounded, instead of c. If GELU is applied, `hidden` and `active` have the layout of bf16: rows
- * are ldc apart. */
+/* Where the sums of a block go: C [m,n], m and n <= SIDE. C bypasses the caches if it shall, is a
+ * complete block, nothing is added and its rows begin cache lines; call `settle` before other
+ * threads read it. */
 typedef struct smoe_block_end {
     size_t m, n;
-    real *c;
-    smoe_bf16 *bf16;
-    size_t ldc;
-    const real *add;
-    size_t ldadd;
-    const real *bias;
-    real alpha;
-    bool stream; /* c bypasses the caches, if it is a complete block, nothing is added and its rows
-                    begin cache lines; call `settle` before other threads read it */
-    smoe_gelu_work work;
-    smoe_gelu gelu;
-    smoe_bf16 *hidden, *active;
+    smoe_epilogue to;
 } smoe_block_end;
 
 /* A block of sums: A B of m rows and n columns, over `steps` steps of panels that were packed. */
@@ -274,10 +255,10 @@ typedef struct smoe_matrix_kernels {
     /* Before the first block and after the last one, in the same thread. */
     void (*begin)(void);
     void (*end)(void);
-    /* Rounds to nearest even; denormals of `real` become 0. A remainder of what is not finite is
-     * 0. */
-    void (*pack_a)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
-    void (*pack_b)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
+    /* m <= SIDE rows of A, or columns of B as rows. Rounds to nearest even; denormals of `real`
+     * become 0. A remainder of what is not finite is 0. */
+    void (*pack_a)(smoe_bf16 *dst, const smoe_matrix *from, size_t parts);
+    void (*pack_b)(smoe_bf16 *dst, const smoe_matrix *from, size_t parts);
     void (*block)(const smoe_matrix_block *block);
     /* c = add + bias + alpha * sum, the sum of two parts where the first is finite. */
     void (*finish)(const smoe_block_end *to, const real *sums, size_t parts);
@@ -296,15 +277,16 @@ typedef struct smoe_few_block {
     bool begun;    /* continues from them */
     const real *a; /* a panel of `pack`, from the first term of b on */
     size_t pitch, m;
-    smoe_operand b; /* n <= SIDE columns of k terms, a multiple of DEEP unless they are the last */
+    smoe_matrix b; /* m <= SIDE columns, as rows of n terms: a multiple of DEEP unless they are
+                      the last */
     smoe_sum_order order;
     size_t ahead; /* bytes from each number of B to one that is prefetched meanwhile */
 } smoe_few_block;
 typedef struct smoe_few_kernels {
     bool orders; /* all orders; otherwise only that of multiply-adds */
-    /* dst [k,pitch], k as a multiple of DEEP: from->n <= pitch rows of A, rounded as by pack_a and
+    /* dst [k,pitch], k as a multiple of DEEP: from->m <= pitch rows of A, rounded as by pack_a and
      * in `real`; 0 where there is none. */
-    void (*pack)(real *dst, const smoe_operand *from, size_t pitch);
+    void (*pack)(real *dst, const smoe_matrix *from, size_t pitch);
     void (*block)(const smoe_few_block *block);
 } smoe_few_kernels;
 

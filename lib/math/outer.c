@@ -32,10 +32,10 @@ static smoe_outer outer_pass_of(const smoe_param *param, size_t i) {
 }
 
 /* Rows of kernel e, and its factors. */
-static size_t factors_of(const smoe_outer *f, size_t e, smoe_factor *dy, smoe_factor *x) {
+static size_t factors_of(const smoe_outer *f, size_t e, smoe_rows *dy, smoe_rows *x) {
     size_t first = f->first[e];
-    *dy = (smoe_factor){smoe_values_from(f->dy.rows, first * f->dy.ld), f->dy.ld};
-    *x = (smoe_factor){smoe_values_from(f->x.rows, first * f->x.ld), f->x.ld};
+    *dy = (smoe_rows){smoe_values_from(f->dy.of, first * f->dy.ld), f->dy.ld};
+    *x = (smoe_rows){smoe_values_from(f->x.of, first * f->x.ld), f->x.ld};
     return f->first[e + 1] - first;
 }
 
@@ -56,10 +56,10 @@ size_t smoe_outer_step(const smoe_param *param) {
 
 static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, size_t first,
                        const smoe_prefetch_ranges *next) {
-    smoe_factor dy, x;
+    smoe_rows dy, x;
     size_t out = param->dim[1], in = param->dim[2], at = first / in;
     size_t rows = factors_of(f, at / out, &dy, &x);
-    dy.rows = smoe_values_from(dy.rows, at % out);
+    dy.of = smoe_values_from(dy.of, at % out);
     smoe_kernels_get()->row->outer(g, &dy, &x, rows, in, next);
 }
 
@@ -106,11 +106,11 @@ void smoe_outer_read(real *g, const smoe_param *param, size_t first, size_t n) {
 enum { PAIRS = SMOE_FACTORS_ROWS * SMOE_FACTORS_ROWS };
 
 /* The products of R rows of n elements with one another; those in BF16 are widened in parts. */
-static void gram_of(double *out, const smoe_factor *x, size_t R, size_t n) {
+static void gram_of(double *out, const smoe_rows *x, size_t R, size_t n) {
     enum { PART = 256 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    if (x->rows.at) {
-        kern->gram(out, x->rows.at, R, n);
+    if (x->of.at) {
+        kern->gram(out, x->of.at, R, n);
         return;
     }
     real wide[SMOE_FACTORS_ROWS * PART];
@@ -119,7 +119,7 @@ static void gram_of(double *out, const smoe_factor *x, size_t R, size_t n) {
     for (size_t i = 0; i < n; i += PART) {
         size_t some = n - i < PART ? n - i : PART;
         for (size_t r = 0; r < R; r++)
-            kern->widen(wide + r * some, x->rows.bf16 + r * x->ld + i, some);
+            kern->widen(wide + r * some, x->of.bf16 + r * x->ld + i, some);
         kern->gram(part, wide, R, some);
         for (size_t r = 0; r < R; r++)
             for (size_t s = 0; s <= r; s++) out[r * R + s] += part[r * R + s];
@@ -127,7 +127,7 @@ static void gram_of(double *out, const smoe_factor *x, size_t R, size_t n) {
 }
 
 double smoe_outer_square(const smoe_param *param, size_t e) {
-    smoe_factor dy, x;
+    smoe_rows dy, x;
     double left[PAIRS], right[PAIRS], sum = 0;
     size_t rows = factors_of(&param->outer->factors, e, &dy, &x);
     gram_of(left, &dy, rows, param->dim[1]);

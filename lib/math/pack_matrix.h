@@ -51,15 +51,16 @@ static inline size_t place(size_t i, size_t p, bool is_b) {
 }
 
 /* The general case: rows i0 .. i0+ROWS of a panel, terms p0 .. p0+DEEP, one by one. */
-static void pack_tile(smoe_bf16 *dst, size_t to_remainder, const smoe_operand *from, size_t i0,
+static void pack_tile(smoe_bf16 *dst, size_t to_remainder, const smoe_matrix *from, size_t i0,
                       size_t p0, bool is_b) {
     for (size_t i = 0; i < ROWS; i++)
         for (size_t p = 0; p < DEEP; p++) {
             size_t to = place(i, p, is_b), at = (i0 + i) * from->row + (p0 + p) * from->col;
             smoe_bf16 high = 0, low = 0;
-            if (i0 + i < from->n && p0 + p < from->k) {
-                high = from->bf16 ? from->bf16[at] : rounded(from->at[at]);
-                if (!from->bf16 && to_remainder) low = rounded(remainder_of(from->at[at], high));
+            if (i0 + i < from->m && p0 + p < from->n) {
+                high = from->of.bf16 ? from->of.bf16[at] : rounded(from->of.at[at]);
+                if (!from->of.bf16 && to_remainder)
+                    low = rounded(remainder_of(from->of.at[at], high));
             }
             dst[to] = high;
             if (to_remainder) dst[to + to_remainder] = low;
@@ -204,25 +205,25 @@ static inline __m512 load_some(const float *at, size_t n) {
 }
 
 /* Part of a tile, filled up with zeros; its rows or, if `across`, its terms are ld apart. */
-static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_operand *from, size_t i0, size_t p0,
+static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_matrix *from, size_t i0, size_t p0,
                     bool across) {
-    size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
+    size_t rows = from->m > i0 ? from->m - i0 : 0, terms = from->n - p0;
     size_t lines = across ? terms : rows, width = across ? rows : terms;
     size_t at = i0 * from->row + p0 * from->col, apart = across ? from->col : from->row;
     size_t most = across ? ROWS : DEEP;
     if (width > most) width = most;
     for (size_t i = 0; i < TILE / most; i++, at += apart) {
         size_t here = i < lines ? width : 0, first = here < ROWS ? here : ROWS;
-        if (from->bf16) {
+        if (from->of.bf16) {
             __mmask32 mask = (__mmask32)((1ull << here) - 1);
-            __m512i line = _mm512_maskz_loadu_epi16(mask, from->bf16 + (here ? at : 0));
+            __m512i line = _mm512_maskz_loadu_epi16(mask, from->of.bf16 + (here ? at : 0));
             if (across)
                 _mm256_storeu_si256((__m256i *)(narrow + i * most), _mm512_castsi512_si256(line));
             else
                 _mm512_storeu_si512(narrow + i * most, line);
             continue;
         }
-        const float *line = from->at + (here ? at : 0);
+        const float *line = from->of.at + (here ? at : 0);
         _mm512_storeu_ps(edge + i * most, load_some(line, first));
         if (!across) {
             const float *rest = here > ROWS ? line + ROWS : line;
@@ -272,20 +273,21 @@ static void arrange(smoe_bf16 *dst, const smoe_bf16 *lines, bool across, bool is
 }
 
 /* A tile of rows (or, if `across`, terms) whose numbers lie side by side; zeros past the end. */
-static void pack_lines(smoe_bf16 *dst, size_t to_remainder, const smoe_operand *from, size_t i0,
+static void pack_lines(smoe_bf16 *dst, size_t to_remainder, const smoe_matrix *from, size_t i0,
                        size_t p0, bool across, bool is_b) {
     smoe_bf16 high[TILE] = {0}, low[TILE] = {0};
-    size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
+    size_t rows = from->m > i0 ? from->m - i0 : 0, terms = from->n - p0;
     if (rows > ROWS) rows = ROWS;
     if (terms > DEEP) terms = DEEP;
     size_t lines = across ? terms : rows, width = across ? rows : terms;
     size_t at = i0 * from->row + p0 * from->col, apart = across ? from->col : from->row;
     size_t most = across ? ROWS : DEEP;
     for (size_t i = 0; width && i < lines; i++, at += apart)
-        if (from->bf16)
-            memcpy(high + i * most, from->bf16 + at, width * sizeof *high);
+        if (from->of.bf16)
+            memcpy(high + i * most, from->of.bf16 + at, width * sizeof *high);
         else
-            round_line(high + i * most, to_remainder ? low + i * most : NULL, from->at + at, width);
+            round_line(high + i * most, to_remainder ? low + i * most : NULL, from->of.at + at,
+                       width);
     arrange(dst, high, across, is_b);
     if (to_remainder) arrange(dst + to_remainder, low, across, is_b);
 }
@@ -293,7 +295,7 @@ static void pack_lines(smoe_bf16 *dst, size_t to_remainder, const smoe_operand *
 
 /* A tile by vectors, where one of the strides is 1; false where none is. */
 static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size_t to_remainder,
-                                                            const smoe_operand *from, size_t i0,
+                                                            const smoe_matrix *from, size_t i0,
                                                             size_t p0, bool is_b) {
 #if WITH_AVX512
     if (from->row != 1 && from->col != 1) return false;
@@ -301,9 +303,9 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
     smoe_bf16 narrow[TILE] __attribute__((aligned(64)));
     bool across = from->col != 1;
     size_t at = i0 * from->row + p0 * from->col, ld = across ? from->col : from->row;
-    const float *wide = from->bf16 ? NULL : from->at;
-    const smoe_bf16 *bf16 = from->bf16;
-    if (from->n < i0 + ROWS || from->k < p0 + DEEP) {
+    const float *wide = from->of.bf16 ? NULL : from->of.at;
+    const smoe_bf16 *bf16 = from->of.bf16;
+    if (from->m < i0 + ROWS || from->n < p0 + DEEP) {
         cut_out(edge, narrow, from, i0, p0, across);
         wide = edge;
         bf16 = bf16 ? narrow : NULL;
@@ -331,13 +333,13 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
 
 /* Prefetches what is packed in the next steps: rows that are too far apart for the hardware
  * prefetcher. */
-static inline void prefetch_operand(const smoe_operand *from, size_t p0) {
+static inline void prefetch_operand(const smoe_matrix *from, size_t p0) {
     enum { AHEAD = 2 * DEEP };
-    size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
-    const char *at = from->bf16 ? (const char *)from->bf16 : (const char *)from->at;
-    if (p0 + AHEAD >= from->k) return;
+    size_t size = from->of.bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    const char *at = from->of.bf16 ? (const char *)from->of.bf16 : (const char *)from->of.at;
+    if (p0 + AHEAD >= from->n) return;
     bool along = from->col == 1;
-    size_t lines = along ? from->n : DEEP, length = (along ? DEEP : from->n) * size;
+    size_t lines = along ? from->m : DEEP, length = (along ? DEEP : from->m) * size;
     size_t apart = (along ? from->row : from->col) * size;
     at += (p0 + AHEAD) * from->col * size;
     for (size_t i = 0; i < lines; i++, at += apart)
@@ -345,8 +347,8 @@ static inline void prefetch_operand(const smoe_operand *from, size_t p0) {
 }
 
 static inline __attribute__((always_inline)) void
-pack_panel(smoe_bf16 *dst, const smoe_operand *from, size_t parts, bool is_b) {
-    size_t steps = steps_of(from->k), to_remainder = parts > 1 ? 2 * TILE : 0;
+pack_panel(smoe_bf16 *dst, const smoe_matrix *from, size_t parts, bool is_b) {
+    size_t steps = steps_of(from->n), to_remainder = parts > 1 ? 2 * TILE : 0;
     for (size_t s = 0; s < steps; s++, dst += parts * 2 * TILE) {
         prefetch_operand(from, s * DEEP);
         for (size_t half = 0; half < 2; half++)
@@ -355,14 +357,14 @@ pack_panel(smoe_bf16 *dst, const smoe_operand *from, size_t parts, bool is_b) {
     }
 }
 
-static void pack_a(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
+static void pack_a(smoe_bf16 *dst, const smoe_matrix *from, size_t parts) {
     if (parts == 1)
         pack_panel(dst, from, 1, false);
     else
         pack_panel(dst, from, parts, false);
 }
 
-static void pack_b(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
+static void pack_b(smoe_bf16 *dst, const smoe_matrix *from, size_t parts) {
     if (parts == 1)
         pack_panel(dst, from, 1, true);
     else

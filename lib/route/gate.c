@@ -74,11 +74,9 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     size_t R = smoe_gate_tokens(gate, pass), E = r->E, each = r->image_tokens / gate->unit;
     bool random = !pass->train && r->spec->is_random[r->block];
     bool permuted = r->spec->random_scores == SMOE_SCORES_PERMUTED;
-    if (!random || permuted) {
-        smoe_product z =
-            smoe_linear_product(gate->z, x, smoe_weight(r->params, gate->weight), NULL, R, E, r->d);
-        smoe_gemm(&z);
-    }
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, gate->weight), E, r->d);
+    if (!random || permuted)
+        smoe_gemm(smoe_product_of(gate->z, smoe_matrix_of(x, R, r->d), smoe_transposed(w)));
     if (!random) return;
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
@@ -273,13 +271,11 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pas
     }
     bool whole = gate->unit > 1;
     real *dw = smoe_gradient(r->params, gate->weight);
-    smoe_product p = smoe_linear_dw_product(dw, gate->dz, whole ? gate->mean : x, R, E, r->d);
-    if (dw) smoe_gemm(&p);
-    p = smoe_linear_dx_product(whole ? gate->dmean : dx, gate->dz,
-                               smoe_weight(r->params, gate->weight), R, E, r->d);
-    p.add = whole ? NULL : dx;
-    p.ldadd = r->d;
-    smoe_gemm(&p);
+    smoe_matrix from = smoe_matrix_of(whole ? gate->mean : x, R, r->d);
+    smoe_matrix dz = smoe_matrix_of(gate->dz, R, E);
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, gate->weight), E, r->d);
+    if (dw) smoe_gemm(smoe_product_added(dw, smoe_transposed(dz), from));
+    smoe_gemm(whole ? smoe_product_of(gate->dmean, dz, w) : smoe_product_added(dx, dz, w));
     if (whole) spread_backward(gate, dx, R);
 }
 

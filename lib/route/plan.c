@@ -118,65 +118,38 @@ void smoe_plan_round(smoe_plan *plan) {
     }
 }
 
-/* ---- the products of dense plans, one per group ------------------------------------------------
- */
+/* ---- the products of dense plans, one per group ---------------------------------------------- */
 
-/* The product of the first group; those of the others lie so many elements further on. */
-typedef struct group_products {
-    smoe_product first;
-    size_t a, b, c, add;
-} group_products;
-
-static smoe_product product_of_group(size_t g, const void *context) {
-    const group_products *x = context;
-    smoe_product p = x->first;
-    smoe_values b = smoe_values_from((smoe_values){p.b, p.b_bf16}, g * x->b);
-    smoe_outputs c = smoe_outputs_from((smoe_outputs){p.c, p.c_bf16}, g * x->c);
-    p.a += g * x->a;
-    p.b = b.at;
-    p.b_bf16 = b.bf16;
-    p.c = c.at;
-    p.c_bf16 = c.bf16;
-    if (p.add) p.add += g * x->add;
-    return p;
-}
-
-/* slots = weights^T tokens */
+/* slots [S,d] = weights^T tokens */
 static void to_slots(const smoe_plan *plan, const real *weights, smoe_outputs slots,
                      const real *tokens, size_t d) {
     size_t T = plan->T, S = plan->S;
-    group_products x = {.a = T * S, .b = T * d, .c = d};
-    x.first = smoe_product_of(slots.at, plan->G * d, S, d, T, smoe_transposed(weights, S),
-                              smoe_matrix_of(tokens, d));
-    x.first.c_bf16 = slots.bf16;
-    x.first.precision = plan->precision;
-    smoe_gemm_each(plan->G, product_of_group, &x);
+    smoe_product p =
+        smoe_product_to(slots, plan->G * d, smoe_transposed(smoe_matrix_of(weights, T, S)),
+                        smoe_matrix_of(tokens, T, d));
+    p.precision = plan->precision;
+    smoe_gemm_batch(plan->G, p, T * S, T * d, d);
 }
 
-/* tokens = residual + weights slots */
+/* tokens [T,d] = residual + weights slots */
 static void to_tokens(const smoe_plan *plan, const real *weights, real *tokens, smoe_values slots,
                       const real *residual, size_t d) {
     size_t T = plan->T, S = plan->S;
-    group_products x = {.a = T * S, .b = d, .c = T * d, .add = T * d};
-    x.first = smoe_product_of(tokens, d, T, d, S, smoe_matrix_of(weights, S),
-                              smoe_matrix_of(slots.at, plan->G * d));
-    x.first.b_bf16 = slots.bf16;
-    x.first.add = residual;
-    x.first.ldadd = d;
-    x.first.precision = plan->precision;
-    smoe_gemm_each(plan->G, product_of_group, &x);
+    smoe_product p = smoe_product_of(tokens, smoe_matrix_of(weights, T, S),
+                                     smoe_matrix_rows((smoe_rows){slots, plan->G * d}, S, d));
+    p.to.add = residual;
+    p.precision = plan->precision;
+    smoe_gemm_batch(plan->G, p, T * S, d, T * d);
 }
 
-/* dweights = tokens slots^T */
+/* dweights [T,S] = tokens slots^T */
 static void to_weights(const smoe_plan *plan, real *dweights, const real *tokens, smoe_values slots,
                        size_t d) {
     size_t T = plan->T, S = plan->S;
-    group_products x = {.a = T * d, .b = d, .c = T * S};
-    x.first = smoe_product_of(dweights, S, T, S, d, smoe_matrix_of(tokens, d),
-                              smoe_transposed(slots.at, plan->G * d));
-    x.first.b_bf16 = slots.bf16;
-    x.first.precision = plan->precision;
-    smoe_gemm_each(plan->G, product_of_group, &x);
+    smoe_matrix rows = smoe_matrix_rows((smoe_rows){slots, plan->G * d}, S, d);
+    smoe_product p = smoe_product_of(dweights, smoe_matrix_of(tokens, T, d), smoe_transposed(rows));
+    p.precision = plan->precision;
+    smoe_gemm_batch(plan->G, p, T * d, d, T * S);
 }
 
 /* ---- the rows of sparse plans, of n numbers ----------------------------------------------------

@@ -134,9 +134,7 @@ static void soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) 
         normalise_phi(soft, phi);
         columns = soft->unit;
     }
-    smoe_product z =
-        smoe_product_of(soft->z, S, R, S, d, smoe_matrix_of(x, d), smoe_matrix_of(columns, S));
-    smoe_gemm(&z);
+    smoe_gemm(smoe_product_of(soft->z, smoe_matrix_of(x, R, d), smoe_matrix_of(columns, d, S)));
     SMOE_SHARED(routing, R * d)
     for (size_t t = 0; t < R; t++) {
         soft->token[2 * t] = 1;
@@ -231,17 +229,13 @@ static void soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real
     bool normalize = soft->normalize;
     const real *phi = smoe_weight(r->params, soft->phi);
     real *dphi = smoe_gradient(r->params, soft->phi);
-    const real *columns = normalize ? soft->unit : phi, *dz = plan->dcomb;
-    smoe_product to_tokens =
-        smoe_product_of(dx, d, R, d, S, smoe_matrix_of(dz, S), smoe_transposed(columns, S));
-    to_tokens.add = dx;
-    to_tokens.ldadd = d;
-    smoe_gemm(&to_tokens);
-    smoe_product to_columns = smoe_product_of(normalize ? soft->dunit : dphi, S, d, S, R,
-                                              smoe_transposed(x, d), smoe_matrix_of(dz, S));
-    to_columns.add = normalize ? NULL : dphi;
-    to_columns.ldadd = S;
-    if (dphi) smoe_gemm(&to_columns);
+    smoe_matrix columns = smoe_matrix_of(normalize ? soft->unit : phi, d, S);
+    smoe_matrix dz = smoe_matrix_of(plan->dcomb, R, S);
+    smoe_matrix xt = smoe_transposed(smoe_matrix_of(x, R, d));
+    smoe_gemm(smoe_product_added(dx, dz, smoe_transposed(columns)));
+    if (dphi)
+        smoe_gemm(normalize ? smoe_product_of(soft->dunit, xt, dz)
+                            : smoe_product_added(dphi, xt, dz));
     if (!normalize) return;
     SMOE_SHARED(routing, R * d)
     for (size_t t = 0; t < R; t++)

@@ -65,9 +65,10 @@ static void score_reserve(smoe_token_score *score, size_t tokens, bool train, sm
 
 static void score_forward(smoe_token_score *score, const smoe_router *r, const real *x,
                           size_t tokens) {
-    smoe_product s = smoe_linear_product(score->s, x, smoe_weight(r->params, score->weight),
-                                         smoe_weight(r->params, score->bias), tokens, 1, r->d);
-    smoe_gemm(&s);
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, score->weight), 1, r->d);
+    smoe_product s = smoe_product_of(score->s, smoe_matrix_of(x, tokens, r->d), smoe_transposed(w));
+    s.to.bias = smoe_weight(r->params, score->bias);
+    smoe_gemm(s);
     for (size_t t = 0; t < tokens && score->sigmoid; t++)
         score->s[t] = (real)smoe_sigmoid((double)score->s[t]);
 }
@@ -92,12 +93,10 @@ static void score_backward(smoe_token_score *score, smoe_gate *gate, real *dx, c
     for (size_t t = 0; t < R; t++) db += (double)score->ds[t];
     real *dw = smoe_gradient(r->params, score->weight), *b = smoe_gradient(r->params, score->bias);
     if (b) *b += (real)db;
-    smoe_product p = smoe_linear_dw_product(dw, score->ds, x, R, 1, r->d);
-    if (dw) smoe_gemm(&p);
-    p = smoe_linear_dx_product(dx, score->ds, smoe_weight(r->params, score->weight), R, 1, r->d);
-    p.add = dx;
-    p.ldadd = r->d;
-    smoe_gemm(&p);
+    smoe_matrix ds = smoe_matrix_of(score->ds, R, 1);
+    smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, score->weight), 1, r->d);
+    if (dw) smoe_gemm(smoe_product_added(dw, smoe_transposed(ds), smoe_matrix_of(x, R, r->d)));
+    smoe_gemm(smoe_product_added(dx, ds, w));
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */

@@ -104,9 +104,10 @@ const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, c
 static void zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,
                             const real *classes, size_t B, size_t N) {
     real bias = (real)smoe_pairs_bias(pairs);
-    smoe_product p = smoe_linear_product(logits, images, classes, NULL, B, N, pairs->D);
-    p.alpha = (real)smoe_pairs_factor(pairs);
-    smoe_gemm(&p);
+    smoe_product p = smoe_product_of(logits, smoe_matrix_of(images, B, pairs->D),
+                                     smoe_transposed(smoe_matrix_of(classes, N, pairs->D)));
+    p.to.alpha = (real)smoe_pairs_factor(pairs);
+    smoe_gemm(p);
     for (size_t i = 0; i < B * N; i++) logits[i] += bias;
 }
 

@@ -41,8 +41,8 @@ void smoe_retrieval_rank(size_t *rank, const smoe_retrieval *r, bool by_caption)
     SMOE_FREED real *score = smoe_alloc(ROWS * m, sizeof *score);
     for (size_t from = 0, rows; from < n; from += rows) {
         rows = n - from < ROWS ? n - from : ROWS;
-        smoe_product p = smoe_linear_product(score, query + from * r->D, item, NULL, rows, m, r->D);
-        smoe_gemm(&p);
+        smoe_gemm(smoe_product_of(score, smoe_matrix_of(query + from * r->D, rows, r->D),
+                                  smoe_transposed(smoe_matrix_of(item, m, r->D))));
         SMOE_SHARED(elementwise, rows * m)
         for (size_t i = 0; i < rows; i++)
             rank[from + i] = retrieval_rank_of(r, by_caption, score + i * m, from + i);

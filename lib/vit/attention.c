@@ -96,63 +96,38 @@ static size_t head_place(const smoe_attention *l, size_t task, size_t width) {
 
 /* Its queries, keys and values [T,d/H]. */
 typedef struct head {
-    smoe_rows q, k, v;
+    smoe_matrix q, k, v;
 } head;
+
+/* T rows of the numbers of one head. */
+static smoe_matrix head_rows(const smoe_attention *l, smoe_values of, size_t ld) {
+    return smoe_matrix_rows((smoe_rows){of, ld}, l->T, l->d / l->H);
+}
 
 static head head_of(const smoe_attention *l, size_t task) {
     size_t d = l->d, ld = l->qk_norm ? 2 * d : 3 * d;
     smoe_values rows = smoe_written(buffer_at(l, l->rows, head_place(l, task, 3 * d))), q = rows;
     if (l->qk_norm) q = (smoe_values){.at = l->normed + head_place(l, task, ld)};
-    return (head){{q, ld}, {smoe_values_from(q, d), ld}, {smoe_values_from(rows, 2 * d), 3 * d}};
+    return (head){head_rows(l, q, ld), head_rows(l, smoe_values_from(q, d), ld),
+                  head_rows(l, smoe_values_from(rows, 2 * d), 3 * d)};
 }
 
 /* Prefetches rows i .. i+n of a head, whose distance is too large for the hardware prefetcher. */
 static void head_prefetch(const smoe_attention *l, const head *x, size_t i, size_t n) {
-    const smoe_rows *all[] = {&x->q, &x->k, &x->v};
+    const smoe_matrix *all[] = {&x->q, &x->k, &x->v};
     for (size_t row = i; row < i + n; row++)
         for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE)
             for (int k = 0; k < 3; k++)
-                __builtin_prefetch(all[k]->of.at + row * all[k]->ld + j, 0, 2);
+                __builtin_prefetch(all[k]->of.at + row * all[k]->row + j, 0, 2);
 }
 
-/* The product of a head with m = T rows over k; its layout is that of smoe_matrix. */
-static smoe_product head_product(const smoe_attention *l, size_t n, size_t k, smoe_outputs c,
-                                 size_t ldc, smoe_rows a, bool transposed) {
-    return (smoe_product){.m = l->T,
-                          .n = n,
-                          .k = k,
-                          .c = c.at,
-                          .c_bf16 = c.bf16,
-                          .ldc = ldc,
-                          .a = a.of.at,
-                          .a_bf16 = a.of.bf16,
-                          .a_row = transposed ? 1 : a.ld,
-                          .a_col = transposed ? a.ld : 1,
-                          .alpha = 1,
-                          .precision = l->build->precision};
-}
-
-/* c [T,T] = scale A B^T, with A and B [T,d/H]. */
-static void head_compare(const smoe_attention *l, real *c, smoe_rows a, smoe_rows b, double scale) {
-    smoe_product p = head_product(l, l->T, l->d / l->H, smoe_reals_out(c), l->T, a, false);
-    p.b = b.of.at;
-    p.b_bf16 = b.of.bf16;
-    p.b_row = 1;
-    p.b_col = b.ld;
-    p.alpha = (real)scale;
-    smoe_gemm_serial(&p);
-}
-
-/* c [T,d/H] = scale W x, or W^T, with W [T,T] and x [T,d/H]. */
-static void head_mix(const smoe_attention *l, smoe_outputs c, size_t ldc, smoe_values w,
-                     bool transposed, smoe_rows x, double scale) {
-    smoe_product p = head_product(l, l->d / l->H, l->T, c, ldc, (smoe_rows){w, l->T}, transposed);
-    p.b = x.of.at;
-    p.b_bf16 = x.of.bf16;
-    p.b_row = x.ld;
-    p.b_col = 1;
-    p.alpha = (real)scale;
-    smoe_gemm_serial(&p);
+/* c = scale A B */
+static void head_product(const smoe_attention *l, smoe_outputs c, size_t ldc, smoe_matrix a,
+                         smoe_matrix b, double scale) {
+    smoe_product p = smoe_product_to(c, ldc, a, b);
+    p.to.alpha = (real)scale;
+    p.precision = l->build->precision;
+    smoe_gemm_serial(p);
 }
 
 static double head_scale(const smoe_attention *l) {
@@ -192,17 +167,17 @@ static smoe_attention_head head_small(const smoe_attention *l, size_t task, real
                                  .q = x.q.of.at,
                                  .k = x.k.of.at,
                                  .v = x.v.of.at,
-                                 .ldq = x.q.ld,
-                                 .ldv = x.v.ld,
+                                 .ldq = x.q.row,
+                                 .ldv = x.v.row,
                                  .ldo = l->d,
                                  .scale = (real)head_scale(l),
                                  .weights = weights};
     size_t at = head_place(l, task, l->d);
     small.out = (real *)l->heads + at;
     if (!l->train) return small;
-    real *drows = (real *)l->drows + head_place(l, task, x.v.ld);
+    real *drows = (real *)l->drows + head_place(l, task, x.v.row);
     small.dout = (const real *)l->dheads + at;
-    small.dq = l->qk_norm ? l->dnormed + head_place(l, task, x.q.ld) : drows;
+    small.dq = l->qk_norm ? l->dnormed + head_place(l, task, x.q.row) : drows;
     small.dk = small.dq + l->d;
     small.dv = drows + 2 * l->d;
     return small;
@@ -222,7 +197,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
         return;
     }
     head x = head_of(l, task), after = head_of(l, next);
-    head_compare(l, scores, x.q, x.k, head_scale(l));
+    head_product(l, smoe_reals_out(scores), T, x.q, smoe_transposed(x.k), head_scale(l));
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
         head_softmax(l, scores, i, n, length);
@@ -231,8 +206,8 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
         else
             head_prefetch(l, &after, i, n);
     }
-    head_mix(l, buffer_at(l, l->heads, head_place(l, task, l->d)), l->d, smoe_written(weights),
-             false, x.v, 1);
+    head_product(l, buffer_at(l, l->heads, head_place(l, task, l->d)), l->d,
+                 smoe_matrix_rows((smoe_rows){smoe_written(weights), T}, T, T), x.v, 1);
 }
 
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
@@ -251,21 +226,23 @@ static void head_backward(const smoe_attention *l, size_t task, size_t next, rea
     }
     head x = head_of(l, task);
     smoe_values weights = smoe_written(buffer_at(l, l->weights, task * T * T));
-    smoe_rows dout = {smoe_written(buffer_at(l, l->dheads, head_place(l, task, d))), d};
+    smoe_matrix w = smoe_matrix_rows((smoe_rows){weights, T}, T, T);
+    smoe_matrix dout =
+        head_rows(l, smoe_written(buffer_at(l, l->dheads, head_place(l, task, d))), d);
     smoe_outputs drows = buffer_at(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
-    if (l->qk_norm) dq.at = l->dnormed + head_place(l, task, x.q.ld);
-    head_mix(l, smoe_outputs_from(drows, 2 * d), 3 * d, weights, true, dout, 1);
-    head_compare(l, dz, dout, x.v, 1);
+    if (l->qk_norm) dq.at = l->dnormed + head_place(l, task, x.q.row);
+    head_product(l, smoe_outputs_from(drows, 2 * d), 3 * d, smoe_transposed(w), dout, 1);
+    head_product(l, smoe_reals_out(dz), T, dout, smoe_transposed(x.v), 1);
     for (size_t i = 0, n; i < T; i += n) {
-        const real *w = weights.bf16 ? dz + T * T : weights.at + i * T;
+        const real *rows = weights.bf16 ? dz + T * T : weights.at + i * T;
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
         if (weights.bf16) kern->widen(dz + T * T, weights.bf16 + i * T, n * T);
-        kern->softmax_backward(dz + i * T, w, n, T, T);
+        kern->softmax_backward(dz + i * T, rows, n, T, T);
         if (weights.bf16) kern->narrow(dz_bf16 + i * T, dz + i * T, n * T);
     }
-    smoe_values ds = {.at = weights.bf16 ? NULL : dz, .bf16 = weights.bf16 ? dz_bf16 : NULL};
-    head_mix(l, dq, x.q.ld, ds, false, x.k, head_scale(l));
-    head_mix(l, smoe_outputs_from(dq, d), x.k.ld, ds, true, x.q, head_scale(l));
+    w.of = weights.bf16 ? (smoe_values){.bf16 = dz_bf16} : smoe_reals(dz);
+    head_product(l, dq, x.q.row, w, x.k, head_scale(l));
+    head_product(l, smoe_outputs_from(dq, d), x.k.row, smoe_transposed(w), x.q, head_scale(l));
 }
 
 /* ---- the layer ------------------------------------------------------------------------------- */

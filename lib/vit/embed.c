@@ -124,12 +124,12 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
                patches * d * sizeof *x);
     }
     /* The rows before the patches are computed too, and replaced. */
-    smoe_product p = smoe_linear_product(x, l->patches, smoe_weight(params, l->weight),
-                                         smoe_weight(params, l->bias), B * l->T, d, n);
-    p.add = x;
-    p.ldadd = d;
+    smoe_product p =
+        smoe_product_added(x, smoe_matrix_of(l->patches, B * l->T, n),
+                           smoe_transposed(smoe_matrix_of(smoe_weight(params, l->weight), d, n)));
+    p.to.bias = smoe_weight(params, l->bias);
     p.precision = l->build->precision;
-    smoe_gemm(&p);
+    smoe_gemm(p);
     for (size_t b = 0; l->before && b < B; b++) tokens_put(l, x + b * l->T * d, position);
 }
 
@@ -143,9 +143,10 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     real *dtoken = l->has_token ? smoe_gradient(params, l->token) : NULL;
     real *dregisters = l->before > l->has_token ? smoe_gradient(params, l->registers) : NULL;
     real *dposition = l->learned ? smoe_gradient(params, l->position) : NULL;
-    smoe_product dw = smoe_linear_dw_product(dweight, dx, l->patches, B * T, d, patch_elements(l));
+    smoe_product dw = smoe_product_added(dweight, smoe_transposed(smoe_matrix_of(dx, B * T, d)),
+                                         smoe_matrix_of(l->patches, B * T, patch_elements(l)));
     dw.precision = l->build->precision;
-    if (dweight) smoe_gemm(&dw);
+    if (dweight) smoe_gemm(dw);
     memset(l->sums, 0, T * d * sizeof *dx);
     SMOE_SHARED(elementwise, B * T * d)
     for (size_t i = 0; i < T * d; i += STRIP)

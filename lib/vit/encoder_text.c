@@ -212,10 +212,8 @@ static void text_forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
     smoe_tower_forward(&e->tower, &own);
     pool_tokens(x, in->lengths, B);
-    smoe_product p =
-        smoe_product_of(x->embedded, e->N, B, e->N, W, smoe_matrix_of(x->features, W),
-                        smoe_matrix_of(smoe_weight(e->build.params, x->projection), e->N));
-    smoe_gemm(&p);
+    smoe_matrix projection = smoe_matrix_of(smoe_weight(e->build.params, x->projection), W, e->N);
+    smoe_gemm(smoe_product_of(x->embedded, smoe_matrix_of(x->features, B, W), projection));
     for (size_t b = 0; x->biased && b < B; b++)
         smoe_kernels_get()->row->axpy(x->embedded + b * e->N, 1,
                                       smoe_weight(e->build.params, x->bias), e->N);
@@ -227,17 +225,13 @@ static void project_backward(const text_encoder *x, const real *dout, size_t B) 
     const smoe_params *params = x->base.build.params;
     size_t W = x->base.tower.d, N = x->base.N;
     real *dweight = smoe_gradient(params, x->projection);
-    smoe_product dw = smoe_product_of(dweight, N, W, N, B, smoe_transposed(x->features, W),
-                                      smoe_matrix_of(dout, N));
-    dw.add = dweight;
-    dw.ldadd = N;
-    if (dweight) smoe_gemm(&dw);
+    smoe_matrix f = smoe_matrix_of(x->features, B, W), d = smoe_matrix_of(dout, B, N);
+    smoe_matrix projection = smoe_matrix_of(smoe_weight(params, x->projection), W, N);
+    if (dweight) smoe_gemm(smoe_product_added(dweight, smoe_transposed(f), d));
     real *dbias = x->biased ? smoe_gradient(params, x->bias) : NULL;
     for (size_t b = 0; dbias && b < B; b++)
         smoe_kernels_get()->row->axpy(dbias, 1, dout + b * N, N);
-    smoe_product p = smoe_product_of(x->dfeatures, W, B, W, N, smoe_matrix_of(dout, N),
-                                     smoe_transposed(smoe_weight(params, x->projection), N));
-    smoe_gemm(&p);
+    smoe_gemm(smoe_product_of(x->dfeatures, d, smoe_transposed(projection)));
 }
 
 static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,

@@ -28,36 +28,40 @@ double smoe_linear_macs(const smoe_linear *l, size_t R) {
     return (double)R * (double)l->in * (double)l->out;
 }
 
-void smoe_linear_forward(const smoe_linear *l, smoe_outputs y, smoe_values x, const real *residual,
-                         size_t R) {
-    smoe_product p = smoe_linear_product(y.at, x.at, smoe_weight(l->params, l->weight),
-                                         smoe_weight(l->params, l->bias), R, l->out, l->in);
-    p.a_bf16 = x.bf16;
-    p.c_bf16 = y.bf16;
-    p.add = residual;
-    p.ldadd = l->out;
-    p.precision = *l->precision;
-    smoe_gemm(&p);
+/* W [out,in]; and R rows of n numbers. */
+static smoe_matrix linear_weight(const smoe_linear *l) {
+    return smoe_matrix_of(smoe_weight(l->params, l->weight), l->out, l->in);
+}
+static smoe_matrix linear_rows(smoe_values x, size_t R, size_t n) {
+    return smoe_matrix_rows((smoe_rows){x, n}, R, n);
 }
 
+/* y = x W^T + b + residual */
+void smoe_linear_forward(const smoe_linear *l, smoe_outputs y, smoe_values x, const real *residual,
+                         size_t R) {
+    smoe_product p =
+        smoe_product_to(y, l->out, linear_rows(x, R, l->in), smoe_transposed(linear_weight(l)));
+    p.to.bias = smoe_weight(l->params, l->bias);
+    p.to.add = residual;
+    p.precision = *l->precision;
+    smoe_gemm(p);
+}
+
+/* dW += dy^T x, db += the rows of dy, dx = dy W */
 void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy, smoe_values x,
                           size_t R) {
     real *dweight = smoe_gradient(l->params, l->weight);
     real *dbias = smoe_gradient(l->params, l->bias);
-    smoe_product dw = smoe_linear_dw_product(dweight, dy.at, x.at, R, l->out, l->in);
-    dw.a_bf16 = dy.bf16;
-    dw.b_bf16 = x.bf16;
+    smoe_matrix to = linear_rows(dy, R, l->out);
+    smoe_product dw = smoe_product_added(dweight, smoe_transposed(to), linear_rows(x, R, l->in));
     dw.precision = *l->precision;
-    if (dweight) smoe_gemm(&dw);
+    if (dweight) smoe_gemm(dw);
     if (dbias && dy.bf16)
         smoe_rows_sum_bf16(dbias, dy.bf16, R, l->out, l->out, l->parts);
     else if (dbias)
         smoe_rows_sum(dbias, dy.at, R, l->out, l->parts);
     if (!dx.at && !dx.bf16) return;
-    smoe_product p =
-        smoe_linear_dx_product(dx.at, dy.at, smoe_weight(l->params, l->weight), R, l->out, l->in);
-    p.a_bf16 = dy.bf16;
-    p.c_bf16 = dx.bf16;
+    smoe_product p = smoe_product_to(dx, l->in, to, linear_weight(l));
     p.precision = *l->precision;
-    smoe_gemm(&p);
+    smoe_gemm(p);
 }

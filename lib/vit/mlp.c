@@ -166,54 +166,53 @@ static layer layer_of(const smoe_mlp *l, const smoe_mlp_rows *rows, bool second)
                    .in = second ? l->h : l->d};
 }
 
-static size_t mlp_rows_of(const layer *x, size_t e) {
-    return x->rows->first[e + 1] - x->rows->first[e];
+/* Expert e's rows of n numbers, and its weights [out,in] in one of the two layers. */
+static smoe_matrix expert_rows(smoe_rows x, const size_t *first, size_t e, size_t n) {
+    smoe_rows from = {smoe_values_from(x.of, first[e] * x.ld), x.ld};
+    return smoe_matrix_rows(from, first[e + 1] - first[e], n);
+}
+static smoe_values expert_weights(const smoe_mlp *l, size_t weight, size_t e) {
+    smoe_values w = {smoe_weight(l->params, weight), smoe_weight_bf16(l->params, weight)};
+    return smoe_values_from(w, e * l->h * l->d);
+}
+static smoe_matrix expert_kernel(const layer *x, size_t e) {
+    return smoe_matrix_rows((smoe_rows){expert_weights(x->mlp, x->weight, e), x->in}, x->out,
+                            x->in);
 }
 
-/* The parts of expert e's product that both directions share. */
-static smoe_product expert_product(const layer *x, size_t e, smoe_product p) {
+/* y = x B, for expert e. */
+static smoe_product expert_product(const layer *x, size_t e, smoe_matrix b) {
     const smoe_mlp *l = x->mlp;
     size_t row = x->rows->first[e];
-    smoe_outputs y = smoe_outputs_from(x->y, row * x->ldy);
-    smoe_values from = smoe_values_from(x->x.of, row * x->x.ld);
-    p.c = y.at;
-    p.c_bf16 = y.bf16;
-    p.ldc = x->ldy;
-    p.a = from.at;
-    p.a_bf16 = from.bf16;
-    p.a_row = x->x.ld;
+    smoe_product p = smoe_product_to(smoe_outputs_from(x->y, row * x->ldy), x->ldy,
+                                     expert_rows(x->x, x->rows->first, e, b.m), b);
     p.after = x->after;
     p.context = l;
     p.precision = *l->precision;
-    p.work = x->work;
-    p.gelu = l->gelu;
+    p.to.work = x->work;
+    p.to.gelu = l->gelu;
     if (x->work == SMOE_GELU_NONE) return p;
-    p.active = hidden_of(l, l->active, x->rows).bf16 + row * l->pitch;
-    if (l->hidden != l->active) p.hidden = hidden_of(l, l->hidden, x->rows).bf16 + row * l->pitch;
+    p.to.active = hidden_of(l, l->active, x->rows).bf16 + row * l->pitch;
+    if (l->hidden != l->active)
+        p.to.hidden = hidden_of(l, l->hidden, x->rows).bf16 + row * l->pitch;
     return p;
 }
 
+/* y = x W^T + b + residual */
 static smoe_product expert_forward(size_t i, const void *context) {
     const layer *x = context;
-    size_t e = x->rows->from + i, at = e * x->out * x->in;
-    const smoe_params *params = x->mlp->params;
-    const real *w = smoe_weight(params, x->weight);
-    const smoe_bf16 *w_bf16 = smoe_weight_bf16(params, x->weight);
-    smoe_product p = smoe_linear_product(NULL, NULL, w ? w + at : NULL,
-                                         smoe_weight(params, x->bias) + e * x->out,
-                                         mlp_rows_of(x, e), x->out, x->in);
-    if (w_bf16) p.b_bf16 = w_bf16 + at;
-    if (x->residual) p.add = x->residual + x->rows->first[e] * x->out;
-    p.ldadd = x->out;
-    return expert_product(x, e, p);
+    size_t e = x->rows->from + i;
+    smoe_product p = expert_product(x, e, smoe_transposed(expert_kernel(x, e)));
+    p.to.bias = smoe_weight(x->mlp->params, x->bias) + e * x->out;
+    if (x->residual) p.to.add = x->residual + x->rows->first[e] * x->out;
+    return p;
 }
 
+/* dx = dy W */
 static smoe_product expert_dx(size_t i, const void *context) {
     const layer *x = context;
     size_t e = x->rows->from + i;
-    const real *w = smoe_weight(x->mlp->params, x->weight) + e * x->out * x->in;
-    return expert_product(x, e,
-                          smoe_linear_dx_product(NULL, NULL, w, mlp_rows_of(x, e), x->out, x->in));
+    return expert_product(x, e, expert_kernel(x, e));
 }
 
 /* The gradient of the weights of all experts in one of the two layers. */
@@ -226,21 +225,14 @@ typedef struct weights_gradient {
     bool fresh, stream; /* overwritten; too large for the caches to keep */
 } weights_gradient;
 
+/* dW = dy^T x + dW, unless it is overwritten */
 static smoe_product expert_dw(size_t e, const void *context) {
     const weights_gradient *g = context;
-    size_t row = g->first[e];
-    smoe_product p = smoe_linear_dw_product(g->dw + e * g->out * g->in, NULL, NULL,
-                                            g->first[e + 1] - row, g->out, g->in);
-    smoe_values dy = smoe_values_from(g->dy.of, row * g->dy.ld);
-    smoe_values x = smoe_values_from(g->x.of, row * g->x.ld);
-    p.a = dy.at;
-    p.a_bf16 = dy.bf16;
-    p.a_col = g->dy.ld;
-    p.b = x.at;
-    p.b_bf16 = x.bf16;
-    p.b_row = g->x.ld;
-    if (g->fresh) p.add = NULL;
-    p.stream = g->fresh && g->stream;
+    smoe_product p = smoe_product_added(g->dw + e * g->out * g->in,
+                                        smoe_transposed(expert_rows(g->dy, g->first, e, g->out)),
+                                        expert_rows(g->x, g->first, e, g->in));
+    if (g->fresh) p.to.add = NULL;
+    p.to.stream = g->fresh && g->stream;
     p.precision = g->precision;
     return p;
 }
@@ -269,7 +261,7 @@ static bool weights_stage(const smoe_mlp *l, size_t weights, smoe_rows dy, smoe_
         return false;
     }
     if (p->outer) {
-        p->outer->factors = (smoe_outer){{dy.of, dy.ld}, {x.of, x.ld}, first};
+        p->outer->factors = (smoe_outer){dy, x, first};
         return false;
     }
     *g = (weights_gradient){.first = first,
@@ -353,20 +345,15 @@ static smoe_fused_mlp expert_both(size_t i, const void *context) {
     const both_layers *b = context;
     const smoe_mlp *l = b->mlp;
     const size_t *first = b->rows->first;
-    size_t e = b->rows->from + i, at = first[e] * l->d, size = l->h * l->d;
-    const real *w1 = smoe_weight(l->params, l->fc1), *w2 = smoe_weight(l->params, l->fc2);
-    const smoe_bf16 *w1_bf16 = smoe_weight_bf16(l->params, l->fc1);
-    const smoe_bf16 *w2_bf16 = smoe_weight_bf16(l->params, l->fc2);
+    size_t e = b->rows->from + i, at = first[e] * l->d;
     return (smoe_fused_mlp){.m = first[e + 1] - first[e],
                             .d = l->d,
                             .h = l->h,
                             .y = b->y + at,
                             .x = b->x + at,
                             .residual = b->residual ? b->residual + at : NULL,
-                            .w1 = w1 ? w1 + e * size : NULL,
-                            .w2 = w2 ? w2 + e * size : NULL,
-                            .w1_bf16 = w1_bf16 ? w1_bf16 + e * size : NULL,
-                            .w2_bf16 = w2_bf16 ? w2_bf16 + e * size : NULL,
+                            .w1 = expert_weights(l, l->fc1, e),
+                            .w2 = expert_weights(l, l->fc2, e),
                             .b1 = smoe_weight(l->params, l->fc1_bias) + e * l->h,
                             .b2 = smoe_weight(l->params, l->fc2_bias) + e * l->d,
                             .gelu = l->gelu};
@@ -441,7 +428,7 @@ static layer hidden_layer(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows
 static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows *rows,
                             const smoe_pass *pass) {
     layer fc2 = hidden_layer(l, dy, rows, pass);
-    smoe_gemm_each(experts_working(l, rows), expert_dx, &fc2);
+    smoe_gemm_chain(experts_working(l, rows), &(smoe_gemm_stage){expert_dx, &fc2}, 1);
     if (!drops(l, pass)) return;
     size_t row = rows->first[rows->from], end = rows->first[rows->from + experts_working(l, rows)];
     real *dactive = hidden_of(l, l->dactive, rows).at;
@@ -463,7 +450,7 @@ void smoe_mlp_backward_input(const smoe_mlp *l, smoe_outputs dx, smoe_values dy,
                              const smoe_mlp_rows *rows, const smoe_pass *pass) {
     layer input = x_layer(l, dx, rows);
     hidden_backward(l, dy, rows, pass);
-    smoe_gemm_each(experts_working(l, rows), expert_dx, &input);
+    smoe_gemm_chain(experts_working(l, rows), &(smoe_gemm_stage){expert_dx, &input}, 1);
 }
 
 /* The gradients of all parameters, between the products `hidden` and `input` of each expert, which

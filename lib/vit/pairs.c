@@ -69,10 +69,10 @@ void smoe_pairs_forward(smoe_pairs *l, const real *images, const real *texts, si
         for (size_t b = 0; b < B; b++)
             unit_row(l->unit[k] + b * D, l->length[k] + b, from[k] + b * D, D);
     }
-    smoe_product p = smoe_product_of(l->logits, B, B, B, D, smoe_matrix_of(l->unit[0], D),
-                                     smoe_transposed(l->unit[1], D));
-    p.alpha = (real)smoe_pairs_factor(l);
-    smoe_gemm(&p);
+    smoe_product p = smoe_product_of(l->logits, smoe_matrix_of(l->unit[0], B, D),
+                                     smoe_transposed(smoe_matrix_of(l->unit[1], B, D)));
+    p.to.alpha = (real)smoe_pairs_factor(l);
+    smoe_gemm(p);
     real bias = (real)smoe_pairs_bias(l);
     for (size_t i = 0; l->biased && i < B * B; i++) l->logits[i] += bias;
 }
@@ -103,13 +103,12 @@ void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B, bool lear
     real *dbias = l->biased ? smoe_gradient(l->params, l->bias) : NULL;
     if (dscale && learns) *dscale += (real)scaled;
     if (dbias && learns) *dbias += (real)shifted;
-    smoe_product p[] = {smoe_product_of(l->d[0], D, B, D, B, smoe_matrix_of(dlogits, B),
-                                        smoe_matrix_of(l->unit[1], D)),
-                        smoe_product_of(l->d[1], D, B, D, B, smoe_transposed(dlogits, B),
-                                        smoe_matrix_of(l->unit[0], D))};
+    smoe_matrix dL = smoe_matrix_of(dlogits, B, B);
     for (int k = 0; k < 2; k++) {
-        p[k].alpha = (real)smoe_pairs_factor(l);
-        smoe_gemm(&p[k]);
+        smoe_product p = smoe_product_of(l->d[k], k ? smoe_transposed(dL) : dL,
+                                         smoe_matrix_of(l->unit[!k], B, D));
+        p.to.alpha = (real)smoe_pairs_factor(l);
+        smoe_gemm(p);
         SMOE_SHARED(elementwise, B * D)
         for (size_t b = 0; b < B; b++)
             unit_backward(l->d[k] + b * D, l->unit[k] + b * D, l->length[k][b], D);

@@ -122,30 +122,30 @@ static void heads_against_double(void **state) {
     }
 }
 
+static smoe_matrix head_rows(const smoe_attention_head *x, const real *at, size_t ld) {
+    return smoe_matrix_rows((smoe_rows){smoe_reals(at), ld}, x->T, x->d);
+}
+
+static void multiply(real *c, size_t ldc, smoe_matrix a, smoe_matrix b, real scale) {
+    smoe_product p = smoe_product_to(smoe_reals_out(c), ldc, a, b);
+    p.to.alpha = scale;
+    smoe_gemm_serial(p);
+}
+
 /* Products and softmaxes one by one, with the kernels in use. */
 static void one_by_one(const smoe_attention_head *x, real *dz) {
     const smoe_row_kernels *row = smoe_kernels_get()->row;
-    smoe_matrix q = smoe_matrix_of(x->q, x->ldq), k = smoe_matrix_of(x->k, x->ldq),
-                v = smoe_matrix_of(x->v, x->ldv), dout = smoe_matrix_of(x->dout, x->ldo);
-    smoe_product p =
-        smoe_product_of(x->weights, x->T, x->T, x->T, x->d, q, smoe_transposed(x->k, x->ldq));
-    p.alpha = x->scale;
-    smoe_gemm_serial(&p);
+    smoe_matrix q = head_rows(x, x->q, x->ldq), k = head_rows(x, x->k, x->ldq);
+    smoe_matrix v = head_rows(x, x->v, x->ldv), dout = head_rows(x, x->dout, x->ldo);
+    smoe_matrix w = smoe_matrix_of(x->weights, x->T, x->T), dz_of = smoe_matrix_of(dz, x->T, x->T);
+    multiply(x->weights, x->T, q, smoe_transposed(k), x->scale);
     row->softmax(x->weights, x->T, x->T, x->T);
-    smoe_matrix w = smoe_matrix_of(x->weights, x->T), wt = smoe_transposed(x->weights, x->T);
-    p = smoe_product_of(x->out, x->ldo, x->T, x->d, x->T, w, v);
-    smoe_gemm_serial(&p);
-    p = smoe_product_of(x->dv, x->ldv, x->T, x->d, x->T, wt, dout);
-    smoe_gemm_serial(&p);
-    p = smoe_product_of(dz, x->T, x->T, x->T, x->d, dout, smoe_transposed(x->v, x->ldv));
-    smoe_gemm_serial(&p);
+    multiply(x->out, x->ldo, w, v, 1);
+    multiply(x->dv, x->ldv, smoe_transposed(w), dout, 1);
+    multiply(dz, x->T, dout, smoe_transposed(v), 1);
     row->softmax_backward(dz, x->weights, x->T, x->T, x->T);
-    p = smoe_product_of(x->dq, x->ldq, x->T, x->d, x->T, smoe_matrix_of(dz, x->T), k);
-    p.alpha = x->scale;
-    smoe_gemm_serial(&p);
-    p = smoe_product_of(x->dk, x->ldq, x->T, x->d, x->T, smoe_transposed(dz, x->T), q);
-    p.alpha = x->scale;
-    smoe_gemm_serial(&p);
+    multiply(x->dq, x->ldq, dz_of, k, x->scale);
+    multiply(x->dk, x->ldq, smoe_transposed(dz_of), q, x->scale);
 }
 
 static void bits_of_products(void **state) {

@@ -90,9 +90,14 @@ static const real *residual_of(const fixture *f) {
     return f->kind == NO_RESIDUAL ? NULL : f->kind == OTHER ? f->residual : f->start;
 }
 
+static smoe_values weights_of(const fixture *f, const real *w, const smoe_bf16 *narrow, size_t e) {
+    smoe_values all = {f->narrow ? NULL : w, narrow};
+    return smoe_values_from(all, e * f->h * f->d);
+}
+
 static smoe_fused_mlp fused_mlp_of(size_t e, const void *context) {
     const fixture *f = context;
-    size_t at = f->first[e] * f->d, size = f->h * f->d;
+    size_t at = f->first[e] * f->d;
     return (smoe_fused_mlp){.m = f->first[e + 1] - f->first[e],
                             .d = f->d,
                             .h = f->h,
@@ -101,10 +106,8 @@ static smoe_fused_mlp fused_mlp_of(size_t e, const void *context) {
                             .residual = f->kind == ITSELF  ? f->y + at
                                         : f->kind == OTHER ? f->residual + at
                                                            : NULL,
-                            .w1 = f->narrow ? NULL : f->w1 + e * size,
-                            .w2 = f->narrow ? NULL : f->w2 + e * size,
-                            .w1_bf16 = f->narrow ? f->w1_bf16 + e * size : NULL,
-                            .w2_bf16 = f->narrow ? f->w2_bf16 + e * size : NULL,
+                            .w1 = weights_of(f, f->w1, f->w1_bf16, e),
+                            .w2 = weights_of(f, f->w2, f->w2_bf16, e),
                             .b1 = f->b1 + e * f->h,
                             .b2 = f->b2 + e * f->d,
                             .gelu = f->gelu};
@@ -127,15 +130,18 @@ static void assert_bits(const fixture *f) {
         real *y = malloc((m * f->d + 1) * sizeof *y);
         assert_non_null(hidden);
         assert_non_null(y);
-        smoe_product fc1 = smoe_linear_product(hidden, f->x + at, f->w1 + e * size,
-                                               f->b1 + e * f->h, m, f->h, f->d);
-        smoe_gemm_serial(&fc1);
+        smoe_product fc1 =
+            smoe_product_of(hidden, smoe_matrix_of(f->x + at, m, f->d),
+                            smoe_transposed(smoe_matrix_of(f->w1 + e * size, f->h, f->d)));
+        fc1.to.bias = f->b1 + e * f->h;
+        smoe_gemm_serial(fc1);
         smoe_kernels_get()->row->gelu(hidden, hidden, m * f->h, f->gelu);
         smoe_product fc2 =
-            smoe_linear_product(y, hidden, f->w2 + e * size, f->b2 + e * f->d, m, f->d, f->h);
-        fc2.add = residual ? residual + at : NULL;
-        fc2.ldadd = f->d;
-        smoe_gemm_serial(&fc2);
+            smoe_product_of(y, smoe_matrix_of(hidden, m, f->h),
+                            smoe_transposed(smoe_matrix_of(f->w2 + e * size, f->d, f->h)));
+        fc2.to.bias = f->b2 + e * f->d;
+        fc2.to.add = residual ? residual + at : NULL;
+        smoe_gemm_serial(fc2);
         assert_memory_equal(y, f->y + at, m * f->d * sizeof *y);
         free(hidden);
         free(y);

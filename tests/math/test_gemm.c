@@ -43,6 +43,10 @@ static matrix matrix_of(size_t m, size_t n, size_t gap, bool transposed, smoe_rn
     return x;
 }
 
+static smoe_matrix view(const matrix *x, size_t m, size_t n) {
+    return (smoe_matrix){smoe_reals(x->at), m, n, x->row, x->col};
+}
+
 /* A product with all its operands; start: C before the product, for those that accumulate. */
 typedef struct fixture {
     smoe_product p;
@@ -64,21 +68,11 @@ static fixture fixture_of(size_t m, size_t n, size_t k, uint64_t seed) {
         for (size_t j = 0; j < n; j++) f.c[i * ldc + j] = (real)smoe_rng_uniform(&rng);
     f.start = filled(m * ldc, 0);
     memcpy(f.start, f.c, m * ldc * sizeof *f.c);
-    f.p = (smoe_product){.m = m,
-                         .n = n,
-                         .k = k,
-                         .c = f.c,
-                         .ldc = ldc,
-                         .a = f.a.at,
-                         .a_row = f.a.row,
-                         .a_col = f.a.col,
-                         .b = f.b.at,
-                         .b_row = f.b.row,
-                         .b_col = f.b.col,
-                         .alpha = smoe_rng_below(&rng, 2) ? 1 : (real)-0.7};
-    if (kind == ADD_OTHER) f.p.add = f.add.at, f.p.ldadd = f.add.ld;
-    if (kind == ADD_ITSELF) f.p.add = f.c, f.p.ldadd = ldc;
-    if (smoe_rng_below(&rng, 2)) f.p.bias = f.bias;
+    f.p = smoe_product_to(smoe_reals_out(f.c), ldc, view(&f.a, m, k), view(&f.b, k, n));
+    if (!smoe_rng_below(&rng, 2)) f.p.to.alpha = (real)-0.7;
+    if (kind == ADD_OTHER) f.p.to.add = f.add.at, f.p.to.ldadd = f.add.ld;
+    if (kind == ADD_ITSELF) f.p.to.add = f.c, f.p.to.ldadd = ldc;
+    if (smoe_rng_below(&rng, 2)) f.p.to.bias = f.bias;
     return f;
 }
 
@@ -98,29 +92,29 @@ static void fixture_free(fixture *f) {
 static void assert_product(const fixture *f) {
     const smoe_product *p = &f->p;
     const double ulp = 0x1p-24;
-    for (size_t i = 0; i < p->m; i++)
-        for (size_t j = 0; j < p->ldc; j++) {
-            double sum = 0, size = 0, c = (double)f->c[i * p->ldc + j];
-            if (j >= p->n) {
-                assert_true(f->c[i * p->ldc + j] == HOLE);
+    for (size_t i = 0; i < p->a.m; i++)
+        for (size_t j = 0; j < p->to.ldc; j++) {
+            double sum = 0, size = 0, c = (double)f->c[i * p->to.ldc + j];
+            if (j >= p->b.n) {
+                assert_true(f->c[i * p->to.ldc + j] == HOLE);
                 continue;
             }
-            for (size_t q = 0; q < p->k; q++) {
-                double t = (double)p->a[i * p->a_row + q * p->a_col] *
-                           (double)p->b[q * p->b_row + j * p->b_col];
+            for (size_t q = 0; q < p->a.n; q++) {
+                double t = (double)p->a.of.at[i * p->a.row + q * p->a.col] *
+                           (double)p->b.of.at[q * p->b.row + j * p->b.col];
                 sum += t;
                 size += fabs(t);
             }
-            const real *from = p->add == f->c ? f->start : p->add;
-            double add = from ? (double)from[i * p->ldadd + j] : 0;
-            double bias = p->bias ? (double)p->bias[j] : 0;
-            sum = sum * (double)p->alpha + add + bias;
+            const real *from = p->to.add == f->c ? f->start : p->to.add;
+            double add = from ? (double)from[i * p->to.ldadd + j] : 0;
+            double bias = p->to.bias ? (double)p->to.bias[j] : 0;
+            sum = sum * (double)p->to.alpha + add + bias;
             size += fabs(add) + fabs(bias);
-            if (!(fabs(c - sum) <= ((double)p->k / 2 + 4) * ulp * size))
-                fail_msg("%zu x %zu x %zu: C[%zu,%zu] = %.9g, not %.9g", p->m, p->n, p->k, i, j, c,
-                         sum);
+            if (!(fabs(c - sum) <= ((double)p->a.n / 2 + 4) * ulp * size))
+                fail_msg("%zu x %zu x %zu: C[%zu,%zu] = %.9g, not %.9g", p->a.m, p->b.n, p->a.n, i,
+                         j, c, sum);
         }
-    assert_true(f->c[p->m * p->ldc] == HOLE);
+    assert_true(f->c[p->a.m * p->to.ldc] == HOLE);
 }
 
 static void against_loops(void **state) {
@@ -132,9 +126,9 @@ static void against_loops(void **state) {
         size_t m = sizes[smoe_rng_below(&rng, SIZES)], n = sizes[smoe_rng_below(&rng, SIZES)];
         fixture f = fixture_of(m, n, sizes[smoe_rng_below(&rng, SIZES)], i);
         if (i % 2)
-            smoe_gemm(&f.p);
+            smoe_gemm(f.p);
         else
-            smoe_gemm_serial(&f.p);
+            smoe_gemm_serial(f.p);
         assert_product(&f);
         fixture_free(&f);
     }
@@ -154,7 +148,7 @@ static void across_blocks(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 8; seed++) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], 100 * i + seed);
-            smoe_gemm(&f.p);
+            smoe_gemm(f.p);
             assert_product(&f);
             fixture_free(&f);
         }
@@ -167,9 +161,9 @@ static void empty_products(void **state) {
         for (uint64_t seed = 0; seed < 8; seed++) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
             if (seed % 2)
-                smoe_gemm(&f.p);
+                smoe_gemm(f.p);
             else
-                smoe_gemm_serial(&f.p);
+                smoe_gemm_serial(f.p);
             assert_product(&f);
             fixture_free(&f);
         }
@@ -179,14 +173,14 @@ static void empty_products(void **state) {
 
 static void with_threads(fixture *f, real *c, int threads) {
     smoe_product p = f->p;
-    memcpy(c, f->start, p.m * p.ldc * sizeof *c);
-    p.c = c;
-    if (p.add == f->c) p.add = c;
+    memcpy(c, f->start, p.a.m * p.to.ldc * sizeof *c);
+    p.to.c.at = c;
+    if (p.to.add == f->c) p.to.add = c;
     smoe_threads_set(threads);
     if (threads)
-        smoe_gemm(&p);
+        smoe_gemm(p);
     else
-        smoe_gemm_serial(&p);
+        smoe_gemm_serial(p);
 }
 
 static void same_bits_for_any_threads(void **state) {
@@ -196,8 +190,9 @@ static void same_bits_for_any_threads(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 3; seed++) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
-            size_t bytes = f.p.m * f.p.ldc * sizeof(real);
-            real *alone = filled(f.p.m * f.p.ldc, 0), *shared = filled(f.p.m * f.p.ldc, 0);
+            size_t bytes = f.p.a.m * f.p.to.ldc * sizeof(real);
+            real *alone = filled(f.p.a.m * f.p.to.ldc, 0),
+                 *shared = filled(f.p.a.m * f.p.to.ldc, 0);
             with_threads(&f, alone, 0);
             for (int threads = 1; threads <= 3; threads++) {
                 with_threads(&f, shared, threads);
@@ -218,24 +213,25 @@ static void same_bits_of_any_rectangle(void **state) {
     enum { ALL = 167 }; /* more than any limit for skinny products */
     for (uint64_t seed = 0; seed < 16; seed++) {
         fixture f = fixture_of(ALL, 75, seed < 12 ? 300 : 2100, seed);
-        real *whole = filled(f.p.m * f.p.ldc, 0), *part = filled(f.p.m * f.p.ldc, 0);
+        real *whole = filled(f.p.a.m * f.p.to.ldc, 0), *part = filled(f.p.a.m * f.p.to.ldc, 0);
         with_threads(&f, whole, 1);
         for (size_t round = 0; round < 40; round++) {
             size_t i0 = smoe_rng_below(&rng, ALL), j0 = smoe_rng_below(&rng, 75);
             smoe_product p = f.p;
-            p.m = 1 + smoe_rng_below(&rng, ALL - i0);
-            if (round % 2 && p.m > 8) p.m = 1 + p.m % 8; /* the smallest have their own code */
-            p.n = 1 + smoe_rng_below(&rng, 75 - j0);
-            memcpy(part, f.start, f.p.m * f.p.ldc * sizeof *part);
-            if (p.add) p.add = (p.add == f.c ? part : p.add) + i0 * p.ldadd + j0;
-            p.c = part + i0 * p.ldc + j0;
-            p.a += i0 * p.a_row;
-            p.b += j0 * p.b_col;
-            if (p.bias) p.bias += j0;
-            smoe_gemm_serial(&p);
-            for (size_t i = i0; i < i0 + p.m; i++)
-                assert_memory_equal(part + i * p.ldc + j0, whole + i * p.ldc + j0,
-                                    p.n * sizeof(real));
+            p.a.m = 1 + smoe_rng_below(&rng, ALL - i0);
+            if (round % 2 && p.a.m > 8)
+                p.a.m = 1 + p.a.m % 8; /* the smallest have their own code */
+            p.b.n = 1 + smoe_rng_below(&rng, 75 - j0);
+            memcpy(part, f.start, f.p.a.m * f.p.to.ldc * sizeof *part);
+            if (p.to.add) p.to.add = (p.to.add == f.c ? part : p.to.add) + i0 * p.to.ldadd + j0;
+            p.to.c.at = part + i0 * p.to.ldc + j0;
+            p.a.of.at += i0 * p.a.row;
+            p.b.of.at += j0 * p.b.col;
+            if (p.to.bias) p.to.bias += j0;
+            smoe_gemm_serial(p);
+            for (size_t i = i0; i < i0 + p.a.m; i++)
+                assert_memory_equal(part + i * p.to.ldc + j0, whole + i * p.to.ldc + j0,
+                                    p.b.n * sizeof(real));
         }
         free(whole);
         free(part);
@@ -259,19 +255,19 @@ static void skinny_weights_without_gaps(void **state) {
         real *wide = filled(k * (n + GAP), (real)NAN);
         for (size_t q = 0; q < k; q++)
             memcpy(wide + q * (n + GAP), tight.at + q * n, n * sizeof *wide);
-        size_t bytes = f.p.m * f.p.ldc * sizeof(real);
-        real *apart = filled(f.p.m * f.p.ldc, 0), *together = filled(f.p.m * f.p.ldc, 0);
-        f.p.b_col = 1;
-        f.p.b_row = n + GAP;
-        f.p.b = wide;
+        size_t bytes = f.p.a.m * f.p.to.ldc * sizeof(real);
+        real *apart = filled(f.p.a.m * f.p.to.ldc, 0), *together = filled(f.p.a.m * f.p.to.ldc, 0);
+        f.p.b.col = 1;
+        f.p.b.row = n + GAP;
+        f.p.b.of.at = wide;
         with_threads(&f, apart, 0);
-        f.p.b_row = n;
-        f.p.b = tight.at;
+        f.p.b.row = n;
+        f.p.b.of.at = tight.at;
         for (int threads = 0; threads <= 2; threads++) {
             with_threads(&f, together, threads);
             assert_memory_equal(apart, together, bytes);
         }
-        smoe_gemm_serial(&f.p);
+        smoe_gemm_serial(f.p);
         assert_product(&f);
         free(tight.at);
         free(wide);
@@ -297,15 +293,15 @@ static void streamed(void **state) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
             smoe_product p = f.p;
             size_t shift = seed % 2;
-            p.add = NULL;
-            if (seed % 4 < 2) p.bias = NULL;
-            p.ldc = (p.n + ALIGN - 1) / ALIGN * ALIGN;
+            p.to.add = NULL;
+            if (seed % 4 < 2) p.to.bias = NULL;
+            p.to.ldc = (p.b.n + ALIGN - 1) / ALIGN * ALIGN;
             for (size_t j = 0; j < MOST; j++) plain[j] = past[j] = HOLE;
-            p.c = plain + shift;
-            smoe_gemm(&p);
-            p.c = past + shift;
-            p.stream = true;
-            smoe_gemm(&p);
+            p.to.c.at = plain + shift;
+            smoe_gemm(p);
+            p.to.c.at = past + shift;
+            p.to.stream = true;
+            smoe_gemm(p);
             assert_memory_equal(plain, past, MOST * sizeof(real));
             fixture_free(&f);
         }
@@ -330,20 +326,20 @@ static void narrow_b(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 8; seed++) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
-            size_t k = f.p.k, n = f.p.n;
-            size_t used = k ? (k - 1) * f.p.b_row + (n - 1) * f.p.b_col + 1 : 0;
+            size_t k = f.p.a.n, n = f.p.b.n;
+            size_t used = k ? (k - 1) * f.p.b.row + (n - 1) * f.p.b.col + 1 : 0;
             smoe_bf16 *b = malloc((used + !used) * sizeof *b);
-            real *wide = filled(f.p.m * f.p.ldc, 0), *narrow = filled(f.p.m * f.p.ldc, 0);
+            real *wide = filled(f.p.a.m * f.p.to.ldc, 0), *narrow = filled(f.p.a.m * f.p.to.ldc, 0);
             for (size_t j = 0; j < used; j++) {
                 b[j] = (smoe_bf16)smoe_rng_below(&rng, 1 << 16); /* any pattern, NaN too */
                 f.b.at[j] = smoe_bf16_widen(b[j]);
             }
             with_threads(&f, wide, 2);
-            f.p.b_bf16 = b;
-            f.p.b = NULL;
+            f.p.b.of.bf16 = b;
+            f.p.b.of.at = NULL;
             for (int threads = 0; threads <= 3; threads++) {
                 with_threads(&f, narrow, threads);
-                assert_same_numbers(wide, narrow, f.p.m * f.p.ldc);
+                assert_same_numbers(wide, narrow, f.p.a.m * f.p.to.ldc);
             }
             free(b);
             free(wide);
@@ -367,7 +363,7 @@ static void many_products_at_a_time(void **state) {
             fixture f[24];
             for (size_t i = 0; i < count; i++) f[i] = fixture_of(i * 7 % 20, 9 + i, 40, i);
             smoe_threads_set(threads);
-            smoe_gemm_each(count, ith, f);
+            smoe_gemm_chain(count, &(smoe_gemm_stage){ith, f}, 1);
             for (size_t i = 0; i < count; i++) {
                 assert_product(&f[i]);
                 fixture_free(&f[i]);
@@ -375,10 +371,31 @@ static void many_products_at_a_time(void **state) {
         }
     fixture two[2] = {fixture_of(300, 200, 100, 1), fixture_of(20, 200, 100, 2)};
     smoe_threads_set(2);
-    smoe_gemm_each(2, ith, two);
+    smoe_gemm_chain(2, &(smoe_gemm_stage){ith, two}, 1);
     for (size_t i = 0; i < 2; i++) {
         assert_product(&two[i]);
         fixture_free(&two[i]);
+    }
+}
+
+/* Products of one shape that lie one after another: the bits of each alone. */
+static void batch_of_products(void **state) {
+    (void)state;
+    enum { COUNT = 5, M = 9, N = 20, K = 17 };
+    real a[COUNT * M * K], b[COUNT * K * N], c[COUNT * M * N], add[COUNT * M * N], right[M * N];
+    smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < COUNT * M * K; i++) a[i] = (real)smoe_rng_uniform(&rng);
+    for (size_t i = 0; i < COUNT * K * N; i++) b[i] = (real)smoe_rng_uniform(&rng);
+    for (size_t i = 0; i < COUNT * M * N; i++) add[i] = (real)smoe_rng_uniform(&rng);
+    smoe_product p = smoe_product_of(c, smoe_matrix_of(a, M, K), smoe_matrix_of(b, K, N));
+    p.to.add = add;
+    smoe_gemm_batch(COUNT, p, M * K, K * N, M * N);
+    for (size_t i = 0; i < COUNT; i++) {
+        p = smoe_product_of(right, smoe_matrix_of(a + i * M * K, M, K),
+                            smoe_matrix_of(b + i * K * N, K, N));
+        p.to.add = add + i * M * N;
+        smoe_gemm_serial(p);
+        assert_memory_equal(c + i * M * N, right, sizeof right);
     }
 }
 
@@ -388,8 +405,8 @@ static real squares[CHAINED][WIDEST * WIDEST];
 /* C^T C of the i-th product. */
 static smoe_product square(size_t i, const void *context) {
     const smoe_product *p = &((const fixture *)context)[i].p;
-    return smoe_product_of(squares[i], p->n, p->n, p->n, p->m, smoe_transposed(p->c, p->ldc),
-                           smoe_matrix_of(p->c, p->ldc));
+    smoe_matrix c = smoe_matrix_rows((smoe_rows){smoe_written(p->to.c), p->to.ldc}, p->a.m, p->b.n);
+    return smoe_product_of(squares[i], smoe_transposed(c), c);
 }
 
 /* A stage finds the results of the stage before, whether products are cut or not. */
@@ -410,8 +427,8 @@ static void stages_of_products(void **state) {
             for (size_t i = 0; i < count; i++) {
                 assert_product(&f[i]);
                 smoe_product p = square(i, f);
-                p.c = right;
-                smoe_gemm_serial(&p);
+                p.to.c.at = right;
+                smoe_gemm_serial(p);
                 assert_memory_equal(squares[i], right, n * n * sizeof *right);
                 fixture_free(&f[i]);
             }
@@ -424,15 +441,16 @@ static void linear_by_hand(void **state) {
     (void)state;
     const real x[] = {1, 2, 3, 4}, w[] = {1, 0, 0, 1, 1, 1}, b[] = {10, 20, 30};
     real y[6], dx[4], dw[6] = {1, 1, 1, 1, 1, 1};
-    smoe_product p = smoe_linear_product(y, x, w, b, 2, 3, 2);
-    smoe_gemm(&p);
+    smoe_matrix rows = smoe_matrix_of(x, 2, 2), weights = smoe_matrix_of(w, 3, 2);
+    smoe_matrix dy = smoe_transposed(smoe_matrix_of(y, 2, 3));
+    smoe_product p = smoe_product_of(y, rows, smoe_transposed(weights));
+    p.to.bias = b;
+    smoe_gemm(p);
     const real right[] = {11, 22, 33, 13, 24, 37}, right_dx[] = {44, 55, 50, 61};
     assert_memory_equal(y, right, sizeof right);
-    p = smoe_linear_dx_product(dx, y, w, 2, 3, 2);
-    smoe_gemm(&p);
+    smoe_gemm(smoe_product_of(dx, smoe_transposed(dy), weights));
     assert_memory_equal(dx, right_dx, sizeof right_dx);
-    p = smoe_linear_dw_product(dw, y, x, 2, 3, 2);
-    smoe_gemm(&p);
+    smoe_gemm(smoe_product_added(dw, dy, rows));
     const real right_dw[] = {51, 75, 95, 141, 145, 215};
     for (size_t i = 0; i < 6; i++) assert_close(dw[i], right_dw[i], 0);
 }
@@ -452,19 +470,8 @@ static void not_finite(void **state) {
                 b[7 * N + 33] = bad[v]; /* column 33 */
             else
                 a[17 * K + 7] = bad[v]; /* row 17 */
-            smoe_product p = {.m = M,
-                              .n = N,
-                              .k = K,
-                              .c = c,
-                              .ldc = N,
-                              .a = a,
-                              .a_row = K,
-                              .a_col = 1,
-                              .b = b,
-                              .b_row = N,
-                              .b_col = 1,
-                              .alpha = 1};
-            smoe_gemm(&p);
+            smoe_product p = smoe_product_of(c, smoe_matrix_of(a, M, K), smoe_matrix_of(b, K, N));
+            smoe_gemm(p);
             for (size_t i = 0; i < M * N; i++) {
                 bool hit = in_b ? i % N == 33 : i / N == 17;
                 if (!hit) assert_close(c[i], K, 0);
@@ -472,7 +479,7 @@ static void not_finite(void **state) {
             }
             a[17 * K + 7] = 0; /* 0 times infinity is NaN */
             b[7 * N + 33] = bad[v];
-            smoe_gemm(&p);
+            smoe_gemm(p);
             assert_true(isnan(c[17 * N + 33]));
         }
 }
@@ -492,18 +499,18 @@ static void callback_sees_final_elements_once(void **state) {
     for (uint64_t i = 0; i < 4 * sizeof shape / sizeof *shape; i++) {
         const size_t *s = shape[i / 4];
         fixture f = fixture_of(s[0], s[1], s[2], i);
-        size_t size = s[0] * f.p.ldc;
-        smoe_gemm(&f.p);
+        size_t size = s[0] * f.p.to.ldc;
+        smoe_gemm(f.p);
         real *plain = filled(size, 0);
         memcpy(plain, f.c, size * sizeof *plain);
         memcpy(f.c, f.start, size * sizeof *plain);
         f.p.after = negate;
-        f.p.context = &f.p.ldc;
+        f.p.context = &f.p.to.ldc;
         if (i % 2)
-            smoe_gemm(&f.p);
+            smoe_gemm(f.p);
         else
-            smoe_gemm_serial(&f.p);
-        negate(plain, s[0], s[1], &f.p.ldc);
+            smoe_gemm_serial(f.p);
+        negate(plain, s[0], s[1], &f.p.to.ldc);
         assert_memory_equal(f.c, plain, size * sizeof *plain);
         free(plain);
         fixture_free(&f);
@@ -522,6 +529,7 @@ int main(void) {
         cmocka_unit_test(streamed),
         cmocka_unit_test(narrow_b),
         cmocka_unit_test(many_products_at_a_time),
+        cmocka_unit_test(batch_of_products),
         cmocka_unit_test(stages_of_products),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(not_finite),

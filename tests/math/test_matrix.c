@@ -59,16 +59,16 @@ static void panels(void **state) {
             values[i] = smoe_rng_below(&rng, 9) ? number(&rng) : special(&rng);
             narrow[i] = smoe_bf16_round((float)values[i]);
         }
-        smoe_operand from = {.n = n, .k = k, .row = unit, .col = unit};
+        smoe_matrix from = {.m = n, .n = k, .row = unit, .col = unit};
         if (rows)
             from.row = unit * k + gap;
         else
             from.col = unit * n + gap;
         if (from.row * (n - 1) + from.col * (k - 1) >= sizeof values / sizeof *values) continue;
         if (wide)
-            from.at = values;
+            from.of.at = values;
         else
-            from.bf16 = narrow;
+            from.of.bf16 = narrow;
         for (size_t i = 0; i < ROOM; i++) panel[i] = 0xdead;
         (is_b ? kern->pack_b : kern->pack_a)(panel, &from, parts);
         size_t steps = (k + DEEP - 1) / DEEP, size = steps * parts * 2 * TILE;
@@ -155,8 +155,8 @@ static void blocks_like_the_model(void **state) {
 enum { MOST_ROWS = SMOE_FEW_MOST, MOST_TERMS = 100, NUMBERS = (MOST_ROWS + 3) * (MOST_TERMS + 3) };
 
 /* Numbers as those of fill_panels, of which a row is n rows or columns of k terms. */
-static smoe_operand few_operand(real *at, smoe_bf16 *bf16, size_t n, size_t k, uint64_t seed,
-                                smoe_rng *rng) {
+static smoe_matrix few_operand(real *at, smoe_bf16 *bf16, size_t n, size_t k, uint64_t seed,
+                               smoe_rng *rng) {
     float scale = seed % 3 == 1 ? 0x1p-63f : 1;
     bool along = smoe_rng_below(rng, 2);
     size_t ld = (along ? k : n) + smoe_rng_below(rng, 3);
@@ -165,18 +165,11 @@ static smoe_operand few_operand(real *at, smoe_bf16 *bf16, size_t n, size_t k, u
         at[i] = odd ? special(rng) : (real)(scale * (float)number(rng));
         bf16[i] = smoe_bf16_round((float)at[i]);
     }
-    smoe_operand x = {.row = along ? ld : 1, .col = along ? 1 : ld, .n = n, .k = k};
+    smoe_matrix x = {.row = along ? ld : 1, .col = along ? 1 : ld, .m = n, .n = k};
     if (smoe_rng_below(rng, 2))
-        x.bf16 = bf16;
+        x.of.bf16 = bf16;
     else
-        x.at = at;
-    return x;
-}
-
-static smoe_operand from_row(smoe_operand x, size_t i, size_t n) {
-    if (x.bf16) x.bf16 += i * x.row;
-    if (x.at) x.at += i * x.row;
-    x.n = n;
+        x.of.at = at;
     return x;
 }
 
@@ -199,25 +192,22 @@ static void few_rows_like_the_models(void **state) {
         size_t n = smoe_rng_below(&rng, 2) ? SIDE : 1 + smoe_rng_below(&rng, SIDE);
         size_t pitch = (m + SMOE_FEW_UNIT - 1) / SMOE_FEW_UNIT * SMOE_FEW_UNIT;
         size_t first = smoe_rng_below(&rng, k / DEEP + 1) * DEEP;
-        smoe_operand rows = few_operand(x, narrow_x, m, k, seed, &rng);
-        smoe_operand columns = few_operand(y, narrow_y, n, k, seed % 3 == 2 ? 0 : seed, &rng);
+        smoe_matrix rows = few_operand(x, narrow_x, m, k, seed, &rng);
+        smoe_matrix columns = few_operand(y, narrow_y, n, k, seed % 3 == 2 ? 0 : seed, &rng);
         kernels->few->pack(a, &rows, pitch);
         smoe_few_block t = {.sums = sums, .pitch = pitch, .m = pitch, .order = order};
         for (size_t p = 0; p<k; p = first> p ? first : k) {
             t.begun = p > 0;
             t.a = a + p * pitch;
-            t.b = columns;
-            t.b.k = (first > p ? first : k) - p;
-            if (t.b.bf16) t.b.bf16 += p * t.b.col;
-            if (t.b.at) t.b.at += p * t.b.col;
+            t.b = smoe_matrix_part(columns, 0, n, p, (first > p ? first : k) - p);
             kernels->few->block(&t);
         }
         kernels->matrix->pack_b(panel_b, &columns, 1);
         for (size_t i0 = 0; i0 < m; i0 += SIDE) {
-            smoe_operand some = from_row(rows, i0, m - i0 < SIDE ? m - i0 : SIDE);
+            smoe_matrix some = smoe_matrix_part(rows, i0, SIDE, 0, k);
             kernels->matrix->pack_a(panel_a, &some, 1);
             models[order](right, panel_a, panel_b, (k + DEEP - 1) / DEEP, 1);
-            for (size_t i = 0; i < some.n; i++)
+            for (size_t i = 0; i < some.m; i++)
                 for (size_t j = 0; j < n; j++)
                     if (!same_number(sums[(i0 + i) * SIDE + j], right[i * SIDE + j]))
                         fail_msg("order %d, %zu x %zu x %zu: sum %zu, %zu is %a, not %a",
@@ -242,8 +232,8 @@ static void models_against_double(void **state) {
         x[i] = number(&rng);
         y[i] = number(&rng);
     }
-    kern->pack_a(a, &(smoe_operand){.at = x, .row = K, .col = 1, .n = SIDE, .k = K}, 2);
-    kern->pack_b(b, &(smoe_operand){.at = y, .row = 1, .col = SIDE, .n = SIDE, .k = K}, 2);
+    kern->pack_a(a, &(smoe_matrix){smoe_reals(x), SIDE, K, K, 1}, 2);
+    kern->pack_b(b, &(smoe_matrix){smoe_reals(y), SIDE, K, 1, SIDE}, 2);
     for (size_t model = 0; model < sizeof models / sizeof *models; model++) {
         double worst = 0;
         models[model](sums, a, b, (K + DEEP - 1) / DEEP, 2);
@@ -319,30 +309,22 @@ static fixture fixture_of(size_t m, size_t n, size_t k, uint64_t seed) {
     }
     memcpy(f.c, f.start, f.room * sizeof *f.c);
     for (size_t j = 0; j < n; j++) f.bias[j] = number(&rng);
-    f.p = (smoe_product){.m = m,
-                         .n = n,
-                         .k = k,
-                         .c = f.c,
-                         .ldc = ldc,
-                         .a = f.a.at,
-                         .a_row = f.a.row,
-                         .a_col = f.a.col,
-                         .b = f.b.at,
-                         .b_row = f.b.row,
-                         .b_col = f.b.col,
-                         .alpha = smoe_rng_below(&rng, 2) ? 1 : (real)-0.7,
-                         .precision = seed % 2 ? SMOE_PRECISION_BF16X3 : SMOE_PRECISION_BF16};
+    smoe_matrix a = {smoe_reals(f.a.at), m, k, f.a.row, f.a.col};
+    smoe_matrix b = {smoe_reals(f.b.at), k, n, f.b.row, f.b.col};
+    f.p = smoe_product_to(smoe_reals_out(f.c), ldc, a, b);
+    f.p.precision = seed % 2 ? SMOE_PRECISION_BF16X3 : SMOE_PRECISION_BF16;
+    if (!smoe_rng_below(&rng, 2)) f.p.to.alpha = (real)-0.7;
     if (kind == 1) {
-        f.p.add = f.c;
-        f.p.ldadd = ldc;
+        f.p.to.add = f.c;
+        f.p.to.ldadd = ldc;
     }
-    if (smoe_rng_below(&rng, 2)) f.p.bias = f.bias;
+    if (smoe_rng_below(&rng, 2)) f.p.to.bias = f.bias;
     if (seed % 2) return f;
-    if (smoe_rng_below(&rng, 2)) f.p.a_bf16 = f.a.bf16;
-    if (smoe_rng_below(&rng, 2)) f.p.b_bf16 = f.b.bf16;
+    if (smoe_rng_below(&rng, 2)) f.p.a.of = (smoe_values){.bf16 = f.a.bf16};
+    if (smoe_rng_below(&rng, 2)) f.p.b.of = (smoe_values){.bf16 = f.b.bf16};
     if (kind == 2) {
-        f.p.c = NULL;
-        f.p.c_bf16 = f.narrow;
+        f.p.to.c.at = NULL;
+        f.p.to.c.bf16 = f.narrow;
     }
     return f;
 }
@@ -367,32 +349,32 @@ static void assert_product(const fixture *f) {
     const smoe_product *p = &f->p;
     bool split = p->precision == SMOE_PRECISION_BF16X3;
     double each = split ? 3 * BF16 * BF16 : 2 * BF16 + BF16 * BF16;
-    double sums = ((double)p->k + 4) * F32 * (split ? 2 : 1);
-    for (size_t i = 0; i < p->m; i++)
-        for (size_t j = 0; j < p->ldc && i * p->ldc + j + 1 < f->room; j++) {
-            size_t at = i * p->ldc + j;
-            if (j >= p->n) {
+    double sums = ((double)p->a.n + 4) * F32 * (split ? 2 : 1);
+    for (size_t i = 0; i < p->a.m; i++)
+        for (size_t j = 0; j < p->to.ldc && i * p->to.ldc + j + 1 < f->room; j++) {
+            size_t at = i * p->to.ldc + j;
+            if (j >= p->b.n) {
                 assert_true(f->c[at] == HOLE && f->narrow[at] == 0xdead);
                 continue;
             }
-            double c = (double)(p->c_bf16 ? smoe_bf16_widen(p->c_bf16[at]) : f->c[at]);
+            double c = (double)(p->to.c.bf16 ? smoe_bf16_widen(p->to.c.bf16[at]) : f->c[at]);
             double sum = 0, size = 0, most = 0;
-            for (size_t q = 0; q < p->k; q++) {
-                double t = (double)f->a.at[i * p->a_row + q * p->a_col] *
-                           (double)f->b.at[q * p->b_row + j * p->b_col];
+            for (size_t q = 0; q < p->a.n; q++) {
+                double t = (double)f->a.at[i * p->a.row + q * p->a.col] *
+                           (double)f->b.at[q * p->b.row + j * p->b.col];
                 sum += t;
                 size += fabs(t);
             }
-            double add = p->add ? (double)f->start[at] : 0;
-            double bias = p->bias ? (double)p->bias[j] : 0, alpha = (double)p->alpha;
+            double add = p->to.add ? (double)f->start[at] : 0;
+            double bias = p->to.bias ? (double)p->to.bias[j] : 0, alpha = (double)p->to.alpha;
             sum = alpha * sum + add + bias;
             most = fabs(alpha) * size * (1 + each) + fabs(add) + fabs(bias);
-            double error = each * fabs(alpha) * size + sums * most + 4 * (double)p->k * TINY;
-            if (p->c_bf16) error += BF16 * (fabs(sum) + error);
+            double error = each * fabs(alpha) * size + sums * most + 4 * (double)p->a.n * TINY;
+            if (p->to.c.bf16) error += BF16 * (fabs(sum) + error);
             if (!(fabs(c - sum) <= error))
                 fail_msg("%zu x %zu x %zu, %s: C[%zu,%zu] = %.9g, not %.9g (%.3g, at most %.3g)",
-                         p->m, p->n, p->k, split ? "bf16x3" : "bf16", i, j, c, sum, fabs(c - sum),
-                         error);
+                         p->a.m, p->b.n, p->a.n, split ? "bf16x3" : "bf16", i, j, c, sum,
+                         fabs(c - sum), error);
         }
     assert_true(f->c[f->room - 1] == HOLE && f->narrow[f->room - 1] == 0xdead);
 }
@@ -400,9 +382,9 @@ static void assert_product(const fixture *f) {
 static void check(size_t m, size_t n, size_t k, uint64_t seed) {
     fixture f = fixture_of(m, n, k, seed);
     if (seed / 2 % 2)
-        smoe_gemm(&f.p);
+        smoe_gemm(f.p);
     else
-        smoe_gemm_serial(&f.p);
+        smoe_gemm_serial(f.p);
     assert_product(&f);
     fixture_free(&f);
 }
@@ -441,14 +423,14 @@ static void again(const fixture *f, real *c, smoe_bf16 *narrow, int threads) {
     smoe_product p = f->p;
     memcpy(c, f->start, f->room * sizeof *c);
     memcpy(narrow, f->narrow, f->room * sizeof *narrow);
-    if (p.c_bf16) p.c_bf16 = narrow;
-    if (p.c) p.c = c;
-    if (p.add) p.add = c;
+    if (p.to.c.bf16) p.to.c.bf16 = narrow;
+    if (p.to.c.at) p.to.c.at = c;
+    if (p.to.add) p.to.add = c;
     smoe_threads_set(threads);
     if (threads)
-        smoe_gemm(&p);
+        smoe_gemm(p);
     else
-        smoe_gemm_serial(&p);
+        smoe_gemm_serial(p);
 }
 
 static void same_bits_for_any_threads(void **state) {
@@ -488,16 +470,16 @@ static void results_written_past_the_caches(void **state) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 8; seed++) {
             fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
-            f.p.c = near;
-            f.p.ldc = sizes[i][3];
-            f.p.c_bf16 = NULL;
-            f.p.add = NULL;
+            f.p.to.c.at = near;
+            f.p.to.ldc = sizes[i][3];
+            f.p.to.c.bf16 = NULL;
+            f.p.to.add = NULL;
             memset(near, 0, sizeof near);
             memset(far, 0, sizeof far);
-            smoe_gemm(&f.p);
-            f.p.c = far;
-            f.p.stream = true;
-            smoe_gemm(&f.p);
+            smoe_gemm(f.p);
+            f.p.to.c.at = far;
+            f.p.to.stream = true;
+            smoe_gemm(f.p);
             assert_memory_equal(near, far, sizeof near);
             fixture_free(&f);
         }
@@ -517,28 +499,26 @@ static void same_bits_in_any_company(void **state) {
         for (size_t round = 0; round < 20; round++) {
             size_t i0 = smoe_rng_below(&rng, ROWS), j0 = smoe_rng_below(&rng, COLUMNS);
             smoe_product p = f.p;
-            p.m = 1 + smoe_rng_below(&rng, round % 2 ? 3 : ROWS);
-            p.n = 1 + smoe_rng_below(&rng, COLUMNS);
-            if (i0 + p.m > ROWS) p.m = ROWS - i0;
-            if (j0 + p.n > COLUMNS) p.n = COLUMNS - j0;
-            size_t at = i0 * p.ldc + j0;
+            p.a.m = 1 + smoe_rng_below(&rng, round % 2 ? 3 : ROWS);
+            p.b.n = 1 + smoe_rng_below(&rng, COLUMNS);
+            if (i0 + p.a.m > ROWS) p.a.m = ROWS - i0;
+            if (j0 + p.b.n > COLUMNS) p.b.n = COLUMNS - j0;
+            size_t at = i0 * p.to.ldc + j0;
             memcpy(f.c, f.start, f.room * sizeof *f.c);
-            if (p.c_bf16)
-                p.c_bf16 = f.narrow + at;
+            if (p.to.c.bf16)
+                p.to.c.bf16 = f.narrow + at;
             else
-                p.c = f.c + at;
-            if (p.add) p.add = f.c + at;
-            if (p.bias) p.bias += j0;
-            p.a += i0 * p.a_row;
-            p.b += j0 * p.b_col;
-            if (p.a_bf16) p.a_bf16 += i0 * p.a_row;
-            if (p.b_bf16) p.b_bf16 += j0 * p.b_col;
-            smoe_gemm_serial(&p);
-            for (size_t i = i0 * p.ldc; i < (i0 + p.m) * p.ldc; i += p.ldc)
-                if (p.c_bf16)
-                    assert_memory_equal(f.narrow + i + j0, narrow + i + j0, p.n * sizeof *narrow);
+                p.to.c.at = f.c + at;
+            if (p.to.add) p.to.add = f.c + at;
+            if (p.to.bias) p.to.bias += j0;
+            p.a.of = smoe_values_from(p.a.of, i0 * p.a.row);
+            p.b.of = smoe_values_from(p.b.of, j0 * p.b.col);
+            smoe_gemm_serial(p);
+            for (size_t i = i0 * p.to.ldc; i < (i0 + p.a.m) * p.to.ldc; i += p.to.ldc)
+                if (p.to.c.bf16)
+                    assert_memory_equal(f.narrow + i + j0, narrow + i + j0, p.b.n * sizeof *narrow);
                 else
-                    assert_memory_equal(f.c + i + j0, whole + i + j0, p.n * sizeof *whole);
+                    assert_memory_equal(f.c + i + j0, whole + i + j0, p.b.n * sizeof *whole);
         }
         free(whole);
         free(narrow);
@@ -555,10 +535,11 @@ static void rounded_before(void **state) {
         smoe_bf16 *narrow = malloc(f.room * sizeof *narrow);
         smoe_bf16 *other = malloc(f.room * sizeof *other);
         assert_true(c && d && narrow && other);
-        f.p.a_bf16 = f.p.b_bf16 = NULL;
+        f.p.a.of = smoe_reals(f.a.at);
+        f.p.b.of = smoe_reals(f.b.at);
         again(&f, c, narrow, 1);
-        f.p.a_bf16 = f.a.bf16;
-        f.p.b_bf16 = f.b.bf16;
+        f.p.a.of = (smoe_values){.bf16 = f.a.bf16};
+        f.p.b.of = (smoe_values){.bf16 = f.b.bf16};
         again(&f, d, other, 1);
         assert_memory_equal(c, d, f.room * sizeof *c);
         assert_memory_equal(narrow, other, f.room * sizeof *narrow);
@@ -604,28 +585,19 @@ static void gelus(void **state) {
     }
     for (size_t j = 0; j < N; j++) one[j] = 0x3f80;
     for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_QUICK; kind++) {
-        smoe_product p = {.m = 2 * COUNT,
-                          .n = N,
-                          .k = 1,
-                          .ldc = N,
-                          .a_bf16 = x,
-                          .a_row = 1,
-                          .a_col = 1,
-                          .b_bf16 = one,
-                          .b_row = N,
-                          .b_col = 1,
-                          .alpha = 1,
-                          .precision = SMOE_PRECISION_BF16,
-                          .work = SMOE_GELU_FORWARD,
-                          .gelu = (smoe_gelu)kind,
-                          .hidden = hidden,
-                          .active = active};
-        smoe_gemm(&p);
-        p.work = SMOE_GELU_BACKWARD;
-        p.a_bf16 = two;
-        p.c_bf16 = gradient;
-        p.active = again;
-        smoe_gemm(&p);
+        smoe_matrix column = {{.bf16 = x}, 2 * COUNT, 1, 1, 1}, row = {{.bf16 = one}, 1, N, N, 1};
+        smoe_product p = smoe_product_to((smoe_outputs){0}, N, column, row);
+        p.precision = SMOE_PRECISION_BF16;
+        p.to.work = SMOE_GELU_FORWARD;
+        p.to.gelu = (smoe_gelu)kind;
+        p.to.hidden = hidden;
+        p.to.active = active;
+        smoe_gemm(p);
+        p.to.work = SMOE_GELU_BACKWARD;
+        p.a.of.bf16 = two;
+        p.to.c.bf16 = gradient;
+        p.to.active = again;
+        smoe_gemm(p);
         assert_memory_equal(active, again, sizeof active);
         for (size_t i = 0; i < 2 * COUNT * N; i++) {
             double slope, at = (double)smoe_bf16_widen(x[i / N]);
@@ -654,10 +626,9 @@ static void not_finite(void **state) {
             for (size_t i = 0; i < M * K; i++) a[i] = number(&rng);
             for (size_t i = 0; i < K * N; i++) b[i] = number(&rng);
             a[ROW * K + TERM] = values[v];
-            smoe_product p =
-                smoe_product_of(c, N, M, N, K, smoe_matrix_of(a, K), smoe_matrix_of(b, N));
+            smoe_product p = smoe_product_of(c, smoe_matrix_of(a, M, K), smoe_matrix_of(b, K, N));
             p.precision = split ? SMOE_PRECISION_BF16X3 : SMOE_PRECISION_BF16;
-            smoe_gemm_serial(&p);
+            smoe_gemm_serial(p);
             for (size_t i = 0; i < M * N; i++) {
                 real right = values[v] * b[TERM * N + i % N];
                 if (i / N != ROW)
@@ -680,16 +651,16 @@ static void large_and_small(void **state) {
     smoe_bf16 denormal = 0x0040; /* 2^-127 */
     for (int split = 0; split < 2; split++) {
         smoe_product p =
-            smoe_product_of(&c, 1, 1, 1, 1, smoe_matrix_of(&large, 1), smoe_matrix_of(&one, 1));
+            smoe_product_of(&c, smoe_matrix_of(&large, 1, 1), smoe_matrix_of(&one, 1, 1));
         p.precision = split ? SMOE_PRECISION_BF16X3 : SMOE_PRECISION_BF16;
-        smoe_gemm_serial(&p);
+        smoe_gemm_serial(p);
         assert_true(c == (real)INFINITY);
-        p.a = &small;
-        p.b = &many;
-        smoe_gemm_serial(&p);
+        p.a.of.at = &small;
+        p.b.of.at = &many;
+        smoe_gemm_serial(p);
         assert_true(c == 0);
-        p.a_bf16 = &denormal;
-        smoe_gemm_serial(&p);
+        p.a.of.bf16 = &denormal;
+        smoe_gemm_serial(p);
         assert_true(c == (unit ? 0 : 0x1p-107f));
     }
 }

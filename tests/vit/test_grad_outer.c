@@ -39,11 +39,10 @@ static void make(single *s) {
     gradcheck_normal(s->dy, ROWS * OUT, 1);
     gradcheck_normal(s->x, ROWS * IN, 2);
     for (size_t e = 0; e < E; e++) {
-        smoe_product p =
-            smoe_linear_dw_product(s->written + e * OUT * IN, s->dy + first[e] * OUT,
-                                   s->x + first[e] * IN, first[e + 1] - first[e], OUT, IN);
-        p.add = NULL;
-        smoe_gemm_serial(&p);
+        size_t rows = first[e + 1] - first[e];
+        smoe_matrix dy = smoe_matrix_of(s->dy + first[e] * OUT, rows, OUT);
+        smoe_gemm_serial(smoe_product_of(s->written + e * OUT * IN, smoe_transposed(dy),
+                                         smoe_matrix_of(s->x + first[e] * IN, rows, IN)));
     }
 }
 
