@@ -47,7 +47,7 @@ typedef struct smoe_column {
     bool optional;       /* JSON leaves it out where there is no value; else it is null */
     double number;       /* the value of a cell that is added with its column, or of a fact */
     const char *string;
-    bool truth, is_truth;
+    bool truth, is_truth; /* the value is `truth`, and not `string` */
 } smoe_column;
 
 /* A cell of a row that is being put: with text for a column of text, else a number. */

@@ -1,4 +1,4 @@
-/* See curves.h. */
+/* The numbers of runs that may still go on; see curves.h. */
 #include "store/curves.h"
 #include "base/alloc.h"
 #include "base/file.h"

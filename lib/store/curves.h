@@ -1,6 +1,7 @@
 /*
  * The numbers of a run over its steps, read from its records while it may still go on: what
- * `smoe watch` and `smoe serve` show. Lists of a record are left out.
+ * `smoe watch` and `smoe serve` show. Lists of a record are left out. And the runs of folders that
+ * are looked at again and again, with their status: what has not changed is not read again.
  */
 #ifndef SMOE_CURVES_H
 #define SMOE_CURVES_H

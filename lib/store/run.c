@@ -1,7 +1,7 @@
 /*
- * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file
- * except the two that grow (metrics.jsonl and log.txt) is replaced as a whole. The lock is on
- * metrics.jsonl because that file keeps its inode.
+ * The run directory, from mkdir to STATUS, and its records, which records.c reads. Its checkpoints
+ * are made by checkpoint.c. Every file except the two that grow (metrics.jsonl and log.txt) is
+ * replaced as a whole. The lock is on metrics.jsonl because that file keeps its inode.
  */
 #include "store/run.h"
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* See run_files.h. */
+/* Files that a run has beside its records; see run_files.h. */
 #include "store/run_files.h"
 #include "base/alloc.h"
 #include "base/file.h"

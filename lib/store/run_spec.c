@@ -36,7 +36,7 @@ static bool same_value(const char *key, const json_t *a, const json_t *b) {
 }
 
 static char *value_text(const json_t *value) {
-    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : smoe_alloc_text("absent");
+    return value ? smoe_json_dump(value, 0) : smoe_alloc_text("absent");
 }
 
 typedef struct comparison {

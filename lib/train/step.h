@@ -1,7 +1,8 @@
 /*
  * One training step, used for training and for timing it: for each piece of the batch forward,
- * loss, backward; then the sum of the gradients over pieces and processes; clip, update. Leaves to
- * others: where batches come from, records, checkpoints.
+ * loss, backward; then the sum of the gradients over pieces and processes; clip, update; and the
+ * metrics of the step. Leaves to others: where batches come from, when there is a record, and
+ * checkpoints.
  */
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H

@@ -235,10 +235,11 @@ static void test_resume_names_what_differs(void **state) {
     run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "stopped");
     char *before = run_folder_read(r, "spec.yaml"), *log = run_folder_read(r, "log.txt");
     respecify(r, "name: one\nseed: 5\ndata: {source: shapes}\n"
-                 "train: {steps: 2000, optimizer: {lr: 0.25}}\n");
+                 "train: {steps: 2000, optimizer: {lr: 0.3}}\n");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 5");
     assert_int_equal(r->err.lines, 2); /* both, but not train.steps */
-    assert_non_null(strstr(r->err.text, "cannot resume: train.optimizer.lr was 0.001"));
+    assert_non_null(
+        strstr(r->err.text, "cannot resume: train.optimizer.lr was 0.001, now it is 0.3"));
     assert_null(strstr(r->err.text, "train.steps"));
     run_folder_assert_file(r, "spec.yaml", before);
     run_folder_assert_file(r, "log.txt", log);
