@@ -34,7 +34,7 @@ static uint32_t place_here(void) {
 
 char *smoe_file_temporary(const char *path, int try) {
     enum { NAME_MOST = 180 }; /* of its bytes; of 255 that names may have */
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = basename(path);
     size_t length = strnlen(name, NAME_MOST);
     return smoe_text_format("%.*s" SMOE_FILE_TEMPORARY "%08" PRIx32 "-%ld-%" PRIx64 "-%d",
                             (int)(name + length - path), path, place_here(), (long)getpid(),

@@ -7,8 +7,6 @@
 
 #include "spec/spec.h"
 
-#include <jansson.h>
-
 typedef enum smoe_kind {
     SMOE_KIND_TEXT,      /* char *, one to 200 bytes, usable as a file name */
     SMOE_KIND_PATH,      /* char *, or NULL for null and the empty text */

@@ -10,6 +10,8 @@
 #include "math/gelu.h"
 #include "math/precision.h"
 
+#include <jansson.h>
+
 enum { SMOE_MAX_PROMPTS = 100, SMOE_PROMPT = 120 };
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PATTERN = 80 };
 
@@ -516,6 +518,9 @@ const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, cha
  * error. */
 #define SMOE_SPEC_RESOLVED "# resolved: "
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
+
+/* The same as JSON; the caller owns it. smoe_spec_json is its text. */
+json_t *smoe_spec_object(const smoe_spec *spec);
 
 /* What is to be read about a key: for help, man page and completion. */
 typedef struct smoe_key_words {

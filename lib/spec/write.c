@@ -84,9 +84,14 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-char *smoe_spec_json(const smoe_spec *spec) {
-    json_auto_t *root = json_object();
+json_t *smoe_spec_object(const smoe_spec *spec) {
+    json_t *root = json_object();
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++)
         smoe_json_put(root, smoe_schema[i].key, '.', smoe_value_json(spec, &smoe_schema[i]));
+    return root;
+}
+
+char *smoe_spec_json(const smoe_spec *spec) {
+    json_auto_t *root = smoe_spec_object(spec);
     return smoe_json_dump(root, 0);
 }

@@ -388,8 +388,7 @@ int smoe_implied_check(const smoe_spec *spec, const smoe_safetensors *file, bool
     if (*x.other)
         return smoe_fail(err, SMOE_DATA, "%s: %s: no model of this program has that", path,
                          x.other);
-    SMOE_FREED char *text = smoe_spec_json(spec);
-    json_auto_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = smoe_spec_object(spec);
     for (size_t i = 0; i < x.count; i++) {
         const implied_key *k = &x.key[i];
         char value[64];

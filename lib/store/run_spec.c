@@ -31,8 +31,7 @@ static bool same_value(const char *key, const json_t *a, const json_t *b) {
     if ((strcmp(key, "data.path") && strcmp(key, "data.labels")) || !json_is_string(a) ||
         !json_is_string(b))
         return json_equal(a, b);
-    const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
-    return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
+    return !strcmp(basename(json_string_value(a)), basename(json_string_value(b)));
 }
 
 static char *value_text(const json_t *value) {
@@ -78,15 +77,10 @@ static void run_spec_compare(comparison *c, const char *at, const json_t *old, c
         }
 }
 
-static json_t *as_json(const smoe_spec *spec) {
-    SMOE_FREED char *text = smoe_spec_json(spec);
-    return json_loads(text, 0, NULL);
-}
-
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
                         smoe_run_spec_note *note, void *user, smoe_err *err) {
     comparison c = {.dir = dir, .old = old, .now = now, .user = user};
-    json_auto_t *a = as_json(old), *b = as_json(now);
+    json_auto_t *a = smoe_spec_object(old), *b = smoe_spec_object(now);
     run_spec_compare(&c, "", a, b);
     if (c.refused.code) {
         if (err) *err = c.refused;

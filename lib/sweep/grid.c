@@ -122,8 +122,7 @@ static int resolve_trial(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_t
                        (int)strcspn(own.text, "\n"), own.text);
         return own.code == SMOE_USAGE ? 0 : -1;
     }
-    SMOE_FREED char *text = smoe_spec_json(&spec);
-    json_auto_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = smoe_spec_object(&spec);
     if (!sweep->name) sweep->name = smoe_alloc_text(spec.name);
     smoe_trial_set_spec(trial, json);
     hash_meaning(sweep, trial, json, &spec.model);

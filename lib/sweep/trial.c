@@ -162,8 +162,7 @@ bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     uint64_t hash = 0;
     if (smoe_trial_parse(&spec, was, NULL)) return false;
-    SMOE_FREED char *text = smoe_spec_json(&spec);
-    json_auto_t *json = json_loads(text, 0, NULL);
+    json_auto_t *json = smoe_spec_object(&spec);
     SMOE_FREED char *now = smoe_trial_canonical(json, &hash);
     return now && hash == is->hash;
 }

@@ -3,25 +3,17 @@
 #include "tensors/params_io.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 
 /* Whether the run that wrote the model had the optimiser of the spec. */
 static bool same_optimizer(const smoe_safetensors *model, const smoe_spec *spec) {
     const char *text = smoe_safetensors_metadata(model, "smoe.spec");
     json_auto_t *theirs = text ? json_loads(text, 0, NULL) : NULL;
-    SMOE_FREED char *mine = smoe_spec_json(spec);
-    json_auto_t *ours = json_loads(mine, 0, NULL);
+    json_auto_t *ours = smoe_spec_object(spec);
     const json_t *name[] = {theirs, ours};
     for (size_t i = 0; i < 2; i++)
         name[i] = json_object_get(json_object_get(json_object_get(name[i], "train"), "optimizer"),
                                   "name");
     return name[0] && json_equal(name[0], name[1]);
-}
-
-/* The name of a file without its folders, borrowed. */
-static const char *moments_init_name_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec, smoe_fit fit,
@@ -31,7 +23,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: with --upcycle for train.optimizer.name adam or sgd, not "
                          "adafactor");
-    if (strncmp(moments_init_name_of(path), "model.", 6))
+    if (strncmp(basename(path), "model.", 6))
         return smoe_fail(err, SMOE_USAGE,
                          "--moments: %s is no checkpoint of a run, and has no optimiser state",
                          path);
@@ -43,7 +35,7 @@ int smoe_moments_init_check(const smoe_safetensors *model, const smoe_spec *spec
 
 int smoe_moments_init_open(smoe_safetensors **state, const smoe_safetensors *model,
                            const smoe_spec *spec, smoe_fit fit, smoe_err *err) {
-    const char *path = smoe_safetensors_path(model), *file = moments_init_name_of(path);
+    const char *path = smoe_safetensors_path(model), *file = basename(path);
     *state = NULL;
     if (smoe_moments_init_check(model, spec, fit, err)) return -1;
     SMOE_FREED char *beside = smoe_text_format("%.*sstate.safetensors", (int)(file - path), path);

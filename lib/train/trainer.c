@@ -241,12 +241,10 @@ static int trainer_restore(trainer *t, smoe_err *err) {
 
 /* The spec with only the last name of data.path: on another machine the data may be elsewhere. */
 static char *placeless_spec(const smoe_spec *spec) {
-    SMOE_FREED char *text = smoe_spec_json(spec);
-    json_auto_t *all = json_loads(text, 0, NULL);
+    json_auto_t *all = smoe_spec_object(spec);
     json_t *data = json_object_get(all, "data");
     const char *path = json_string_value(json_object_get(data, "path"));
-    const char *last = path ? strrchr(path, '/') : NULL;
-    if (last) json_object_set_new(data, "path", json_string(last + 1));
+    if (path) json_object_set_new(data, "path", json_string(basename(path)));
     return smoe_json_dump(all, 0);
 }
 
