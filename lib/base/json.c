@@ -116,3 +116,30 @@ json_t *smoe_json_beside(const char *file, const char *name) {
         smoe_text_format("%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, name);
     return smoe_json_read(path);
 }
+
+/* Every member that is not an object, by its dotted name. */
+static void json_flatten(json_t *flat, const char *before, const json_t *value) {
+    const char *key;
+    json_t *inner;
+    json_object_foreach((json_t *)value, key, inner) {
+        SMOE_FREED char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
+        if (json_is_object(inner) && json_object_size(inner))
+            json_flatten(flat, name, inner);
+        else
+            json_object_set(flat, name, inner);
+    }
+}
+
+void smoe_json_compare(const json_t *a, const json_t *b, smoe_json_difference *differ, void *user) {
+    json_auto_t *x = json_object(), *y = json_object();
+    const char *name;
+    json_t *value;
+    json_flatten(x, "", a);
+    json_flatten(y, "", b);
+    json_object_foreach(x, name, value) {
+        const json_t *other = json_object_get(y, name);
+        if (!other || !json_equal(value, other)) differ(user, name, value, other);
+    }
+    json_object_foreach(y, name, value) if (!json_object_get(x, name))
+        differ(user, name, NULL, value);
+}

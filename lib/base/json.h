@@ -20,6 +20,11 @@ json_t *smoe_json_of_text(const char *text);
  * missing. Takes over `value`. */
 void smoe_json_put(json_t *object, const char *path, char separator, json_t *value);
 
+typedef void smoe_json_difference(void *user, const char *name, const json_t *a, const json_t *b);
+/* Calls `differ` for each member that is in only one of two objects, or not the same in both, by
+ * its dotted name, for objects within objects are walked too. A member that is missing is NULL. */
+void smoe_json_compare(const json_t *a, const json_t *b, smoe_json_difference *differ, void *user);
+
 /* The value in a regular file of at most 64 MiB; NULL: there is none, or it is not JSON. */
 json_t *smoe_json_read(const char *path);
 

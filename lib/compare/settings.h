@@ -18,9 +18,6 @@ typedef struct smoe_settings {
 void smoe_settings_read(smoe_settings *settings, const char *text);
 void smoe_settings_free(smoe_settings *settings);
 
-/* The value set for a key, or NULL. */
-const char *smoe_settings_value(const smoe_settings *settings, const char *key);
-
 /* Whether a value is "*"; NULL is not. */
 bool smoe_settings_is_any(const char *value);
 

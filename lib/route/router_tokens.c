@@ -481,7 +481,7 @@ void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
     }
 }
 
-void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+static void tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_tokens_balance_backward(r, pass);
     if (learns_score(r)) score_backward(&self->score, &self->gate, dx, x);
@@ -507,6 +507,6 @@ const smoe_router_type smoe_router_tokens_choice = {
     .reserve = smoe_tokens_reserve,
     .cost = smoe_tokens_cost,
     .forward = smoe_tokens_forward,
-    .backward = smoe_tokens_backward,
+    .backward = tokens_backward,
     .settle = smoe_tokens_settle,
 };

@@ -129,29 +129,6 @@ static bool names_entry(const char *keys, int entry) {
     return false;
 }
 
-bool smoe_acts_covers(int entry) {
-    static const char section[] = "model.moe.";
-    const char *key = smoe_schema[entry].key;
-    for (size_t i = 0; i < RULES; i++)
-        if (names_entry(rules[i].keys, entry)) return true;
-    for (size_t r = 0; !strncmp(key, section, sizeof section - 1) && r < SMOE_ROUTERS; r++)
-        if (smoe_text_has_word(smoe_routers[r].keys, ' ', key + sizeof section - 1)) return true;
-    return false;
-}
-
-bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]) {
-    const char *rest;
-    for (size_t i = 0; i < RULES; i++) {
-        if (rules[i].condition && condition_key(rules[i].condition, &rest) < 0) {
-            snprintf(unknown, SMOE_KEY_SIZE, "%s", rules[i].condition);
-            return false;
-        }
-        for (const char *keys = rules[i].keys; smoe_text_next(&keys, ' ', unknown, SMOE_KEY_SIZE);)
-            if (smoe_schema_find(unknown) < 0 && smoe_schema_section(unknown) < 0) return false;
-    }
-    return true;
-}
-
 /* The keys of MoE layers: there must be such layers, and a router that uses the key. */
 static bool moe_acts(const smoe_spec *s, int entry, char why[SMOE_IDLE_TEXT]) {
     static const char section[] = "model.moe.";

@@ -126,11 +126,6 @@ void smoe_reading_resolve(smoe_reading *reading);
 /* After these stages: reports overrides without effect as mistakes. */
 void smoe_reading_idle(smoe_reading *reading);
 
-/* For tests of acts.def: whether it, or the keys of a router, say when an entry acts; and whether
- * every key that it names is one, `unknown` being the first that is not. */
-bool smoe_acts_covers(int entry);
-bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
-
 /* Frees the contents of the section, which is then empty. */
 void smoe_schema_clear_sweep(smoe_sweep_spec *sweep);
 

@@ -143,19 +143,6 @@ int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, c
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* Every member that is not an object, by its dotted name. */
-static void flatten(json_t *flat, const char *before, const json_t *value) {
-    const char *key;
-    json_t *inner;
-    json_object_foreach((json_t *)value, key, inner) {
-        SMOE_FREED char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
-        if (json_is_object(inner) && json_object_size(inner))
-            flatten(flat, name, inner);
-        else
-            json_object_set(flat, name, inner);
-    }
-}
-
 /* A value as in a spec: text without quotes. */
 static char *shown(const json_t *value) {
     if (!value) return smoe_alloc_text("");
@@ -163,7 +150,7 @@ static char *shown(const json_t *value) {
                                  : smoe_json_dump(value, 0);
 }
 
-static void add_setting(smoe_frame *frame, const char *key, const json_t *a, const json_t *b) {
+static void add_setting(void *frame, const char *key, const json_t *a, const json_t *b) {
     SMOE_FREED char *x = shown(a), *y = shown(b);
     smoe_frame_put(frame, {"key", .text = key}, {"a", .text = x}, {"b", .text = y});
 }
@@ -171,18 +158,8 @@ static void add_setting(smoe_frame *frame, const char *key, const json_t *a, con
 void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
                             const json_t *b) {
     static const smoe_column columns[] = {{"key", true}, {"a", true}, {"b", true}, {0}};
-    json_auto_t *x = json_object(), *y = json_object();
-    json_t *value;
-    const char *key;
     smoe_frame_init(frame, name, title, "what differs", columns);
-    flatten(x, "", a);
-    flatten(y, "", b);
-    json_object_foreach(x, key, value) {
-        const json_t *other = json_object_get(y, key);
-        if (!other || !json_equal(value, (json_t *)other)) add_setting(frame, key, value, other);
-    }
-    json_object_foreach(y, key, value) if (!json_object_get(x, key))
-        add_setting(frame, key, NULL, value);
+    smoe_json_compare(a, b, add_setting, frame);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */

@@ -47,8 +47,9 @@ typedef struct comparison {
 } comparison;
 
 /* One key that differs: refused or noted. What has no effect in either spec may differ. */
-static void run_spec_difference(comparison *c, const char *key, const json_t *old,
-                                const json_t *now) {
+static void run_spec_difference(void *user, const char *key, const json_t *old, const json_t *now) {
+    comparison *c = user;
+    if (old && now && same_value(key, old, now)) return;
     if (!smoe_spec_acts(c->old, key) && !smoe_spec_acts(c->now, key)) return;
     SMOE_FREED char *was = value_text(old);
     SMOE_FREED char *is = value_text(now);
@@ -60,34 +61,17 @@ static void run_spec_difference(comparison *c, const char *key, const json_t *ol
         c->note(c->user, text);
 }
 
-/* `at` is the dotted name of the two objects. */
-static void run_spec_compare(comparison *c, const char *at, const json_t *old, const json_t *now) {
-    const char *name;
-    json_t *value;
-    for (int side = 0; side < 2; side++)
-        json_object_foreach((json_t *)(side ? now : old), name, value) {
-            const json_t *a = json_object_get(old, name), *b = json_object_get(now, name);
-            if (side && a) continue; /* compared from the other side */
-            char key[256];
-            snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
-            if (json_is_object(a) && json_is_object(b))
-                run_spec_compare(c, key, a, b);
-            else if (!a || !b || !same_value(key, a, b))
-                run_spec_difference(c, key, a, b);
-        }
-}
-
 int smoe_run_spec_check(const char *dir, const smoe_spec *old, const smoe_spec *now,
                         smoe_run_spec_note *note, void *user, smoe_err *err) {
     comparison c = {.dir = dir, .old = old, .now = now, .user = user};
     json_auto_t *a = smoe_spec_object(old), *b = smoe_spec_object(now);
-    run_spec_compare(&c, "", a, b);
+    smoe_json_compare(a, b, run_spec_difference, &c);
     if (c.refused.code) {
         if (err) *err = c.refused;
         return -1;
     }
     c.note = note; /* a run that is refused stays as it is */
-    run_spec_compare(&c, "", a, b);
+    smoe_json_compare(a, b, run_spec_difference, &c);
     return 0;
 }
 

@@ -28,7 +28,8 @@ void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) 
     smoe_verify_say(v, path, text, false);
 }
 
-void smoe_verify_array(smoe_verifier *v, const char *path) {
+/* An array, as .npy. */
+static void verify_array(smoe_verifier *v, const char *path) {
     bool sealed;
     smoe_err err = {0};
     if (smoe_npy_verify(path, &sealed, &err))
@@ -225,7 +226,7 @@ void smoe_verify_run(smoe_verifier *v, const char *dir) {
     verify_spec(v, dir);
     verify_records(v, dir);
     SMOE_FREED char *outcomes = smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir);
-    if (!access(outcomes, F_OK)) smoe_verify_array(v, outcomes);
+    if (!access(outcomes, F_OK)) verify_array(v, outcomes);
     verify_checkpoints(v, dir);
     verify_manifest(v, dir);
 }

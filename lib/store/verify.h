@@ -19,9 +19,6 @@ void smoe_verify_say(smoe_verifier *verifier, const char *path, const char *foun
 /* The first line of an error about a path, without the path where it begins with it. */
 void smoe_verify_blame(smoe_verifier *verifier, const char *path, const smoe_err *err);
 
-/* An array, as .npy. */
-void smoe_verify_array(smoe_verifier *verifier, const char *path);
-
 /* Verify a safetensors file, the folder of a checkpoint, or a run directory. Each problem is a
  * line, not an error of the call. With `repair`, a lost or damaged spec.yaml of a run is restored
  * from its latest checkpoint, and leftovers of killed processes are removed; measured or trained

@@ -29,7 +29,8 @@ bool smoe_shards_held(const char *folder, const char *name) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-bool smoe_turns_next(smoe_turns *turns) {
+/* Whether the next file is for this process to write. */
+static bool turns_next(smoe_turns *turns) {
     return turns->next++ % turns->writers == turns->own;
 }
 
@@ -71,8 +72,7 @@ static int print_index(FILE *out, const void *context, smoe_err *err) {
 /* One shard, if it is this process's turn, and its tensors in the map of the index. */
 static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors, size_t count,
                        const smoe_pair *metadata, size_t pairs, smoe_turns *turns, smoe_err *err) {
-    if (smoe_turns_next(turns) &&
-        smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
+    if (turns_next(turns) && smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
         return -1;
     for (size_t i = 0; i < count; i++)
         json_object_set_new(map, tensors[i].name, json_string(last_part(path)));
@@ -87,7 +87,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
     if (!turns) turns = &alone;
     for (size_t i = 0; i < count; i++) total += shards_bytes_of(&tensors[i]);
     if (total <= most || count < 2)
-        return smoe_turns_next(turns)
+        return turns_next(turns)
                    ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
                    : 0;
     SMOE_FREED smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
@@ -108,7 +108,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
     }
     json_object_set_new(json, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total));
     json_object_set(json, "weight_map", map);
-    status = smoe_turns_next(turns) ? smoe_file_print(index, print_index, json, err) : 0;
+    status = turns_next(turns) ? smoe_file_print(index, print_index, json, err) : 0;
 out:
     json_decref(map);
     json_decref(json);

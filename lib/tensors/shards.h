@@ -17,8 +17,6 @@ typedef struct smoe_turns {
     size_t writers, own; /* this process is writer `own`; none where own >= writers */
     size_t next;         /* files so far */
 } smoe_turns;
-/* Whether the next file is this process's to write. */
-bool smoe_turns_next(smoe_turns *turns);
 
 /* Writes `path` (NAME.safetensors), or, where the tensors have more than `most` bytes, files of at
  * most that many (a larger tensor has one of its own) and NAME.safetensors.index.json, last. How
