@@ -190,10 +190,9 @@ else
     skip "no clang-format: layout of the code"
 fi
 
-# Of tables, those that are read as text; the others have a row per line.
-awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c cmd/rules.def \
-    lib/spec/acts.def lib/spec/elsewhere.def >"$out"
-verdict "lines of code and of rules have at most 100 columns: break them"
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c lib/*/*.def cmd/*.def \
+    tests/*/*.def >"$out"
+verdict "lines of code and of tables have at most 100 columns: break them"
 
 if command -v clang-tidy >/dev/null; then
     ls lib/*/*.c cmd/*.c | xargs -P "$(nproc)" -n 4 sh -c \

@@ -7,6 +7,7 @@ pixels are formulas (below, and again in test_interop.c), so the two share only 
 """
 import math
 import sys
+import textwrap
 
 try:
     import torch
@@ -458,8 +459,8 @@ def row(numbers):
     return ", ".join(f"{x:.9g}" for x in numbers)
 
 
-print("/* Written by tests/interop/reference.py. CASE(overrides of models_base, logits [images, classes], losses before\n"
-      " * each step): see tests/vit/test_interop.c. */")
+print("/* Written by tests/interop/reference.py. CASE(overrides of models_base, logits [images, classes],\n"
+      " * losses before each step): see tests/vit/test_interop.c. */")
 for keys in CASES:
     spec, images = case_spec(keys), pixels()
     w = weights(spec)
@@ -467,4 +468,5 @@ for keys in CASES:
         logits, _ = forward(images, w, spec)
         agrees_with_timm(images, w, spec, logits)
     rows = ",\n      ".join(row(image.tolist()) for image in logits)
-    print(f'CASE("{keys}",\n     ({rows}),\n     ({row(train(images, w, spec))}))')
+    text = ' "\n     "'.join(textwrap.wrap(keys, 90, break_on_hyphens=False))
+    print(f'CASE("{text}",\n     ({rows}),\n     ({row(train(images, w, spec))}))')

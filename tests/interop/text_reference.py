@@ -39,8 +39,8 @@ def main():
         unit = torch.nn.functional.normalize
         logits = math.exp(1.5) * unit(images, dim=-1) @ unit(texts, dim=-1).T
         unmasked = [tower(no_causal_mask=True, pool_type=pool)(torch.tensor(TOKENS)) for pool in ("argmax", "first", "last")]
-    print("/* Written by text_reference.py: texts [4,5], similarities [4,4] at a factor of exp(1.5); texts of towers without a mask,")
-    print(" * pooled at the end token, the first, and the last place. */")
+    print("/* Written by text_reference.py: texts [4,5], similarities [4,4] at a factor of exp(1.5); texts of")
+    print(" * towers without a mask, pooled at the end token, the first, and the last place. */")
     for numbers in texts.tolist() + logits.tolist() + [text for texts in unmasked for text in texts.tolist()]:
         row(numbers)
 
