@@ -23,7 +23,7 @@ BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(M
 WARNINGS   := -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 # Position-independent code: programs at random addresses, and one set of objects for the static and the shared library.
 PIC        := -fPIC -fno-semantic-interposition
-# What distributions expect of a program that reads files of strangers; tests/hardened.sh looks for it. The sanitizers do more.
+# What distributions expect of a program that reads files of strangers; case_hardened looks for it. The sanitizers do more.
 HARDENED    = $(filter release f64 modelled,$(FLAVOUR))
 HARDEN      = $(if $(HARDENED),-fstack-protector-strong $(if $(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN_LINK := -Wl,-z,relro,-z,now

@@ -1,6 +1,7 @@
 /*
  * The figures of smoe inspect: entries of figures.def, each of the table of its name. A figure
  * becomes a plot (plot.h), which gnuplot draws beside the tables and the report draws in its page.
+ * And names in words, by words.def.
  */
 #ifndef SMOE_FIGURES_H
 #define SMOE_FIGURES_H

@@ -1,5 +1,5 @@
-/* The files of the report's page as bytes of the library. The assembler reads them; make knows that
- * this file depends on them. */
+/* The files of the report's page and of that of smoe serve as bytes of the library. The assembler
+ * reads them; make knows that this file depends on them. */
 #include "draw/page.h"
 
 /* PART(symbol, file): the file lies beside this source; the compiler runs at the root of the

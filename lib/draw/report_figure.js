@@ -2,7 +2,7 @@
  * Draws the panels of plots (lib/draw/plot.h) as SVG, for the width there is, so that letters stay
  * as large as those of the text. A plot says everything but that width: marks and their colours by
  * day and by night, the ends and ticks of axes, which rows and columns of which table. Tables come
- * from report.js.
+ * from report.js, or live.js of smoe serve.
  */
 'use strict';
 const SVG = 'http://www.w3.org/2000/svg';

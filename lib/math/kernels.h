@@ -238,7 +238,7 @@ typedef struct smoe_matrix_block {
 
 /*
  * Products of BF16 operands with sums in F32. By which rule a unit sums, and what it does with
- * small numbers (tests/tiles.h has it in C, test_matrix compares):
+ * small numbers (tests/support/tiles.h has it in C, test_matrix compares):
  *   AMX            DEEP terms at a time: one chain of multiply-adds of the terms 0, 2, 4 ... and
  *                  one of the others, from 0; the two are added, and then added to the sum so far
  *   AVX512-BF16    a chain of multiply-adds: term 1, term 0, term 3, term 2 ...
