@@ -191,7 +191,7 @@ function xyPanel(panel, table, width, say) {
     return node;
 }
 
-/* A rule under the pointer, and in words what the marks are there, or nearest to it; of many lines, the nearest one. */
+/* A rule under the pointer, and in words what the marks are there, lines also what they are nearest to it; of many lines, the nearest one. */
 function hover(node, box, panel, table, told, x, y, say) {
     const rule = svg('line', {class: 'rule', y1: box.top, y2: box.bottom, visibility: 'hidden'});
     const area = svg('rect', {class: 'area', x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top});
@@ -214,7 +214,8 @@ function hover(node, box, panel, table, told, x, y, say) {
         rule.setAttribute('x2', x(nearest[0]));
         rule.setAttribute('visibility', 'visible');
         const words = told.slice().sort((a, b) => a[0].y.length - b[0].y.length).flatMap(([mark, points]) => {
-            const p = mark.each ? nearest : points.reduce((best, q) => !best || Math.abs(q[0] - nearest[0]) < Math.abs(best[0] - nearest[0]) ? q : best, null);
+            const far = q => Math.abs(q[0] - nearest[0]), there = mark.kind === 'line' ? points : points.filter(q => !far(q));
+            const p = mark.each ? nearest : there.reduce((best, q) => !best || far(q) < far(best) ? q : best, null);
             const own = p && table.at[mark.y[mark.y.length - 1]][p[2]], elsewhere = p && p[0] !== nearest[0] ? ` at ${shown(p[0])}` : '';
             return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}${mark.error ? ' ± ' + shown(table.at[mark.error][p[2]], 2) : ''}${elsewhere}`] : [];
         });

@@ -189,6 +189,18 @@ def use_viewer(browser, check):
     check(browser.value('viewers[0].canvas.getAttribute("aria-label").length') > 20, 'the picture has no words')
 
 
+def use_pointer(browser, check):
+    """The pointer is told the values of a figure: of bars and bins only those at their place, since one that is missing there is zero."""
+    told = browser.value("""data.figures.filter(f => document.querySelector(`figure[data-figure=${f.name}] .area`)).flatMap(f => {
+        const area = document.querySelector(`figure[data-figure=${f.name}] .area`), r = area.getBoundingClientRect(), kind = f.panels[0].marks[0].kind;
+        return [0.1, 0.3, 0.5, 0.7, 0.9].map(at => {
+            area.dispatchEvent(new PointerEvent("pointermove", {clientX: r.left + r.width * at, clientY: r.top + r.height / 2}));
+            return [kind, area.closest(".panel").querySelector(".tip").textContent];
+        }); })""")
+    for kind, words in told:
+        check(': ' in words and (kind == 'line' or ' at ' not in words), f'what the pointer is told of a mark of the kind {kind}: {words}')
+
+
 def use_files(browser, check):
     """A search leaves the rows that have its words; buttons save a table as CSV and a figure as SVG."""
     browser.value('document.querySelectorAll("details").forEach(d => d.open = true)')
@@ -252,6 +264,7 @@ def main():
                 check(browser.value('''![...document.querySelectorAll("svg, svg *")].some(e =>
                     [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))'''), f'{where}: a figure has no numbers')
                 use_viewer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
+                use_pointer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
                 use_files(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
                 wide = browser.value('''[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, .skip")
                     && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.tagName + "." + e.getAttribute("class"))
