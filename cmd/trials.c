@@ -223,12 +223,6 @@ static bool slots_differ(const smoe_estimate *all, size_t trials) {
     return false;
 }
 
-static bool swept(const smoe_sweep *sweep, const char *key) {
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], key)) return true;
-    return false;
-}
-
 static void add_estimate(smoe_frame *frame, const smoe_sweep *sweep, size_t i,
                          const smoe_estimate *e, bool slots) {
     const smoe_trial *trial = &sweep->trial[i];
@@ -280,7 +274,8 @@ int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options, s
     bool slots = slots_differ(all, trials);
     for (size_t i = 0; i < trials; i++) add_estimate(frame, sweep, i, &all[i], slots);
     if (trials) add_sum(&result, all, trials);
-    if (slots && swept(sweep, "model.moe.experts") && !swept(sweep, "model.moe.total_slots"))
+    if (slots && smoe_sweep_column(sweep, "model.moe.experts") < SIZE_MAX &&
+        smoe_sweep_column(sweep, "model.moe.total_slots") == SIZE_MAX)
         smoe_result_line(&result, NULL,
                          "more experts have more slots here, and so more FLOPs; with "
                          "model.moe.total_slots=N all cells have the same number");

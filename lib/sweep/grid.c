@@ -162,8 +162,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     sweep->trial = smoe_alloc(all.points + 1, sizeof *sweep->trial);
     sweep->column = smoe_texts_copy((const char *const *)all.column, all.columns);
     sweep->columns = all.columns;
-    for (size_t c = 0; c < all.columns; c++)
-        if (!strcmp(all.column[c], "seed")) sweep->seed = c;
+    sweep->seed = smoe_sweep_column(sweep, "seed");
     for (size_t number = 0; number < all.points && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
         smoe_point *point = &all.point[number];

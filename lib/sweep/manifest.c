@@ -257,8 +257,7 @@ static int manifest_read_header(smoe_sweep *sweep, const json_t *line) {
     sweep->trial = smoe_alloc((size_t)trials, sizeof *sweep->trial);
     sweep->column = read_texts(columns, &sweep->columns);
     if (!sweep->column) return -1;
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], "seed")) sweep->seed = c;
+    sweep->seed = smoe_sweep_column(sweep, "seed");
     const json_t *figure = json_object_get(line, "figure");
     sweep->figure = (smoe_sweep_figure){.x = manifest_text_of(figure, "x"),
                                         .y = manifest_text_of(figure, "y"),

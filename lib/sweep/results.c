@@ -36,9 +36,8 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     json_t *split = json_object_get(json_object_get(spec, "eval"), "split");
     for (size_t k = 0; k < sizeof training / sizeof *training; k++)
         json_object_del(data, training[k]);
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
-            json_string_set(split, sweep->trial[i].value[c]);
+    size_t own = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
+    if (own < SIZE_MAX) json_string_set(split, sweep->trial[i].value[own]);
     json_auto_t *images = json_pack("[O?, O?]", data, split);
     return json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
 }

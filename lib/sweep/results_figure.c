@@ -63,8 +63,8 @@ static const char *metric_words(const figure *f, const char *name, char words[SM
 static void split_of_trial(const smoe_sweep *sweep, size_t i, char split[SMOE_METRIC_KEY]) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split")) own = sweep->trial[i].value[c];
+    size_t column = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
+    if (column < SIZE_MAX) own = sweep->trial[i].value[column];
     snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
 }
 
@@ -72,12 +72,6 @@ static void split_of_trial(const smoe_sweep *sweep, size_t i, char split[SMOE_ME
 
 static const char *group_value(const figure *f, size_t group, size_t column) {
     return smoe_measures_setting(f->m, group, column);
-}
-
-static size_t column_of(const smoe_sweep *sweep, const char *name) {
-    for (size_t c = 0; name && c < sweep->columns; c++)
-        if (!strcmp(sweep->column[c], name)) return c;
-    return SIZE_MAX;
 }
 
 /* The finite number that a group has in a column; NAN where it is a word. */
@@ -134,7 +128,7 @@ static bool same_line(const figure *f, size_t a, size_t b) {
 /* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE
  * layers their settings are left out. */
 static char *title_of(const figure *f, size_t group) {
-    size_t layers = column_of(f->sweep, "model.moe.layers");
+    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers");
     char *title = NULL, buf[SMOE_METRIC_KEY];
     if (layers != SIZE_MAX && tells_apart(f, layers) &&
         !strcmp(group_value(f, group, layers), "none"))
@@ -257,7 +251,7 @@ static int add_point(figure *f, size_t group, smoe_err *err) {
 }
 
 static bool choose_x(figure *f, const char *wish) {
-    f->x = column_of(f->sweep, wish);
+    f->x = smoe_sweep_column(f->sweep, wish);
     f->x_metric = wish ? smoe_measures_metric(f->m, wish) : SIZE_MAX;
     if (f->x != SIZE_MAX) {
         f->numbers = is_numeric(f, f->x);
@@ -360,7 +354,7 @@ static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) 
 static size_t cells_key(const smoe_sweep *sweep, const char *text, const char **colour) {
     SMOE_FREED char *key = text ? smoe_alloc_part(text, strcspn(text, ":")) : NULL;
     *colour = key && text[strlen(key)] ? text + strlen(key) + 1 : NULL;
-    return column_of(sweep, key);
+    return smoe_sweep_column(sweep, key);
 }
 
 /* A row for a group: its panel, its place in it, and the mean of the metric. */
@@ -428,7 +422,7 @@ static int figure_draw(const smoe_results *r, const smoe_sweep_figure *wish, con
     f.metric = smoe_results_first(r, cells ? colour : wish->y);
     if (f.metric == SIZE_MAX || !choose_x(&f, wish->x) || (cells && f.x == SIZE_MAX)) return 0;
     if (cells) return draw_cells(&f, name, drawn, err);
-    f.line = column_of(r->sweep, wish->line);
+    f.line = smoe_sweep_column(r->sweep, wish->line);
     return draw_points(&f, name, drawn, err);
 }
 
@@ -547,7 +541,7 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
     size_t prefix = strlen(SMOE_EVALUATED);
     for (size_t c = 0; c < sweep->evaluate.columns && !strncmp(name, SMOE_EVALUATED, prefix); c++)
         if (!strcmp(name + prefix, sweep->evaluate.column[c])) return true;
-    return column_of(sweep, name) != SIZE_MAX;
+    return smoe_sweep_column(sweep, name) != SIZE_MAX;
 }
 
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
@@ -595,7 +589,7 @@ int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
 
 static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
     if (!name || !r->measured->metrics) return true;
-    if (columns && column_of(r->sweep, name) != SIZE_MAX) return true;
+    if (columns && smoe_sweep_column(r->sweep, name) != SIZE_MAX) return true;
     if (metrics && smoe_measures_metric(r->measured, name) != SIZE_MAX) return true;
     return r->evaluations && knows(r->evaluations, name, metrics, columns);
 }

@@ -90,10 +90,7 @@ static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
 static int check_chosen(const smoe_sweep *sweep, const smoe_sweep *from, smoe_err *err) {
     for (size_t c = 0; c < sweep->columns; c++) {
         const char *key = smoe_spec_started(sweep->column[c]);
-        bool varied = !key;
-        for (size_t k = 0; k < from->columns && !varied; k++)
-            varied = !strcmp(from->column[k], key);
-        if (!varied)
+        if (key && smoe_sweep_column(from, key) == SIZE_MAX)
             return smoe_fail(err, SMOE_USAGE,
                              "%s: needs --init with the folder of a sweep that varies %s",
                              sweep->column[c], key);

@@ -136,6 +136,9 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
 
+/* The column of a key, which may be NULL; SIZE_MAX: none. */
+size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key);
+
 /* Packs a sweep into one small file, whole or not at all: a tar.gz with the manifest and, for each
  * finished trial, its result and which test images it got right: the data for its tables, without
  * weights. Unpacked, it is a sweep that smoe_sweep_open reads; trials that are not done can be run

@@ -9,6 +9,12 @@
 #include <ctype.h>
 #include <unistd.h>
 
+size_t smoe_sweep_column(const smoe_sweep *sweep, const char *key) {
+    for (size_t c = 0; key && c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], key)) return c;
+    return SIZE_MAX;
+}
+
 /* ---- files that hold their digest ------------------------------------------------------------ */
 
 static const char MARK[] = "\"xxh3\": \"";
