@@ -303,6 +303,7 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     if (!open) return 0;
     if (smoe_trial_parse(&spec, sweep->trial, err)) return -1;
     smoe_result lines = {0};
+    smoe_dataset_reuse(open > 1); /* what the heading reads, the cells need */
     smoe_heading_spec(&lines, &spec);
     smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
                      open, sweep->trials > 1 ? "; data and model are those of the first" : "");

@@ -108,26 +108,39 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     return 0;
 }
 
-int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size, smoe_err *err) {
-    int fd = smoe_file_open(path, O_RDONLY, err);
-    if (fd < 0) return -1;
-    FILE *file = fdopen(fd, "rb");
-    if (!file) smoe_alloc_end();
-    uint8_t *out = *bytes = malloc(size + 1);
-    int status = 0;
-    if (!out)
-        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
-    else if (fseeko(file, (off_t)at, SEEK_SET) ||
-             (fread(out, 1, size, file) < size && ferror(file)))
-        status = smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    else if (feof(file))
-        status = smoe_fail(err, SMOE_DATA, "%s: truncated: %zu bytes expected at %llu", path, size,
-                           (unsigned long long)at);
+int smoe_place_open(const char *path, size_t others) {
+    enum { MOST = 64 };
+    return others < MOST ? smoe_file_open(path, O_RDONLY, NULL) : -1;
+}
+
+static int place_fill(uint8_t *out, int fd, const char *path, uint64_t at, size_t size,
+                      smoe_err *err) {
+    for (size_t used = 0; used < size;) {
+        ssize_t n = pread(fd, out + used, size - used, (off_t)(at + used));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+        if (!n)
+            return smoe_fail(err, SMOE_DATA, "%s: truncated: %zu bytes expected at %llu", path,
+                             size, (unsigned long long)at);
+        used += (size_t)n;
+    }
+    out[size] = '\0';
+    return 0;
+}
+
+int smoe_place_read(uint8_t **bytes, int fd, const char *path, uint64_t at, size_t size,
+                    smoe_err *err) {
+    int own = fd < 0 ? smoe_file_open(path, O_RDONLY, err) : -1;
+    *bytes = NULL;
+    if (fd < 0 && own < 0) return -1;
+    uint8_t *out = malloc(size + 1);
+    int status = out ? place_fill(out, fd < 0 ? own : fd, path, at, size, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
+    if (own >= 0) close(own);
+    if (status)
+        free(out);
     else
-        out[size] = '\0';
-    fclose(file);
-    if (status) free(out);
-    if (status) *bytes = NULL;
+        *bytes = out;
     return status;
 }
 

@@ -55,8 +55,13 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SM
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
                   smoe_err *err) SMOE_MUST_CHECK;
 
-/* `size` bytes at `at` of a file, and a zero behind them; fresh. */
-int smoe_place_read(uint8_t **bytes, const char *path, uint64_t at, size_t size,
+/* Opens a file that will be read at many places, beside `others` that are open already; -1: it
+ * cannot be, or there are too many. */
+int smoe_place_open(const char *path, size_t others);
+
+/* `size` bytes at `at` of a file, and a zero behind them; fresh. fd is the file if that is open,
+ * else -1. */
+int smoe_place_read(uint8_t **bytes, int fd, const char *path, uint64_t at, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* A name as a walk has it, "a/b" for "./a/./b/"; fresh. And whether a walk passes over it. */

@@ -23,6 +23,13 @@ int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *spl
 void smoe_dataset_free(smoe_dataset *set);
 SMOE_FREES(smoe_dataset)
 
+/*
+ * On: the last sets of files that are freed stay open, and who opens the same split of the same
+ * data again gets them, here and in processes that are forked. Off, as at first: they are closed.
+ * For the thread that opens and frees sets.
+ */
+void smoe_dataset_reuse(bool on);
+
 size_t
 smoe_dataset_images(const smoe_dataset *set); /* of one pass; endless data: a nominal number */
 bool smoe_dataset_endless(

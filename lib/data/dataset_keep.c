@@ -35,7 +35,7 @@ static int try_to_decode(void *context, size_t i, smoe_image *image, smoe_image 
     smoe_err **why = ((const sifting *)context)->why;
     (void)err;
     smoe_err mine = {0};
-    if (!set->type->image(set, smoe_dataset_place(set, i), NULL, image, work, &mine)) return 0;
+    if (!smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, image, work, &mine)) return 0;
     why[i] = smoe_alloc(1, sizeof mine);
     *why[i] = mine;
     return 0;
@@ -213,6 +213,9 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     size_t same = 0, unknown = 0;
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
+    if (same == set->named && same == count && count == set->classes) return 0;
+    free(set->opened_for); /* no longer as it was opened */
+    set->opened_for = NULL;
     if (same == set->named) {
         rename_classes(set, name, count);
         return 0;

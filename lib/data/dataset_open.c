@@ -1,7 +1,9 @@
 /* Opening data sets: the table of sources; see dataset.h. What each source reads is in its own
  * source_*.c. */
 #include "base/alloc.h"
+#include "base/json.h"
 #include "data/dataset_source.h"
+#include "spec/schema.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
 
@@ -37,6 +39,74 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
     return 0;
 }
 
+/* ---- sets that are opened again -------------------------------------------------------------- */
+
+enum { REUSED = 4 };
+
+static struct {
+    bool on;
+    smoe_dataset *set[REUSED]; /* the last one first, then NULL */
+} reused;
+
+/* All of a spec on which a set of files depends; NULL where it is not to be used again. */
+static char *text_of_data(const smoe_spec *spec, const char *split) {
+    static const char *const paths[] = {"data.path", "data.labels", "data.exclude"};
+    if (!reused.on || smoe_sources[spec->data.source].generated) return NULL;
+    json_auto_t *all = json_pack("[s, s*, i]", split, spec->eval.split, (int)spec->train.loss);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        SMOE_FREED char *path = NULL;
+        if (!smoe_spec_path(spec, paths[i], &path, NULL))
+            json_array_append_new(all, json_string(path));
+    }
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        if (!smoe_schema_within(i, "data")) continue;
+        json_t *value = smoe_value_json(spec, &smoe_schema[i]);
+        json_array_append_new(all, value ? value : json_null());
+    }
+    return smoe_json_dump(all, 0);
+}
+
+static smoe_dataset *take_reused(const char *text) {
+    smoe_dataset *set = NULL;
+    for (size_t i = 0; text && i < REUSED; i++) {
+        if (set) reused.set[i - 1] = reused.set[i];
+        if (!set && reused.set[i] && !strcmp(reused.set[i]->opened_for, text)) set = reused.set[i];
+    }
+    if (set) reused.set[REUSED - 1] = NULL;
+    return set;
+}
+
+static void close_set(smoe_dataset *set) {
+    if (!set) return;
+    if (set->type->close) set->type->close(set);
+    smoe_arena_free(&set->pixels);
+    smoe_dataset_room_free(set);
+    smoe_alloc_pool_free(&set->memory);
+    free(set->opened_for);
+    free(set->path);
+    free(set);
+}
+
+void smoe_dataset_free(smoe_dataset *set) {
+    if (!set || !reused.on || !set->opened_for) {
+        close_set(set);
+        return;
+    }
+    close_set(reused.set[REUSED - 1]);
+    memmove(reused.set + 1, reused.set, (REUSED - 1) * sizeof *reused.set);
+    reused.set[0] = set;
+}
+
+void smoe_dataset_reuse(bool on) {
+    reused.on = on;
+    for (size_t i = 0; !on && i < REUSED; i++) {
+        close_set(reused.set[i]);
+        reused.set[i] = NULL;
+    }
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
     return smoe_dataset_open_as(out, spec, split, false, err);
 }
@@ -46,7 +116,14 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
-    smoe_dataset *set = smoe_alloc(1, sizeof *set);
+    char *text = survey ? NULL : text_of_data(spec, split);
+    smoe_dataset *set = take_reused(text);
+    if (set) {
+        set->data = spec->data; /* equal, but for the memory of its texts */
+        free(text);
+        return *out = set, 0;
+    }
+    set = smoe_alloc(1, sizeof *set);
     set->type = types[source];
     set->name = smoe_sources[source].name;
     set->size = spec->data.image_size;
@@ -62,18 +139,11 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     bool captions = smoe_task_pairs(spec->train.loss);
     if (set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
         settle_classes(set, spec->data.classes, captions, err)) {
-        smoe_dataset_free(set);
+        close_set(set);
+        free(text);
         return -1;
     }
+    set->opened_for = text;
     *out = set;
     return 0;
-}
-
-void smoe_dataset_free(smoe_dataset *set) {
-    if (!set) return;
-    if (set->type->close) set->type->close(set);
-    smoe_arena_free(&set->pixels);
-    smoe_alloc_pool_free(&set->memory);
-    free(set->path);
-    free(set);
 }

@@ -5,6 +5,8 @@
 #include "data/dataset_source.h"
 #include "base/rng.h"
 
+#include <sys/mman.h>
+
 size_t smoe_dataset_images(const smoe_dataset *set) {
     return set->images;
 }
@@ -59,10 +61,66 @@ int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t si
     return smoe_dataset_caption_of(set, i, &first, buf, size, err);
 }
 
+/* ---- images that are kept decoded ------------------------------------------------------------ */
+
+enum { MISSING, WRITTEN, READY }; /* WRITTEN: some thread or process writes it */
+
+static size_t image_bytes(const smoe_dataset *set) {
+    return set->size * set->size * set->channels;
+}
+
+int smoe_dataset_room(smoe_dataset *set, size_t count, smoe_err *err) {
+    size_t each = image_bytes(set);
+    if (!count || set->tolerant || set->images > set->cache_bytes / each) return 0;
+    void *room =
+        mmap(NULL, count * (each + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: %zu images", set->path, set->images);
+    set->decoded.pixels = room;
+    set->decoded.state = (uint8_t *)room + count * each;
+    set->decoded.count = count;
+    return 0;
+}
+
+void smoe_dataset_room_free(smoe_dataset *set) {
+    if (set->decoded.pixels)
+        munmap(set->decoded.pixels, set->decoded.count * (image_bytes(set) + 1));
+}
+
+bool smoe_dataset_decoded(const smoe_dataset *set, uint64_t i) {
+    return set->decoded.pixels &&
+           __atomic_load_n(&set->decoded.state[i], __ATOMIC_ACQUIRE) == READY;
+}
+
+void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_image *image) {
+    uint8_t missing = MISSING, *state = &set->decoded.state[i];
+    if (!__atomic_compare_exchange_n(state, &missing, WRITTEN, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    memcpy(set->decoded.pixels + i * image_bytes(set), image->pixel, image_bytes(set));
+    __atomic_store_n(state, READY, __ATOMIC_RELEASE);
+}
+
+int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                        smoe_image *work, smoe_err *err) {
+    if (smoe_dataset_decoded(set, i)) {
+        smoe_image kept = {.width = set->size,
+                           .height = set->size,
+                           .channels = set->channels,
+                           .pixel = set->decoded.pixels + i * image_bytes(set)};
+        return smoe_image_fit(out, set->size, &kept, crop, err);
+    }
+    if (set->type->image(set, i, crop, out, work, err)) return -1;
+    if (set->decoded.pixels && !crop) smoe_dataset_keep_decoded(set, i, out);
+    return 0;
+}
+
+/* ---- one image ------------------------------------------------------------------------------- */
+
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
     smoe_image image = {0}, work = {0};
-    int status = set->type->image(set, smoe_dataset_place(set, i), NULL, &image, &work, err);
+    int status = smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, &image, &work, err);
     if (!status) {
         smoe_image_pixels(pixels, &image, &set->data);
         *label = smoe_dataset_target(set, i, multi, target);
@@ -77,7 +135,7 @@ int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec
                          smoe_err *err) {
     smoe_rng rng = augmentation ? *augmentation : (smoe_rng){0};
     bool box = augmentation && data->augment.crop == SMOE_CROP_INCEPTION;
-    if (set->type->image(set, smoe_dataset_place(set, i), box ? &rng : NULL, out, work, err))
+    if (smoe_dataset_decode(set, smoe_dataset_place(set, i), box ? &rng : NULL, out, work, err))
         return -1;
     return augmentation ? smoe_augment(data, out, work, &rng, err) : 0;
 }

@@ -45,9 +45,15 @@ typedef struct smoe_source_type {
 
 struct smoe_dataset {
     smoe_alloc_pool memory; /* of what follows, but the path */
-    smoe_arena pixels;      /* of images that are kept decoded */
+    smoe_arena pixels;      /* of a source that has them all in memory */
+    struct {                /* see smoe_dataset_room */
+        uint8_t *pixels;    /* [count, size, size, channels], or NULL */
+        uint8_t *state;     /* [count] of each image */
+        size_t count;
+    } decoded;
     const smoe_source_type *type;
     const char *name;      /* of its source */
+    char *opened_for;      /* what is read, if the set may be used again; else NULL */
     char split[8];         /* as asked for */
     char *path;            /* resolved; NULL for generated data */
     size_t size, channels; /* data.image_size, data.channels */
@@ -80,6 +86,20 @@ struct smoe_dataset {
 static inline uint64_t smoe_dataset_place(const smoe_dataset *set, uint64_t i) {
     return set->kept ? set->kept[i] : i;
 }
+
+/*
+ * Room to keep `count` images, which are all of the source, once they are decoded. They are as
+ * `image` gives them without `crop`, and processes that are forked share them. Without room enough
+ * in data.cache_mb there is none, which is no error.
+ */
+int smoe_dataset_room(smoe_dataset *set, size_t count, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_dataset_room_free(smoe_dataset *set);
+bool smoe_dataset_decoded(const smoe_dataset *set, uint64_t i);
+void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_image *image);
+
+/* `image` of the source, or the image as it was kept; then it is kept. */
+int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                        smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Of the images of a set only those with keep[i] are used from now on. */
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep);

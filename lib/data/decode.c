@@ -82,9 +82,15 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
                     smoe_rng *crop, smoe_image *work, smoe_err *err) {
     smoe_image_header header;
     if (smoe_decode_header(&header, bytes, size, err)) return -1;
+    return smoe_decode_known(out, data, &header, bytes, size, crop, work, err);
+}
+
+int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_header *header,
+                      const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
+                      smoe_err *err) {
     const size_t side = data->image_size;
-    unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header.orientation : 1;
-    size_t width = header.width, height = header.height;
+    unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header->orientation : 1;
+    size_t width = header->width, height = header->height;
     smoe_image_turned_size(turn, &width, &height);
     /* The box is one of the image as it is to be seen; what it shows is turned when it is small. */
     double share = data->crop_pct > 0 ? data->crop_pct : 1; /* 0 where no spec was read */
@@ -92,11 +98,11 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
     bool squash = data->fit != SMOE_IMAGE_CROP;
     smoe_box box = crop ? smoe_box_inception(crop, width, height)
                         : smoe_box_share(width, height, side, border ? 1 : share, squash);
-    box = smoe_box_stored(box, turn, header.width, header.height);
+    box = smoe_box_stored(box, turn, header->width, header->height);
     double least = border ? fmax(box.width, box.height) : fmin(box.width, box.height);
-    size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
+    size_t shrink = header->kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
-    if (smoe_decode(work, &header, data->channels, shrink, bytes, size, err)) return -1;
+    if (smoe_decode(work, header, data->channels, shrink, bytes, size, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;

@@ -59,6 +59,11 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
 int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *bytes, size_t size,
                     smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The same of an image whose header was read. */
+int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_header *header,
+                      const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
 /* A format of image files, of which each decode_*.c has one; the table of them is that of
  * decode.c. */
 typedef struct smoe_decode_format {

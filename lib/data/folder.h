@@ -28,10 +28,10 @@ typedef struct smoe_folder {
     smoe_place_kind kind;
     smoe_folder_image *image; /* [images] */
     size_t images;
-    char **tar; /* [tars] the archive, and tars inside, whose members are read where they lie */
+    char **tar;  /* [tars] the archive, and tars inside, whose members are read where they lie */
+    int *tar_fd; /* [tars] or -1, see smoe_place_open */
     size_t tars;
     smoe_labels *labels; /* or NULL */
-    uint8_t *pixels;     /* [images, size, size, channels], or NULL */
 } smoe_folder;
 
 /* Lists the images of the split in set->store, which has kind and labels, by data.holdout and

@@ -25,6 +25,8 @@ void smoe_folder_image_free(image *a) {
 static uint32_t folder_add_tar(smoe_folder *f, const char *path) {
     f->tar = smoe_alloc_next(f->tar, f->tars, sizeof *f->tar);
     f->tar[f->tars] = smoe_alloc_text(path);
+    f->tar_fd = smoe_alloc_next(f->tar_fd, f->tars, sizeof *f->tar_fd);
+    f->tar_fd[f->tars] = smoe_place_open(path, f->tars);
     return (uint32_t)++f->tars;
 }
 

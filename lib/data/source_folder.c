@@ -17,6 +17,7 @@
 #include "data/folder.h"
 
 #include <assert.h>
+#include <unistd.h>
 
 typedef smoe_folder folder;
 typedef smoe_folder_image item;
@@ -83,9 +84,10 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, size_
         smoe_folder_prefix(set, a->name, err);
         return NULL;
     }
-    SMOE_FREED char *path = a->tar ? smoe_alloc_text(f->tar[a->tar - 1])
-                                   : smoe_text_format("%s/%s", set->path, a->name);
-    return smoe_place_read(own, path, a->at, *size, err) ? NULL : *own;
+    int fd = a->tar ? f->tar_fd[a->tar - 1] : -1;
+    SMOE_FREED char *path = a->tar ? NULL : smoe_text_format("%s/%s", set->path, a->name);
+    const char *where = a->tar ? f->tar[a->tar - 1] : path;
+    return smoe_place_read(own, fd, where, a->at, *size, err) ? NULL : *own;
 }
 
 /* Out of the first bytes, where that is enough: opening a folder should not read all of it. */
@@ -104,73 +106,61 @@ static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header 
     }
 }
 
-static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop, smoe_image *image,
-                        smoe_image *work, smoe_err *err) {
+static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop,
+                        smoe_image_header *header, smoe_image *image, smoe_image *work,
+                        smoe_err *err) {
     const item *a = &((const folder *)set->store)->image[i];
     SMOE_FREED uint8_t *own = NULL;
     size_t size;
     const uint8_t *bytes = borrow_bytes(set, a, SIZE_MAX, &own, &size, err);
     if (!bytes) return -1;
-    int status = smoe_decode_fit(image, &set->data, bytes, size, crop, work, err);
+    int status = smoe_decode_header(header, bytes, size, err);
+    if (!status)
+        status = smoe_decode_known(image, &set->data, header, bytes, size, crop, work, err);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
-}
-
-static size_t image_bytes(const smoe_dataset *set) {
-    return set->size * set->size * set->channels;
 }
 
 /* What is done with all images on all threads. */
 typedef struct work_on_images {
-    const smoe_dataset *set;
+    smoe_dataset *set;
     smoe_image_header *header; /* [images] to fill */
 } work_on_images;
 
-static int folder_read_header(void *context, size_t k, smoe_image *image, smoe_image *work,
-                              smoe_err *err) {
-    work_on_images *w = context;
-    (void)image, (void)work;
-    return folder_header(w->set, smoe_dataset_place(w->set, k), &w->header[k], err);
+/* An image that is to be kept is decoded when its header is read, so that its file is read once. */
+static int look_at(void *context, size_t k, smoe_image *image, smoe_image *work, smoe_err *err) {
+    const work_on_images *w = context;
+    uint64_t i = smoe_dataset_place(w->set, k);
+    if (!w->set->decoded.pixels || smoe_dataset_decoded(w->set, i))
+        return folder_header(w->set, i, &w->header[k], err);
+    if (decode_image(w->set, i, NULL, &w->header[k], image, work, err)) return -1;
+    smoe_dataset_keep_decoded(w->set, i, image);
+    return 0;
 }
 
-static int decode_and_keep(void *context, size_t k, smoe_image *image, smoe_image *work,
-                           smoe_err *err) {
-    const smoe_dataset *set = ((work_on_images *)context)->set;
-    const folder *f = set->store;
-    size_t i = smoe_dataset_place(set, k);
-    if (decode_image(set, i, NULL, image, work, err)) return -1;
-    if (f->pixels) memcpy(f->pixels + i * image_bytes(set), image->pixel, image_bytes(set));
-    return 0;
+static int decode_once(void *context, size_t k, smoe_image *image, smoe_image *work,
+                       smoe_err *err) {
+    const smoe_dataset *set = ((const work_on_images *)context)->set;
+    return smoe_dataset_decode(set, smoe_dataset_place(set, k), NULL, image, work, err);
 }
 
 /* Decides how the images are stored, and stores them. */
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
-    const size_t n = set->images, each = image_bytes(set);
-    assert(n && each); /* the list and data.image_size were checked */
+    const size_t n = set->images;
+    assert(n); /* the list was checked */
     SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
-    int status = smoe_image_each(n, folder_read_header, &all, err);
-    bool fits_as_is = true;
+    int status = smoe_image_each(n, look_at, &all, err);
+    bool whole = set->decoded.pixels, fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {
         set->report.turned += header[i].orientation > 1;
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }
-    bool small = !set->tolerant && n <= set->cache_bytes / each;
-    bool pixels = small && (!set->native || fits_as_is);
-    if (!status && pixels) {
-        smoe_arena_take(&set->pixels, f->images, each);
-        status = smoe_arena_bind(&set->pixels, err);
-        f->pixels = (uint8_t *)set->pixels.base;
-        if (status) smoe_fail_prefix(err, "%s: %zu images", set->path, n);
-    }
-    bool decodes = pixels || originals <= (double)set->cache_bytes;
-    if (!status && decodes && !set->tolerant)
-        status = smoe_image_each(n, decode_and_keep, &all, err);
-    for (size_t i = 0; pixels && i < f->images; i++) {
-        free(f->image[i].bytes);
-        f->image[i].bytes = NULL;
-    }
+    if (status || whole) return status;
+    if (fits_as_is) status = smoe_dataset_room(set, f->images, err);
+    bool decodes = set->decoded.pixels || originals <= (double)set->cache_bytes;
+    if (!status && decodes && !set->tolerant) status = smoe_image_each(n, decode_once, &all, err);
     return status;
 }
 
@@ -189,8 +179,14 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (smoe_folder_list(set, spec, split, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;
     if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
+    if (!set->native && smoe_dataset_room(set, f->images, err)) return -1;
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
-    if (!keep_images(set, f, err)) return 0;
+    int status = keep_images(set, f, err);
+    for (size_t i = 0; set->decoded.pixels && i < f->images; i++) {
+        free(f->image[i].bytes);
+        f->image[i].bytes = NULL;
+    }
+    if (!status) return 0;
     if (err && err->code == SMOE_DATA && spec->data.on_error == SMOE_ON_ERROR_STOP)
         smoe_fail_more(err, SMOE_DATA, "data.on_error=skip leaves out images that cannot be used");
     return -1;
@@ -198,10 +194,8 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
 
 static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                         smoe_image *work, smoe_err *err) {
-    const folder *f = set->store;
-    if (!f->pixels) return decode_image(set, i, crop, out, work, err);
-    smoe_image kept = {set->size, set->size, set->channels, f->pixels + i * image_bytes(set), 0};
-    return smoe_image_fit(out, set->size, &kept, crop, err);
+    smoe_image_header header;
+    return decode_image(set, i, crop, &header, out, work, err);
 }
 
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
@@ -214,6 +208,9 @@ static void folder_close(smoe_dataset *set) {
     for (size_t i = 0; i < f->images; i++) smoe_folder_image_free(&f->image[i]);
     free(f->image);
     smoe_labels_free(f->labels);
+    for (size_t i = 0; i < f->tars; i++)
+        if (f->tar_fd[i] >= 0) close(f->tar_fd[i]);
+    free(f->tar_fd);
     smoe_texts_free(f->tar, f->tars);
 }
 

@@ -14,7 +14,7 @@
  * image is read when it is asked for, in any order. So a pass is shuffled as a whole by (seed,
  * epoch), as that of every source is, or through a buffer (data.shuffle_buffer), so that a shard is
  * read nearly from its start to its end; the data may be larger than the memory, and a resume needs
- * nothing but the step. With data.on_error: skip, every image is decoded once at the start, and
+ * nothing but the step. Where all images fit in data.cache_mb, each is kept once it was decoded. With data.on_error: skip, every image is decoded once at the start, and
  * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/alloc.h"
@@ -28,6 +28,7 @@
 #include <jansson.h>
 
 #include <ctype.h>
+#include <unistd.h>
 
 enum {
     SHARDS = 1000000,
@@ -221,6 +222,7 @@ typedef struct sample {
 
 typedef struct store {
     char **shard; /* paths, owned */
+    int *fd;      /* [shards] or -1, see smoe_place_open; NULL before they are read */
     size_t shards;
     sample *sample;
     size_t samples;
@@ -242,6 +244,9 @@ typedef struct store {
 
 static void store_free(store *s) {
     for (size_t i = 0; i < s->shards; i++) free(s->shard[i]);
+    for (size_t i = 0; s->fd && i < s->shards; i++)
+        if (s->fd[i] >= 0) close(s->fd[i]);
+    free(s->fd);
     for (size_t i = 0; i < s->samples; i++) free(s->sample[i].key);
     free(s->open.key);
     free(s->image_name);
@@ -316,6 +321,11 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     return 0;
 }
 
+static int read_place(const store *s, uint8_t **bytes, size_t shard, uint64_t at, size_t size,
+                      smoe_err *err) {
+    return smoe_place_read(bytes, s->fd[shard], s->shard[shard], at, size, err);
+}
+
 /* ---- samples --------------------------------------------------------------------------------- */
 
 /* Handles a sample that cannot be used: it is counted, or reading stops. err has the reason without
@@ -377,7 +387,7 @@ static int read_caption(const store *s, const sample *x, smoe_caption_choice *ch
     SMOE_FREED uint8_t *bytes = NULL;
     size_t n = x->text_size < JSON_BYTES ? (size_t)x->text_size : JSON_BYTES;
     json_error_t bad;
-    if (smoe_place_read(&bytes, s->shard[x->shard], x->text, n, err)) return -1;
+    if (read_place(s, &bytes, x->shard, x->text, n, err)) return -1;
     json_auto_t *object = s->field ? json_loadb((char *)bytes, n, 0, &bad) : NULL;
     words found = {0};
     for (bool drawn = !choice->draw;; drawn = true) {
@@ -465,7 +475,7 @@ static int read_class(store *s, const smoe_member *m, smoe_err *err) {
     s->has_label = true;
     if (m->size >= (s->label_field ? (size_t)JSON_BYTES : CLASS_TEXT))
         return smoe_fail(why, SMOE_DATA, "too long for a class"), 0;
-    if (smoe_place_read(&bytes, s->shard[s->open.shard], m->at, (size_t)m->size, err)) return -1;
+    if (read_place(s, &bytes, s->open.shard, m->at, (size_t)m->size, err)) return -1;
     if (!s->label_field) {
         (void)!classlist_text(&s->list, (char *)bytes, why);
     } else {
@@ -518,6 +528,8 @@ static int take_member(void *user, const smoe_member *m, smoe_err *err) {
 }
 
 static int read_shards(store *s, smoe_err *err) {
+    s->fd = smoe_alloc(s->shards, sizeof *s->fd);
+    for (size_t i = 0; i < s->shards; i++) s->fd[i] = smoe_place_open(s->shard[i], i);
     for (size_t i = 0; i < s->shards; i++) {
         s->open.shard = (uint32_t)i;
         if (smoe_walk_tar(s->shard[i], 0, UINT64_MAX, take_member, s, err)) return -1;
@@ -583,6 +595,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
         return -1;
     set->images = s->samples;
     mark_parts(set, s);
+    if (!set->native && smoe_dataset_room(set, set->images, err)) return -1;
     if (s->skip && (smoe_dataset_exclude(set, spec, err) || smoe_dataset_sift(set, err))) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
@@ -601,7 +614,7 @@ static int read_image(const smoe_dataset *set, uint64_t i, smoe_image_header *he
     const sample *x = &s->sample[i];
     size_t size = (size_t)x->image_size;
     SMOE_FREED uint8_t *bytes = NULL;
-    int status = smoe_place_read(&bytes, s->shard[x->shard], x->image, size, err);
+    int status = read_place(s, &bytes, x->shard, x->image, size, err);
     if (!status)
         status = out ? smoe_decode_fit(out, &set->data, bytes, size, crop, work, err)
                      : smoe_decode_header(header, bytes, size, err);

@@ -8,6 +8,7 @@
 #include "store/env.h"
 #include "sweep/trial.h"
 #include "sweep/trial_run.h"
+#include "train/fewshot.h"
 
 #include <errno.h>
 #include <math.h>
@@ -341,6 +342,30 @@ static int runner_open(runner *r, smoe_err *err) {
     return check_signals(err);
 }
 
+/* Opens the data of the first of several trials that are to run, so that trials, which are forks of
+ * this process, need not decode it again. What fails here fails in the trials. */
+static void read_data(const runner *r) {
+    const smoe_sweep *sweep = r->sweep;
+    SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
+    size_t first = sweep->trials, open = 0;
+    for (size_t i = sweep->trials; i-- > 0;) {
+        smoe_trial_state state = sweep->trial[i].state;
+        bool over = state == SMOE_TRIAL_FAILED && !r->options->retry_failed;
+        if (over || r->settled[i] || state == SMOE_TRIAL_DONE) continue;
+        first = i;
+        open++;
+    }
+    smoe_dataset_reuse(open > 1);
+    if (open < 2 || smoe_trial_parse(&spec, &sweep->trial[first], NULL)) return;
+    const char *split[] = {spec.eval.split, sweep->run ? NULL : "train"};
+    for (size_t k = 0; k < sizeof split / sizeof *split; k++) {
+        SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
+        if (split[k]) (void)!smoe_dataset_open(&set, &spec, split[k], NULL);
+    }
+    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
+    if (!sweep->run) (void)!smoe_fewshot_open(&fewshot, &spec, NULL);
+}
+
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_err *err) {
     runner r = {.sweep = sweep, .options = options, .jobs = options->jobs};
     if (options->observer) r.observer = *options->observer;
@@ -348,10 +373,12 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     pthread_sigmask(SIG_BLOCK, &children, &r.before);
     int status = runner_open(&r, err);
     if (!status) {
+        read_data(&r);
         status = loop(&r, err);
         if (status) give_up(&r);
         runner_show(&r, true);
     }
+    smoe_dataset_reuse(false);
     pthread_sigmask(SIG_SETMASK, &r.before, NULL);
     if (r.trial) munmap(r.trial, sweep->trials * sizeof *r.trial);
     free(r.worker);

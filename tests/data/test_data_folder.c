@@ -39,6 +39,53 @@ static void test_order_and_labels(void **state) {
     smoe_dataset_free(set);
 }
 
+/* With smoe_dataset_reuse a set that was freed is opened again without its files, as long as all
+ * that says what it is is equal, and it was not changed. */
+static void test_reuse(void **state) {
+    char path[SCRATCH_PATH], away[SCRATCH_PATH + 16];
+    real before[3 * FOLDERS_SIDE * FOLDERS_SIDE], after[3 * FOLDERS_SIDE * FOLDERS_SIDE];
+    int64_t label;
+    folders_lay_out(*state, path, "dir", "");
+    snprintf(away, sizeof away, "%s/train/a/x.png", path);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    smoe_dataset_reuse(true);
+    smoe_dataset *set = folders_open(&spec, "train"), *first = set;
+    folders_image(set, 1, before, &label);
+    smoe_dataset_free(set);
+    assert_int_equal(unlink(away), 0);
+    set = folders_open(&spec, "train");
+    assert_ptr_equal(set, first);
+    assert_int_equal(smoe_dataset_images(set), 6);
+    folders_image(set, 1, after, &label);
+    assert_memory_equal(before, after, sizeof before);
+    smoe_dataset *second = folders_open(&spec, "train"); /* the first one is in use */
+    assert_ptr_not_equal(second, first);
+    assert_int_equal(smoe_dataset_images(second), 5);
+    smoe_dataset_free(second);
+    smoe_dataset_free(set);
+    for (int change = 0; change < 3; change++) {
+        smoe_spec other = spec;
+        if (change == 0) other.data.limit = 4;
+        if (change == 1) other.data.resize = SMOE_RESIZE_BICUBIC;
+        if (change == 2) other.data.augment.flip = true;
+        smoe_dataset *changed = folders_open(&other, "train");
+        assert_ptr_not_equal(changed, first);
+        assert_int_equal(smoe_dataset_images(changed), change ? 5 : 4);
+        smoe_dataset_free(changed);
+    }
+    set = folders_open(&spec, "train");
+    char *others[] = {"a-b", "z"};
+    assert_int_equal(smoe_dataset_align(set, others, 2, NULL), 0);
+    smoe_dataset_free(set);
+    set = folders_open(&spec, "train");
+    assert_string_equal(smoe_dataset_class_name(set, 0), "a");
+    smoe_dataset_free(set);
+    smoe_dataset_reuse(false);
+    set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 5);
+    smoe_dataset_free(set);
+}
+
 /* train/a-b/1.PNG has the size requested: its pixels come out as x/127.5 - 1, plane after plane. */
 static void test_pixel_values(void **state) {
     char path[SCRATCH_PATH];
@@ -389,6 +436,7 @@ static void test_cifar10_jpeg(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, folders_setup, folders_teardown)
     const struct CMUnitTest tests[] = {
+        CASE(test_reuse),
         CASE(test_order_and_labels),
         CASE(test_pixel_values),
         CASE(test_archives_equal_the_directory),
