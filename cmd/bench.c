@@ -2,7 +2,6 @@
  * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
 #include "progress.h"
-#include "base/threads.h"
 #include "bench/bench.h"
 #include "math/kernels.h"
 #include "store/env.h"

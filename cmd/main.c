@@ -1,7 +1,6 @@
 /* The program: finds the command, runs it, and turns its failure into messages and an exit status.
  * Nothing else exits. */
 #include "cmd.h"
-#include "base/threads.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 

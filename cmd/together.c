@@ -1,6 +1,5 @@
 /* Running a command with several processes; see cmd.h. */
 #include "cmd.h"
-#include "base/threads.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 

@@ -1,7 +1,6 @@
 /* What is told about the trials of a sweep; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
-#include "base/threads.h"
 #include "compare/outcomes.h"
 #include "compare/power.h"
 #include "sweep/evaluations.h"

@@ -2,7 +2,6 @@
 #include "compare/compare.h"
 #include "base/alloc.h"
 #include "compare/contrast.h"
-#include "compare/settings.h"
 #include "spec/metrics.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "compare/contrast.h"
 #include "base/alloc.h"
 #include "compare/outcomes.h"
-#include "compare/settings.h"
 #include "spec/metrics.h"
 
 #include <math.h>

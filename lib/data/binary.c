@@ -1,6 +1,5 @@
 /* Binary files and images of one size, see binary.h. */
 #include "data/binary.h"
-#include "base/alloc.h"
 #include "base/limits.h"
 
 #include <fnmatch.h>

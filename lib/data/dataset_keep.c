@@ -3,7 +3,6 @@
  * data.exclude, and the classes of a model that is evaluated; see dataset.h. What is not used is
  * passed over: image i of the set is image kept[i] of its source.
  */
-#include "base/alloc.h"
 #include "base/file.h"
 #include "data/dataset_source.h"
 

@@ -1,6 +1,5 @@
 /* Opening data sets: the table of sources; see dataset.h. What each source reads is in its own
  * source_*.c. */
-#include "base/alloc.h"
 #include "base/json.h"
 #include "data/dataset_source.h"
 #include "spec/schema.h"

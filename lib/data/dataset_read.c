@@ -1,9 +1,7 @@
 /* Reading from data sets that are open, and the order of their images; see dataset.h. Batches are
  * made in loader.c. */
-#include "base/alloc.h"
 #include "data/augment.h"
 #include "data/dataset_source.h"
-#include "base/rng.h"
 
 #include <sys/mman.h>
 

@@ -1,7 +1,5 @@
 /* What sources share; see dataset_source.h. */
 #include "data/dataset_source.h"
-#include "base/alloc.h"
-#include "base/rng.h"
 
 #include <ctype.h>
 #include <search.h>

@@ -7,9 +7,6 @@
  * class, for otherwise the numbers of the classes would differ between them. Other splits are not
  * checked. File order is by class, then name; with a table, by name.
  */
-#include "base/alloc.h"
-#include "base/rng.h"
-#include "data/decode.h"
 #include "data/folder.h"
 
 #include <math.h>

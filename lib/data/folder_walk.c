@@ -9,8 +9,6 @@
  * A class is the path of folders below the split, without a last folder `images`. A tar inside is a
  * folder without its ending.
  */
-#include "base/alloc.h"
-#include "data/decode.h"
 #include "data/folder.h"
 
 typedef smoe_folder_image image;

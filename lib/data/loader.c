@@ -15,7 +15,6 @@
  *                 on too, its first number says which of the two the batch gets
  * Leaves to others: the data set, decoding, what an augmentation does.
  */
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "data/augment.h"
 #include "data/dataset_source.h"

@@ -7,7 +7,6 @@
  * without .bin in the Python version. Any number of records per file, plain or .gz, in a directory,
  * in an archive, or one file alone. There is no third split: val is refused.
  */
-#include "base/alloc.h"
 #include "data/binary.h"
 #include "spec/sources.h"
 #include "tensors/pickle.h"

@@ -18,7 +18,6 @@
  * keys fit together.
  */
 #include "data/dataset_source.h"
-#include "base/rng.h"
 
 #include <math.h>
 

@@ -12,8 +12,6 @@
  * so that damage is found before training starts. With data.on_error skip every image is decoded
  * once, and left out if it cannot be.
  */
-#include "base/alloc.h"
-#include "data/decode.h"
 #include "data/folder.h"
 
 #include <assert.h>

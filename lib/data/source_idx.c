@@ -6,7 +6,6 @@
  * dot allowed before "idx", plain or .gz, in a directory or an archive. Classes are the
  * numbers 0 .. the largest label of either split, so that both splits agree.
  */
-#include "base/alloc.h"
 #include "data/binary.h"
 
 enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };

@@ -17,10 +17,8 @@
  * nothing but the step. Where all images fit in data.cache_mb, each is kept once it was decoded. With data.on_error: skip, every image is decoded once at the start, and
  * samples that cannot be used are left out, up to one of 100.
  */
-#include "base/alloc.h"
 #include "data/archive.h"
 #include "data/dataset_source.h"
-#include "data/decode.h"
 #include "data/labels.h"
 #include "spec/tasks.h"
 #include "text/tokenizer.h"

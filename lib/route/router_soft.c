@@ -16,7 +16,6 @@
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
-#include "math/rows.h"
 #include "spec/routers.h"
 
 #include <math.h>

@@ -20,7 +20,6 @@
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "route/tokens.h"
-#include "spec/routers.h"
 
 #include <math.h>
 

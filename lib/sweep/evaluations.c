@@ -4,7 +4,6 @@
 #include "sweep/kept.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
-#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "store/model_file.h"
 #include "store/run.h"

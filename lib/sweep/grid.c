@@ -1,6 +1,5 @@
 /* From the command line to the trials of a sweep; see sweep.h. Their folder is in
  * sweep_folder.c. */
-#include "base/alloc.h"
 #include "bench/cost.h"
 #include "sweep/evaluations.h"
 #include "sweep/kept.h"

@@ -1,6 +1,5 @@
 /* The figures of a sweep: a metric over a key or another metric, over two keys as cells, or over
  * the steps of training. */
-#include "base/alloc.h"
 #include "draw/plot.h"
 #include "draw/figures.h"
 #include "spec/metrics.h"

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
-#include "math/rows.h"
 #include "vit/layer.h"
 
 #include <math.h>

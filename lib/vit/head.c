@@ -8,7 +8,6 @@
  */
 #include "base/team.h"
 #include "math/kernels.h"
-#include "math/rows.h"
 #include "spec/tasks.h"
 #include "vit/layer.h"
 

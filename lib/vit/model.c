@@ -5,7 +5,6 @@
  */
 #include "vit/model.h"
 #include "base/alloc.h"
-#include "base/threads.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
 #include "vit/expert_parallel.h"
