@@ -30,8 +30,8 @@ static void add_pre_logits(smoe_costs *costs, double d) {
 
 /* `again`: forward passes of a step beside its own. */
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec, int again) {
-    double rest = 0, idle_infer = 0, idle_train = 0,
-           used = 0; /* used: parameters of the experts that a token uses */
+    double rest = 0, idle_infer = 0, idle_train = 0;
+    double used = 0; /* parameters of the experts that a token uses */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         cost->params += layer->params;

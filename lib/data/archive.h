@@ -24,9 +24,9 @@ int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) S
 /* One file or folder of a walk; valid during the visit only. */
 typedef struct smoe_member {
     const char *path; /* of the directory or archive */
-    const char
-        *name; /* inside it, "train/cat/0001.jpg"; in archives as UTF-8 where it is marked so;
-                         components "." are gone, folders have no final '/' */
+    /* Inside it, "train/cat/0001.jpg"; in archives as UTF-8 where it is marked so; components "."
+     * are gone, folders have no final '/'. */
+    const char *name;
     bool folder;
     bool loop;               /* the folder is a link to one above it, and is not entered */
     const smoe_err *problem; /* why it cannot be used, with its path: a link to nothing, a folder

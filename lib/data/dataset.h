@@ -30,10 +30,10 @@ SMOE_FREES(smoe_dataset)
  */
 void smoe_dataset_reuse(bool on);
 
-size_t
-smoe_dataset_images(const smoe_dataset *set); /* of one pass; endless data: a nominal number */
-bool smoe_dataset_endless(
-    const smoe_dataset *set); /* generated training data: no image comes twice */
+/* Of one pass; of endless data, which are generated so that no image comes twice, a nominal
+ * number. */
+size_t smoe_dataset_images(const smoe_dataset *set);
+bool smoe_dataset_endless(const smoe_dataset *set);
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned;

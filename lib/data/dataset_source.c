@@ -138,8 +138,8 @@ static void share_limit(size_t *quota, const size_t *count, size_t classes, size
         }
         if (!open) return;
         size_t each = limit / open < least ? limit / open : least;
-        for (size_t k = 0; k < classes && limit;
-             k++) { /* each 0: the rest, one to the first ones */
+        for (size_t k = 0; k < classes && limit; k++) {
+            /* without `each` the rest, one to the first ones */
             size_t left = count[k] - quota[k], take = each ? each : 1;
             if (!left) continue;
             quota[k] += take;

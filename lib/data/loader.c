@@ -238,8 +238,7 @@ int smoe_loader_next(smoe_loader *l, smoe_batch *batch, smoe_err *err) {
     pthread_mutex_lock(&l->lock);
     place *p = &l->place[l->taken % PLACES];
     while (!p->ready) pthread_cond_wait(&l->filled, &l->lock);
-    if (p->status >
-        0) { /* an end or a failure stays in its place and is returned again on the next call */
+    if (p->status > 0) { /* an end or a failure stays in its place, and is returned again */
         p->ready = false;
         l->taken++;
         pthread_cond_broadcast(&l->emptied);

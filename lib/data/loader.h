@@ -28,10 +28,9 @@ typedef struct smoe_loader_options {
     size_t batch_size;
     bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end; otherwise one
                    pass in the order of smoe_dataset_order */
-    const uint32_t
-        *only; /* evaluation: these `images` images of the set in this order; NULL: all */
-    size_t images;
-    bool multi; /* multi-labels in the target (sigmoid loss) */
+    const uint32_t *only; /* evaluation: these images of the set in this order; NULL: all */
+    size_t images;        /* their number */
+    bool multi;           /* multi-labels in the target (sigmoid loss) */
     uint64_t seed;
     uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)
                             alone */
