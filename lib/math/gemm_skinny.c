@@ -20,74 +20,53 @@ static smoe_prefetch next_rows(const smoe_product *x, size_t across, size_t p0, 
 }
 
 /* Steps from .. to of k of a product of few rows with weights whose columns are consecutive in
- * memory: all rows are packed, and the weights are read once, unpacked; BF16 weights are widened
- * one block of columns at a time. */
-static void skinny_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
-                        size_t from, size_t to, smoe_packed *sides) {
+ * memory: all rows are packed, and the weights are read once, unpacked. If `thin`, the rows are so
+ * few that a vector holds columns, transposed in registers. Otherwise it holds rows, and BF16
+ * weights are widened one block of columns at a time. */
+static void skinny_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, bool thin,
+                        size_t kc, size_t from, size_t to, smoe_packed *sides) {
+    const smoe_kernels *kern = smoe_kernels_get();
+    bool widens = x->b.of.bf16 && !thin;
     real *wide = sides->wide, *packed = sides->b;
-    const smoe_row_kernels *row = smoe_kernels_get()->row;
     /* What was widened should still be in the L1. */
-    size_t across = x->b.of.bf16 && x->a.m <= skinny->lanes ? SMOE_TILE_ACROSS : skinny->across;
-    size_t span = to - from;
+    size_t across = widens && x->a.m <= skinny->lanes ? SMOE_TILE_ACROSS : skinny->across;
+    size_t m = x->a.m, span = to - from, half = kern->gemm->half;
+    if (thin) across = skinny->lanes;
     for (size_t p0 = from; p0 < to; p0 += kc)
-        for (size_t i = 0, width; i < x->a.m; i += width) {
-            width = width_for(skinny, x->a.m - i);
-            skinny->pack_across(packed + i * span + (p0 - from) * width,
-                                x->a.of.at + i * x->a.row + p0 * x->a.col, x->a.row, x->a.col,
-                                min(x->a.m - i, width), min(to - p0, kc), width);
+        for (size_t i = 0, width; i < m; i += width) {
+            width = thin ? half : width_for(skinny, m - i);
+            (thin ? kern->gemm->pack_a : skinny->pack_across)(
+                packed + i * span + (p0 - from) * width, x->a.of.at + i * x->a.row + p0 * x->a.col,
+                x->a.row, x->a.col, min(m - i, width), min(to - p0, kc), width);
         }
     for (size_t j = 0; j < x->b.n; j += across) {
         size_t n = min(x->b.n - j, across);
-        for (size_t i = 0; i < x->a.m; i++) /* for C, which is written when the sums are there */
+        for (size_t i = 0; i < m; i++) /* for C, which is written when the sums are there */
             for (size_t q = 0; q < n; q += SMOE_LINE)
                 __builtin_prefetch(x->to.c.at + i * x->to.ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
-            size_t k = min(to - p0, kc), at = j * x->b.col + p0;
-            smoe_prefetch prefetch =
-                next_rows(x, across, p0, k, j, span == x->a.n,
-                          across / SMOE_TILE_ACROSS * k * panels_of(skinny, x->a.m));
-            for (size_t c = 0; x->b.of.bf16 && c < n; c++)
-                row->widen(wide + c * k, x->b.of.bf16 + at + c * x->b.col, k);
-            for (size_t i = 0, width; i < x->a.m; i += width) {
-                width = width_for(skinny, x->a.m - i);
+            size_t k = min(to - p0, kc);
+            size_t steps = thin ? k : across / SMOE_TILE_ACROSS * k * panels_of(skinny, m);
+            smoe_prefetch prefetch = next_rows(x, across, p0, k, j, span == x->a.n, steps);
+            smoe_values b = smoe_values_from(x->b.of, j * x->b.col + p0);
+            for (size_t c = 0; widens && c < n; c++)
+                kern->row->widen(wide + c * k, b.bf16 + c * x->b.col, k);
+            for (size_t i = 0, width; i < m; i += width) {
+                width = thin ? half : width_for(skinny, m - i);
                 smoe_tile t = tile_at(x, p0, k, i, j);
-                t.m = min(x->a.m - i, width);
+                t.m = min(m - i, width);
                 t.n = n;
                 t.a = packed + i * span + (p0 - from) * width;
                 t.a_col = width;
-                t.b = x->b.of.bf16 ? wide : x->b.of.at + at;
-                t.ldb = x->b.of.bf16 ? k : x->b.col;
+                t.b = widens ? wide : b.at;
+                t.b_bf16 = b.bf16;
+                t.ldb = widens ? k : x->b.col;
                 t.prefetch = prefetch;
-                skinny->tile_across(&t);
+                (thin ? skinny->tile_transposed : skinny->tile_across)(&t);
                 prefetch = t.prefetch;
             }
         }
-        if (to == x->a.n) finished(x, 0, x->a.m, j, n);
-    }
-}
-
-/* A product of even fewer rows, with such weights. */
-static void thin_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
-                      real *packed) {
-    size_t across = skinny->lanes;
-    const smoe_gemm_kernels *gemm = smoe_kernels_get()->gemm;
-    gemm->pack_a(packed, x->a.of.at, x->a.row, x->a.col, x->a.m, x->a.n, gemm->half);
-    for (size_t j = 0; j < x->b.n; j += across) {
-        size_t n = min(x->b.n - j, across);
-        for (size_t p0 = 0; p0 < x->a.n; p0 += kc) {
-            smoe_tile t = tile_at(x, p0, min(x->a.n - p0, kc), 0, j);
-            t.m = x->a.m;
-            t.n = n;
-            t.a = packed + p0 * gemm->half;
-            if (x->b.of.bf16)
-                t.b_bf16 = x->b.of.bf16 + j * x->b.col + p0;
-            else
-                t.b = x->b.of.at + j * x->b.col + p0;
-            t.ldb = x->b.col;
-            t.prefetch = next_rows(x, across, p0, t.k, j, true, t.k);
-            skinny->tile_transposed(&t);
-        }
-        finished(x, 0, x->a.m, j, n);
+        if (to == x->a.n) finished(x, 0, m, j, n);
     }
 }
 
@@ -123,11 +102,9 @@ bool smoe_gemm_skinny(const smoe_product *x, smoe_packed *packed) {
     if (x->b.row == 1) {
         size_t span =
             blocks(x->a.m, 2 * skinny->lanes) * 2 * skinny->lanes * x->a.n <= BLOCK ? x->a.n : kc;
-        if (x->a.m <= skinny->transposed && span == x->a.n)
-            thin_rows(x, skinny, kc, packed->b);
-        else
-            for (size_t p = 0; p < x->a.n; p += span)
-                skinny_rows(x, skinny, kc, p, min(x->a.n, p + span), packed);
+        bool thin = x->a.m <= skinny->transposed && span == x->a.n;
+        for (size_t p = 0; p < x->a.n; p += span)
+            skinny_rows(x, skinny, thin, kc, p, min(x->a.n, p + span), packed);
         return true;
     }
     if (x->a.m <= THIN && x->b.col == 1 && x->b.row == x->b.n && !x->b.of.bf16 && !x->to.stream &&

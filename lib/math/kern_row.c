@@ -99,24 +99,16 @@ static inline void norm_part(real *y, const real stats[2], const real *x, const 
     }
 }
 
-static void row_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
-                     size_t n, real eps) {
-    for (size_t row = 0; row < R; row++, x += n, y += n, stats += 2) {
-        norm_stats(stats, x, n, eps);
-        norm_part(y, stats, x, w, b, n);
-    }
-}
-
-static void norm_narrow(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
-                        size_t R, size_t n, real eps) {
+static void row_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
+                     size_t R, size_t n, real eps) {
     enum { PART = 512 };
     real part[PART];
-    for (size_t row = 0; row < R; row++, x += n, y += n, stats += 2) {
+    for (size_t row = 0; row < R; row++, x += n, stats += 2) {
         norm_stats(stats, x, n, eps);
         for (size_t i = 0; i < n; i += PART) {
-            size_t k = n - i < PART ? n - i : PART;
-            norm_part(part, stats, x + i, w + i, b + i, k);
-            row_narrow(y + i, part, k);
+            size_t k = n - i < PART ? n - i : PART, at = row * n + i;
+            norm_part(y.bf16 ? part : y.at + at, stats, x + i, w + i, b + i, k);
+            if (y.bf16) row_narrow(y.bf16 + at, part, k);
         }
     }
 }
@@ -451,7 +443,6 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .gelu_backward = gelu_backward,
     .gelu_slopes = gelu_slopes,
     .norm = row_norm,
-    .norm_narrow = norm_narrow,
     .norm_backward = norm_backward,
     .softmax = softmax,
     .softmax_backward = softmax_backward,

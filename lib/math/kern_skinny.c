@@ -92,9 +92,7 @@ static void tile_across(smoe_tile *t) {
             vreal r[TRANSPOSE_DEPTH_BF16];
             transpose(r, sums + j * width + i, width * sizeof *sums, false);
             for (size_t q = 0; q < TRANSPOSE_DEPTH && i + q < m; q++)
-                finish(t->c + (i + q) * t->ldc + j, vrounded(t->alpha * r[q]),
-                       t->add ? t->add + (i + q) * t->ldadd + j : NULL,
-                       t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
+                finish_at(t, i + q, j, r[q], n - j < VL ? n - j : VL);
         }
 }
 
@@ -166,9 +164,7 @@ static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_t
     t->prefetch = next;
 #pragma GCC unroll 8
     for (size_t i = 0; i < rows; i++)
-        if (i < t->m)
-            finish(t->c + i * t->ldc, vrounded(t->alpha * sum[i]),
-                   t->add ? t->add + i * t->ldadd : NULL, t->bias, t->n, false);
+        if (i < t->m) finish_at(t, i, 0, sum[i], t->n);
 }
 
 static void tile_transposed(smoe_tile *t) {
@@ -217,9 +213,7 @@ down_rows(size_t rows, size_t depth, const smoe_tile *t, size_t i, size_t j, con
         if (t->later)
             vstore(sums + r * VL, sum[r]);
         else
-            finish(t->c + (i + r) * t->ldc + j, vrounded(t->alpha * sum[r]),
-                   t->add ? t->add + (i + r) * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL,
-                   VL, false);
+            finish_at(t, i + r, j, sum[r], VL);
 }
 
 /* Steps p .. p+depth of a tile. `depth` rows of B, a constant, are read side by side, once; A and

@@ -135,11 +135,8 @@ typedef struct smoe_row_kernels {
     /* y = gelu(x) and slopes = gelu'(x); slopes may be x. */
     void (*gelu_slopes)(real *y, real *slopes, const real *x, size_t n, smoe_gelu kind);
     /* y = (x - mean)/sqrt(var + eps) * w + b by rows; stats [R,2]: mean, 1/sqrt(var + eps). */
-    void (*norm)(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+    void (*norm)(smoe_outputs y, real *stats, const real *x, const real *w, const real *b, size_t R,
                  size_t n, real eps);
-    /* The same, y rounded as by `narrow`. */
-    void (*norm_narrow)(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
-                        size_t R, size_t n, real eps);
     /* dx, dw, db: += the gradients through the norm over these rows. */
     void (*norm_backward)(real *dx, real *dw, real *db, const real *dy, const real *x,
                           const real *stats, const real *w, size_t R, size_t n);

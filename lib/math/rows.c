@@ -1,6 +1,5 @@
 /* Row-wise kernels over threads; see rows.h. */
 #include "math/rows.h"
-#include "base/bf16.h"
 #include "base/team.h"
 #include "math/kernels.h"
 
@@ -25,34 +24,27 @@ void smoe_rows_round(real *y, const real *x, size_t size) {
     for (size_t i = 0; i < size; i++) y[i] = smoe_bf16_widen(smoe_bf16_round((float)x[i]));
 }
 
-void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
-                    size_t n, real eps) {
+void smoe_rows_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
+                    size_t R, size_t n, real eps) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t step = n < CHUNK ? CHUNK / n : 1;
     SMOE_SHARED(elementwise, R * n)
     for (size_t i = 0; i < R; i += step)
-        kern->norm(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
+        kern->norm(smoe_outputs_from(y, i * n), stats + 2 * i, x + i * n, w, b, min(step, R - i), n,
+                   eps);
 }
 
-void smoe_rows_norm_bf16(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
-                         size_t R, size_t n, real eps) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t step = n < CHUNK ? CHUNK / n : 1;
-    SMOE_SHARED(elementwise, R * n)
-    for (size_t i = 0; i < R; i += step)
-        kern->norm_narrow(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
-}
-
-void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld) {
+void smoe_rows_sum_serial(real *out, smoe_matrix x) {
     enum { STRIP = 512, ABREAST = 8 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real wide[ABREAST * STRIP];
-    for (size_t j = 0; j < n; j += STRIP)
-        for (size_t i = 0; i < R; i += ABREAST) {
-            size_t width = min(STRIP, n - j), rows = min(ABREAST, R - i);
-            for (size_t r = 0; r < rows; r++)
-                kern->widen(wide + r * width, x + (i + r) * ld + j, width);
-            kern->column_sum(out + j, wide, rows, width);
+    if (x.of.at) kern->column_sum(out, x.of.at, x.m, x.n);
+    for (size_t j = 0; x.of.bf16 && j < x.n; j += STRIP)
+        for (size_t i = 0; i < x.m; i += ABREAST) {
+            smoe_matrix part = smoe_matrix_part(x, i, ABREAST, j, STRIP);
+            for (size_t r = 0; r < part.m; r++)
+                kern->widen(wide + r * part.n, part.of.bf16 + r * part.row, part.n);
+            kern->column_sum(out + j, wide, part.m, part.n);
         }
 }
 
@@ -78,23 +70,13 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
     if (db) rows_gather(db, dbs, n);
 }
 
-void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+void smoe_rows_sum(real *out, smoe_matrix x, real *parts) {
+    size_t R = x.m, n = x.n;
     SMOE_SHARED(elementwise, R * n)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(parts + p * n, 0, n * sizeof(real));
-        kern->column_sum(parts + p * n, x + begin * n, end - begin, n);
-    }
-    rows_gather(out, parts, n);
-}
-
-void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld, real *parts) {
-    SMOE_SHARED(elementwise, R * n)
-    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
-        size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
-        memset(parts + p * n, 0, n * sizeof(real));
-        smoe_rows_add_bf16(parts + p * n, x + begin * ld, end - begin, n, ld);
+        smoe_rows_sum_serial(parts + p * n, smoe_matrix_part(x, begin, end - begin, 0, n));
     }
     rows_gather(out, parts, n);
 }

@@ -5,8 +5,7 @@
 #ifndef SMOE_ROWS_H
 #define SMOE_ROWS_H
 
-#include "base/base.h"
-#include "base/bf16.h"
+#include "math/matrix.h"
 
 enum { SMOE_ROW_PARTS = 16 };
 
@@ -16,21 +15,16 @@ size_t smoe_rows_parts(size_t n);
 /* LayerNorm of R rows of n: y = (x - mean)/sqrt(var + eps) * w + b, w and b [n]; stats [R,2], mean
  * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n] (each may be
  * NULL), are added to; parts is scratch of smoe_rows_parts(n). */
-void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
-                    size_t n, real eps);
-/* The same with y in BF16. */
-void smoe_rows_norm_bf16(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
-                         size_t R, size_t n, real eps);
+void smoe_rows_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
+                    size_t R, size_t n, real eps);
 void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
                              const real *stats, const real *w, size_t R, size_t n, real *parts);
-/* out [n] += column sums of x [R,n] */
-void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts);
+/* out [n] += column sums of x [R,n], whose rows may have gaps only in BF16; and the same by the
+ * calling thread alone. */
+void smoe_rows_sum(real *out, smoe_matrix x, real *parts);
+void smoe_rows_sum_serial(real *out, smoe_matrix x);
 /* y = x, each rounded to the nearest BF16 number, ties to even; y may be x. */
 void smoe_rows_round(real *y, const real *x, size_t size);
-/* The same of rows in BF16, ld apart. */
-void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld, real *parts);
-/* out [n] += the sum of R rows in BF16, ld apart, by the calling thread alone. */
-void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, size_t ld);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
 

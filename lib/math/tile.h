@@ -31,4 +31,10 @@ static inline void finish(real *c, vreal sum, const real *add, const real *bias,
         vstore(c, start);
 }
 
+/* The same for n numbers of row i of a tile's C, from column j on; the sum is not scaled yet. */
+static inline void finish_at(const smoe_tile *t, size_t i, size_t j, vreal sum, size_t n) {
+    finish(t->c + i * t->ldc + j, vrounded(t->alpha * sum),
+           t->add ? t->add + i * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL, n, false);
+}
+
 #endif

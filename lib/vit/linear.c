@@ -56,10 +56,7 @@ void smoe_linear_backward(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
     smoe_product dw = smoe_product_added(dweight, smoe_transposed(to), linear_rows(x, R, l->in));
     dw.precision = *l->precision;
     if (dweight) smoe_gemm(dw);
-    if (dbias && dy.bf16)
-        smoe_rows_sum_bf16(dbias, dy.bf16, R, l->out, l->out, l->parts);
-    else if (dbias)
-        smoe_rows_sum(dbias, dy.at, R, l->out, l->parts);
+    if (dbias) smoe_rows_sum(dbias, to, l->parts);
     if (!dx.at && !dx.bf16) return;
     smoe_product p = smoe_product_to(dx, l->in, to, linear_weight(l));
     p.precision = *l->precision;

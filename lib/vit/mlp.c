@@ -284,25 +284,13 @@ static void bias_backward(const smoe_mlp *l, size_t bias, smoe_rows dy, const si
     const smoe_param *p = &l->params->param[bias];
     real *db = smoe_gradient(l->params, bias);
     if (!db) return;
-    if (!p->stacked || p->dim[0] < SMOE_ROW_PARTS) {
-        for (size_t e = 0; e < l->E; e++) {
-            size_t at = first[e] * dy.ld, R = first[e + 1] - first[e];
-            if (dy.of.bf16)
-                smoe_rows_sum_bf16(db + e * n, dy.of.bf16 + at, R, n, dy.ld, l->parts);
-            else
-                smoe_rows_sum(db + e * n, dy.of.at + at, R, n, l->parts);
-        }
-        return;
-    }
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    bool each = p->stacked && p->dim[0] >= SMOE_ROW_PARTS;
+    for (size_t e = 0; !each && e < l->E; e++)
+        smoe_rows_sum(db + e * n, expert_rows(dy, first, e, n), l->parts);
+    if (!each) return;
     SMOE_SHARED(elementwise, first[l->E] * n)
-    for (size_t e = 0; e < l->E; e++) {
-        size_t at = first[e] * dy.ld, R = first[e + 1] - first[e];
-        if (dy.of.bf16)
-            smoe_rows_add_bf16(db + e * n, dy.of.bf16 + at, R, n, dy.ld);
-        else
-            kern->column_sum(db + e * n, dy.of.at + at, R, n);
-    }
+    for (size_t e = 0; e < l->E; e++)
+        smoe_rows_sum_serial(db + e * n, expert_rows(dy, first, e, n));
 }
 
 /* gelu of a part of `hidden`, which its slopes replace if they are kept. */

@@ -33,11 +33,8 @@ void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char 
 }
 
 void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R) {
-    const real *weight = smoe_weight(l->params, l->weight), *bias = smoe_weight(l->params, l->bias);
-    if (y.bf16)
-        smoe_rows_norm_bf16(y.bf16, l->stats, x, weight, bias, R, l->n, l->eps);
-    else
-        smoe_rows_norm(y.at, l->stats, x, weight, bias, R, l->n, l->eps);
+    smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
+                   smoe_weight(l->params, l->bias), R, l->n, l->eps);
 }
 
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {
@@ -79,7 +76,7 @@ void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, s
         memset(l->zeros, 0, l->dh * sizeof(real));
     SMOE_SHARED(elementwise, R * l->H * l->dh)
     for (size_t row = 0; row < R; row++)
-        kern->norm(y + row * ldy, l->stats + row * 2 * l->H, x + row * ldx,
+        kern->norm(smoe_reals_out(y + row * ldy), l->stats + row * 2 * l->H, x + row * ldx,
                    smoe_weight(l->params, l->weight), bias, l->H, l->dh, l->eps);
 }
 

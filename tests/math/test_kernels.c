@@ -191,16 +191,16 @@ static void norms(void **state) {
     EACH_ISA(k) {
         for (size_t n = 2; n <= WIDEST; n++) {
             holes(y);
-            k->norm(y, stats, x, w, b, ROWS, n, 1e-6f);
+            k->norm(smoe_reals_out(y), stats, x, w, b, ROWS, n, 1e-6f);
             assert_holes(y, ROWS * n);
             for (size_t r = 0; r < ROWS; r++) {
                 check_norm_row(y + r * n, stats + 2 * r, x + r * n, w, b, n);
-                k->norm(one, stat, x + r * n, w, b, 1, n, 1e-6f);
+                k->norm(smoe_reals_out(one), stat, x + r * n, w, b, 1, n, 1e-6f);
                 assert_memory_equal(one, y + r * n, n * sizeof(real)); /* whatever the others */
             }
             real bad = x[n + 1];
             x[n + 1] = (real)NAN; /* row 1 */
-            k->norm(y, stats, x, w, b, ROWS, n, 1e-6f);
+            k->norm(smoe_reals_out(y), stats, x, w, b, ROWS, n, 1e-6f);
             for (size_t i = 0; i < ROWS * n; i++) assert_true(isnan(y[i]) == (i / n == 1));
             x[n + 1] = bad;
         }
@@ -220,7 +220,7 @@ static void norm_backwards(void **state) {
             double sums[2][WIDEST] = {{0}};
             for (size_t i = 0; i < SIZE; i++) dx[i] = i < ROWS * n ? 2 : HOLE;
             for (size_t i = 0; i < n; i++) dw[i] = db[i] = 3;
-            k->norm(y, stats, x, w, w, ROWS, n, 1e-6f);
+            k->norm(smoe_reals_out(y), stats, x, w, w, ROWS, n, 1e-6f);
             k->norm_backward(dx, dw, db, dy, x, stats, w, ROWS, n);
             assert_holes(dx, ROWS * n);
             for (size_t row = 0; row < ROWS; row++) {
@@ -511,9 +511,9 @@ typedef struct results {
 
 static void all_of_them(results *r, const real *x, const real *dy, const real *w, real *parts) {
     memset(r, 0, sizeof *r);
-    smoe_rows_norm(r->norm, r->stats, x, w, w, MANY, BROAD, 1e-6f);
+    smoe_rows_norm(smoe_reals_out(r->norm), r->stats, x, w, w, MANY, BROAD, 1e-6f);
     smoe_rows_norm_backward(r->norm_dx, r->dw, r->db, dy, x, r->stats, w, MANY, BROAD, parts);
-    smoe_rows_sum(r->sum, dy, MANY, BROAD, parts);
+    smoe_rows_sum(r->sum, smoe_matrix_of(dy, MANY, BROAD), parts);
     smoe_rows_add(r->add, x, MANY * BROAD);
 }
 
