@@ -20,9 +20,15 @@ static int falling(const void *a, const void *b) {
 
 /* sums [n]: of the n weights `stride` apart, largest first. */
 static void cumulate(double *sums, const real *w, size_t n, size_t stride, real *work) {
+    enum { FEW = 64 }; /* for which qsort and its calls take longer */
     double sum = 0;
-    for (size_t i = 0; i < n; i++) work[i] = w[i * stride];
-    qsort(work, n, sizeof *work, falling);
+    for (size_t i = 0; i < n; i++) {
+        real x = w[i * stride];
+        size_t k = i;
+        for (; n <= FEW && k && work[k - 1] < x; k--) work[k] = work[k - 1];
+        work[k] = x;
+    }
+    if (n > FEW) qsort(work, n, sizeof *work, falling);
     for (size_t i = 0; i < n; i++) sums[i] = sum += (double)work[i];
 }
 
