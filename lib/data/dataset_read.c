@@ -67,13 +67,14 @@ static size_t image_bytes(const smoe_dataset *set) {
     return set->size * set->size * set->channels;
 }
 
-int smoe_dataset_room(smoe_dataset *set, size_t count, smoe_err *err) {
-    size_t each = image_bytes(set);
+int smoe_dataset_room(smoe_dataset *set, size_t count, bool later, smoe_err *err) {
+    size_t each = image_bytes(set), bytes = count * (each + 1);
+    int kind = MAP_ANONYMOUS | (later ? MAP_SHARED : MAP_PRIVATE);
     if (!count || set->tolerant || set->images > set->cache_bytes / each) return 0;
-    void *room =
-        mmap(NULL, count * (each + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE, kind, -1, 0);
     if (room == MAP_FAILED)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: %zu images", set->path, set->images);
+    (void)madvise(room, bytes, MADV_HUGEPAGE);
     set->decoded.pixels = room;
     set->decoded.state = (uint8_t *)room + count * each;
     set->decoded.count = count;

@@ -89,10 +89,11 @@ static inline uint64_t smoe_dataset_place(const smoe_dataset *set, uint64_t i) {
 
 /*
  * Room to keep `count` images, which are all of the source, once they are decoded. They are as
- * `image` gives them without `crop`, and processes that are forked share them. Without room enough
- * in data.cache_mb there is none, which is no error.
+ * `image` gives them without `crop`, and processes that are forked share them, with `later` also
+ * those that are decoded after the fork. Without room enough in data.cache_mb there is none, which
+ * is no error.
  */
-int smoe_dataset_room(smoe_dataset *set, size_t count, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_dataset_room(smoe_dataset *set, size_t count, bool later, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_room_free(smoe_dataset *set);
 bool smoe_dataset_decoded(const smoe_dataset *set, uint64_t i);
 void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_image *image);

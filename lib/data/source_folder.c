@@ -156,7 +156,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }
     if (status || whole) return status;
-    if (fits_as_is) status = smoe_dataset_room(set, f->images, err);
+    if (fits_as_is) status = smoe_dataset_room(set, f->images, false, err);
     bool decodes = set->decoded.pixels || originals <= (double)set->cache_bytes;
     if (!status && decodes && !set->tolerant) status = smoe_image_each(n, decode_once, &all, err);
     return status;
@@ -177,7 +177,7 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (smoe_folder_list(set, spec, split, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;
     if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
-    if (!set->native && smoe_dataset_room(set, f->images, err)) return -1;
+    if (!set->native && smoe_dataset_room(set, f->images, false, err)) return -1;
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
     int status = keep_images(set, f, err);
     for (size_t i = 0; set->decoded.pixels && i < f->images; i++) {

@@ -593,7 +593,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
         return -1;
     set->images = s->samples;
     mark_parts(set, s);
-    if (!set->native && smoe_dataset_room(set, set->images, err)) return -1;
+    if (!set->native && smoe_dataset_room(set, set->images, true, err)) return -1;
     if (s->skip && (smoe_dataset_exclude(set, spec, err) || smoe_dataset_sift(set, err))) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
