@@ -121,7 +121,9 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     smoe_image image = {0}, work = {0};
     int status = smoe_dataset_decode(set, smoe_dataset_place(set, i), NULL, &image, &work, err);
     if (!status) {
-        smoe_image_pixels(pixels, &image, &set->data);
+        smoe_image_scale scale;
+        smoe_image_scale_make(&scale, &set->data);
+        smoe_image_pixels(pixels, &image, &scale);
         *label = smoe_dataset_target(set, i, multi, target);
     }
     smoe_image_free(&image);

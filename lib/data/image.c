@@ -240,14 +240,19 @@ static double of_channel(const smoe_series *series, size_t channel) {
     return series->item[series->listed ? channel : 0];
 }
 
-void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_spec *data) {
-    size_t c = image->channels, plane = image->width * image->height;
-    for (size_t ch = 0; ch < c; ch++) {
+void smoe_image_scale_make(smoe_image_scale *scale, const smoe_data_spec *data) {
+    for (size_t ch = 0; ch < data->channels; ch++) {
         double mean = of_channel(&data->mean, ch), std = of_channel(&data->std, ch);
         real unit = (real)(255 * std), shift = (real)(mean / std); /* 127.5 and 1 by default */
-        for (size_t i = 0; i < plane; i++)
-            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / unit - shift;
+        for (size_t x = 0; x < 256; x++) scale->of[ch][x] = (real)x / unit - shift;
     }
+}
+
+void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_image_scale *scale) {
+    size_t c = image->channels, plane = image->width * image->height;
+    for (size_t ch = 0; ch < c; ch++)
+        for (size_t i = 0; i < plane; i++)
+            pixels[ch * plane + i] = scale->of[ch][image->pixel[i * c + ch]];
 }
 
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {

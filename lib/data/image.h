@@ -96,9 +96,16 @@ void smoe_image_turn(smoe_image *image, unsigned orientation);
 /* Mirrors left and right, in place. */
 void smoe_image_mirror(smoe_image *image);
 
-/* pixels [channels, height, width] = (x/255 - data.mean)/data.std: x/127.5 - 1 with the
- * defaults. */
-void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_spec *data);
+/* What each byte x of a channel is for a model: (x/255 - data.mean)/data.std, which is x/127.5 - 1
+ * with the defaults. */
+enum { SMOE_IMAGE_CHANNELS = 3 };
+typedef struct smoe_image_scale {
+    real of[SMOE_IMAGE_CHANNELS][256];
+} smoe_image_scale;
+void smoe_image_scale_make(smoe_image_scale *scale, const smoe_data_spec *data);
+
+/* pixels [channels, height, width] */
+void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_image_scale *scale);
 
 /* Such a number of a channel on the scale from -1 to 1, black to white. */
 real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x);

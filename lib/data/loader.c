@@ -42,6 +42,7 @@ struct smoe_loader {
     smoe_arena memory;
     const smoe_dataset *set;
     smoe_data_spec data; /* augment; path is not used */
+    smoe_image_scale scale;
     smoe_loader_options options;
     size_t context;      /* text.context */
     size_t per_epoch;    /* batches of a pass */
@@ -107,7 +108,7 @@ static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t 
     if (smoe_dataset_picture(l->set, i, &l->data, l->options.train ? &rng : NULL, &w->image,
                              &w->work, err))
         return -1;
-    smoe_image_pixels(pixels, &w->image, &l->data);
+    smoe_image_pixels(pixels, &w->image, &l->scale);
     return 0;
 }
 
@@ -301,6 +302,7 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     size_t B = options->batch_size, parts = options->parts ? options->parts : 1;
     l->set = set;
     l->data = spec->data;
+    smoe_image_scale_make(&l->scale, &l->data);
     l->context = spec->text.context;
     l->options = *options;
     l->share = options->train ? B / parts : B;

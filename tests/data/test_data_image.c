@@ -752,17 +752,20 @@ static void pixels_are_scaled(void **state) {
     (void)state;
     uint8_t bytes[3 * 256];
     smoe_image image = {.pixel = bytes, .width = 256, .height = 1, .channels = 3};
-    smoe_data_spec data = {.mean = {.item = {0.5}}, .std = {.item = {0.5}}};
+    smoe_data_spec data = {.channels = 3, .mean = {.item = {0.5}}, .std = {.item = {0.5}}};
+    smoe_image_scale scale;
     real pixels[3 * 256];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i / 3);
-    smoe_image_pixels(pixels, &image, &data);
+    smoe_image_scale_make(&scale, &data);
+    smoe_image_pixels(pixels, &image, &scale);
     for (size_t i = 0; i < 256; i++) {
         assert_true(pixels[i] == (real)i / (real)127.5 - 1);
         assert_true(fabs((double)(smoe_image_shown(&data, 1, pixels[i]) - pixels[i])) < 1e-6);
     }
     data.mean = (smoe_series){.item = {0.5, 0.2, 0.5}, .listed = 3};
     data.std = (smoe_series){.item = {0.5, 0.4, 0.5}, .listed = 3};
-    smoe_image_pixels(pixels, &image, &data);
+    smoe_image_scale_make(&scale, &data);
+    smoe_image_pixels(pixels, &image, &scale);
     assert_true(pixels[255] == 1 && pixels[512 + 255] == 1);
     const double ends[] = {-0.5, 2};
     for (size_t i = 0; i < 2; i++) {
