@@ -2,27 +2,27 @@
 # Prints how much each setting of facts-capacity stores, in Markdown, from the CSV files of its results: the share of the facts that it
 # knows, when all are asked alike, and the bits that it holds of them at least, ENTITIES (log2(100) - loss / ln 2), in all, for each
 # parameter and for each 1,000 FLOPs of inference.
-#   experiments/capacity.sh [NAME]
-dir=$(dirname "$0")/results/${1:-facts-capacity}
+#   experiments/capacity.sh
+dir=$(dirname "$0")/results/facts-capacity
 entities=20000
 # Both files say a cell's name first; the cost of a cell is in results.csv, what it knows in evaluations.csv.
-awk -v entities=$entities -v rows="$dir/rows.txt" "$(cat "$(dirname "$0")/csv.awk")"'
-    FNR == 1 { columns = split_csv($0, head); delete at; for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
+awk -v entities=$entities "$(cat "$(dirname "$0")/csv.awk")"'
+    FNR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
     !split_csv($0, f) || f[at["status"]] != "done" { next }
     file == 1 { params[f[1]] = f[at["params"]]; flops[f[1]] = f[at["flops_infer_per_image"]]; next }
     f[at["evaluate.data.facts.exponent"]] != 0 { next }
     {
-        setting = f[1]; sub(/,seed=.*/, "", setting); sub(/^[0-9]*-/, "", setting)
-        if (!(setting in n)) order[++settings] = setting
-        n[setting]++; known[setting] += f[at["precision_at_1"]]; p[setting] = params[f[1]]; c[setting] = flops[f[1]]
-        bits[setting] += entities * (log(100) - f[at["loss"]]) / log(2)
+        router = f[at["model.moe.router"]]
+        name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" ? "Soft MoE" : router
+        if (!(name in n)) order[++settings] = name
+        n[name]++; known[name] += f[at["precision_at_1"]]; p[name] = params[f[1]]; c[name] = flops[f[1]]
+        bits[name] += entities * (log(100) - f[at["loss"]]) / log(2)
     }
     END {
-        print "| setting | seeds | facts known | kbit | parameters | bits per parameter | bits per 1,000 FLOPs |"
+        print "| model | seeds | facts known | kbit | parameters | bits per parameter | bits per 1,000 FLOPs |"
         print "|---|---|---|---|---|---|---|"
         for (i = 1; i <= settings; i++) {
-            s = order[i]; name = s; if ((getline line < rows) > 0) name = line
-            b = bits[s] / n[s]
-            printf "| %s | %d | %.3f | %.1f | %d | %.2f | %.1f |\n", name, n[s], known[s] / n[s], b / 1000, p[s], b / p[s], b / c[s] * 1000
+            name = order[i]; b = bits[name] / n[name]
+            printf "| %s | %d | %.3f | %.1f | %d | %.2f | %.1f |\n", name, n[name], known[name] / n[name], b / 1000, p[name], b / p[name], b / c[name] * 1000
         }
     }' "$dir/results.csv" "$dir/evaluations.csv"
