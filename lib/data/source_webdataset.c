@@ -14,8 +14,9 @@
  * image is read when it is asked for, in any order. So a pass is shuffled as a whole by (seed,
  * epoch), as that of every source is, or through a buffer (data.shuffle_buffer), so that a shard is
  * read nearly from its start to its end; the data may be larger than the memory, and a resume needs
- * nothing but the step. Where all images fit in data.cache_mb, each is kept once it was decoded. With data.on_error: skip, every image is decoded once at the start, and
- * samples that cannot be used are left out, up to one of 100.
+ * nothing but the step. Where all images fit in data.cache_mb, each is kept once it was decoded.
+ * With data.on_error: skip, every image is decoded once at the start, and samples that cannot be
+ * used are left out, up to one of 100.
  */
 #include "data/archive.h"
 #include "data/dataset_source.h"
