@@ -2,8 +2,8 @@
 # Prints how much each setting of facts-capacity stores, in Markdown, from the CSV files of its results: the share of the facts that it
 # knows, when all are asked alike, and the bits that it holds of them at least, ENTITIES (log2(100) - loss / ln 2), in all, for each
 # parameter and for each 1,000 FLOPs of inference.
-#   experiments/capacity.sh
-dir=$(dirname "$0")/results/facts-capacity
+#   experiments/capacity.sh [NAME]
+dir=$(dirname "$0")/results/${1:-facts-capacity}
 entities=20000
 # Both files say a cell's name first; the cost of a cell is in results.csv, what it knows in evaluations.csv.
 awk -v entities=$entities "$(cat "$(dirname "$0")/csv.awk")"'
