@@ -166,7 +166,7 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
 static void settle_threads(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
     /* the runtime reads its settings while it is loaded, before main */
-    if (!setenv("GOMP_SPINCOUNT", "300", 1)) execv("/proc/self/exe", argv);
+    if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv("/proc/self/exe", argv);
 }
 
 /* Specs lie on the stack: below this limit a command would end by a signal. */
