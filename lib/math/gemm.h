@@ -21,8 +21,8 @@ typedef struct smoe_product {
      * values in `real`. Otherwise the matrix unit computes (math/kernels.h), with sums over fixed
      * blocks of k. */
     smoe_precision precision;
-    smoe_after
-        *after; /* may be NULL: what is done with each part of C in `real` once it is final */
+    /* What is done with each part of C in `real` once it is final; may be NULL. */
+    smoe_after *after;
     const void *context;
 } smoe_product;
 

@@ -36,8 +36,14 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     json_t *split = json_object_get(json_object_get(spec, "eval"), "split");
     for (size_t k = 0; k < sizeof training / sizeof *training; k++)
         json_object_del(data, training[k]);
-    size_t own = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
-    if (own < SIZE_MAX) json_string_set(split, sweep->trial[i].value[own]);
+    for (size_t c = 0; c < sweep->columns; c++) {
+        static const size_t before = sizeof SMOE_EVALUATED - 1;
+        const char *column = sweep->column[c], *value = sweep->trial[i].value[c];
+        if (!strcmp(column, SMOE_EVALUATED "eval.split"))
+            json_string_set(split, value);
+        else if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
+            json_object_set_new(data, column + before, json_string(value));
+    }
     json_auto_t *images = json_pack("[O?, O?]", data, split);
     return json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
 }
