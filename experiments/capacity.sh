@@ -13,7 +13,7 @@ awk -v entities=$entities "$(cat "$(dirname "$0")/csv.awk")"'
     f[at["evaluate.data.facts.exponent"]] != 0 { next }
     {
         router = f[at["model.moe.router"]]
-        name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" ? "Soft MoE" : router
+        name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" ? "Soft MoE" : router == "tokens-choice" ? "Tokens Choice" : router == "experts-choice" ? "Experts Choice" : router
         if (!(name in n)) order[++settings] = name
         n[name]++; known[name] += f[at["precision_at_1"]]; p[name] = params[f[1]]; c[name] = flops[f[1]]
         bits[name] += entities * (log(100) - f[at["loss"]]) / log(2)
