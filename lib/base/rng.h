@@ -31,7 +31,8 @@ typedef enum smoe_purpose {
     SMOE_RNG_DROP_PATH = 18, /* layer: site, step, sample: image of the batch */
     SMOE_RNG_HASH = 19,      /* of positions, the same for all seeds; layer: site */
     SMOE_RNG_HOLDOUT = 20,   /* images that are held out of training; layer: hash of the class */
-    SMOE_RNG_CAPTION = 21    /* which caption of several; step: epoch, sample: index */
+    SMOE_RNG_CAPTION = 21,   /* which caption of several; step: epoch, sample: index */
+    SMOE_RNG_SHIFT = 22      /* of an image by data.shift; layer: split, sample: index */
 } smoe_purpose;
 
 typedef struct smoe_rng {

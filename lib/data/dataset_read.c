@@ -100,8 +100,8 @@ void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_i
     __atomic_store_n(state, READY, __ATOMIC_RELEASE);
 }
 
-int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
-                        smoe_image *work, smoe_err *err) {
+static int decode_in_place(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                           smoe_image *work, smoe_err *err) {
     if (smoe_dataset_decoded(set, i)) {
         smoe_image kept = {.width = set->size,
                            .height = set->size,
@@ -112,6 +112,15 @@ int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
     if (set->type->image(set, i, crop, out, work, err)) return -1;
     if (set->decoded.pixels && !crop) smoe_dataset_keep_decoded(set, i, out);
     return 0;
+}
+
+int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                        smoe_image *work, smoe_err *err) {
+    if (decode_in_place(set, i, crop, out, work, err)) return -1;
+    if (!set->data.shift) return 0;
+    smoe_rng rng = smoe_rng_at(set->data.seed, SMOE_RNG_SHIFT, smoe_dataset_stream(set), 0, i);
+    size_t right = smoe_rng_below(&rng, set->size), down = smoe_rng_below(&rng, set->size);
+    return smoe_image_roll(out, work, right, down, err);
 }
 
 /* ---- one image ------------------------------------------------------------------------------- */

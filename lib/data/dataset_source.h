@@ -98,7 +98,8 @@ void smoe_dataset_room_free(smoe_dataset *set);
 bool smoe_dataset_decoded(const smoe_dataset *set, uint64_t i);
 void smoe_dataset_keep_decoded(const smoe_dataset *set, uint64_t i, const smoe_image *image);
 
-/* `image` of the source, or the image as it was kept; then it is kept. */
+/* `image` of the source, or the image as it was kept; then it is kept. With data.shift it is moved
+ * by pixels that data.seed, the split and i draw. */
 int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                         smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 

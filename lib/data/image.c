@@ -304,6 +304,18 @@ void smoe_image_mirror(smoe_image *image) {
         for (size_t x = 0; x < w / 2; x++) swap_pixels(image, y * w + x, y * w + w - 1 - x);
 }
 
+int smoe_image_roll(smoe_image *image, smoe_image *work, size_t right, size_t down, smoe_err *err) {
+    size_t w = image->width, h = image->height, c = image->channels, row = w * c;
+    if (smoe_image_shape(work, w, h, c, err)) return -1;
+    memcpy(work->pixel, image->pixel, h * row);
+    for (size_t y = 0; y < h; y++) {
+        uint8_t *to = image->pixel + (y + down) % h * row;
+        memcpy(to + right * c, work->pixel + y * row, row - right * c);
+        memcpy(to, work->pixel + (y + 1) * row - right * c, right * c);
+    }
+    return 0;
+}
+
 static void mirror_rows(smoe_image *image) {
     size_t w = image->width, h = image->height;
     for (size_t y = 0; y < h / 2; y++)

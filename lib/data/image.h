@@ -93,6 +93,11 @@ smoe_box smoe_box_stored(smoe_box seen, unsigned orientation, size_t width, size
 /* A stored square image to what is to be seen, in place. */
 void smoe_image_turn(smoe_image *image, unsigned orientation);
 
+/* Moves the image, in place: what leaves it on the right or below comes in on the other side. right
+ * and down are less than its sides; `work` is scratch. */
+int smoe_image_roll(smoe_image *image, smoe_image *work, size_t right, size_t down,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
 /* Mirrors left and right, in place. */
 void smoe_image_mirror(smoe_image *image);
 

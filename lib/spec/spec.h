@@ -151,6 +151,7 @@ typedef struct smoe_data_spec {
     smoe_fit_of_image fit;
     smoe_resize resize;
     double crop_pct;
+    bool shift;    /* images are moved, each by pixels of its own, in all splits */
     char *caption; /* of webdataset: txt, or json.FIELD */
     char *label;   /* of webdataset: cls, json or json.FIELD */
     size_t shuffle_buffer;

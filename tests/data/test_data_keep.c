@@ -1,4 +1,4 @@
-/* data.exclude, and the classes of a model in the place of those of the data. */
+/* data.shift, data.exclude, and the classes of a model in the place of those of the data. */
 #include "data/dataset_source.h"
 #include "folders.h"
 
@@ -29,6 +29,42 @@ static char *write_text(const scratch *dir, char path[SCRATCH_PATH], const char 
 static const char *name_of(const smoe_dataset *set, size_t i) {
     static char buf[256];
     return smoe_dataset_image_name(set, i, buf, sizeof buf);
+}
+
+/* data.shift moves each image by its own pixels, the same ones at any time, in memory and not. */
+static void shifted(void **state) {
+    enum { ALL = SIDE * SIDE, IMAGES = 4 };
+    static const char *const name[] = {"train/a/1.png", "train/a/2.png", "train/b/3.png",
+                                       "train/b/4.png"};
+    const scratch *dir = *state;
+    smoe_spec spec = folder_of(dir, name, IMAGES);
+    smoe_dataset *still = folders_open(&spec, "train");
+    spec.data.shift = true;
+    smoe_dataset *moved = folders_open(&spec, "train");
+    size_t place[IMAGES];
+    for (size_t i = 0; i < IMAGES; i++) {
+        real x[3 * ALL], y[3 * ALL], again[3 * ALL];
+        int64_t a, b;
+        folders_image(still, i, x, &a);
+        folders_image(moved, i, y, &b);
+        folders_image(moved, i, again, &b);
+        assert_int_equal(a, b);
+        assert_memory_equal(y, again, sizeof y);
+        size_t found = 0;
+        for (size_t by = 0; by < ALL; by++) {
+            bool same = true;
+            for (size_t k = 0; k < 3 * ALL && same; k++) {
+                size_t r = k % ALL / SIDE, c = k % SIDE;
+                size_t to = (r + by / SIDE) % SIDE * SIDE + (c + by % SIDE) % SIDE;
+                same = x[k] == y[k / ALL * ALL + to];
+            }
+            if (same) place[i] = by, found++;
+        }
+        assert_int_equal(found, 1); /* no picture of the folder repeats itself */
+    }
+    assert_false(place[0] == place[1] && place[1] == place[2] && place[2] == place[3]);
+    smoe_dataset_free(still);
+    smoe_dataset_free(moved);
 }
 
 /* Images that the list names are passed over, and the others keep names, labels and pixels. */
@@ -196,8 +232,13 @@ static void generated_classes_by_name(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(excluded),        CASE(excluded_long),           CASE(excluded_of_shards),
-        CASE(classes_by_name), CASE(several_classes_by_name), CASE(generated_classes_by_name),
+        CASE(shifted),
+        CASE(excluded),
+        CASE(excluded_long),
+        CASE(excluded_of_shards),
+        CASE(classes_by_name),
+        CASE(several_classes_by_name),
+        CASE(generated_classes_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
