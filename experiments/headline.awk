@@ -1,6 +1,7 @@
 # The front of each method: rows of summary.csv files that no cheaper row of the same method beats, from cheap to dear, as lines of
 # cost, precision, half of the interval over seeds, width:experts ("" where the one before is near). With -v cost=COLUMN -v method=dense|soft|tokens-choice|experts-choice.
-# Model and router are those of the specs where no column has them.
+# Model and router are those of the specs where no column has them. Places that stay empty are not computed: with C above 1 Tokens Choice
+# has the cost of its row with C = 1, which computes at most as many rows of experts less those it drops.
 FNR == 1 { split("", at); n = split_csv($0, head); for (i = 1; i <= n; i++) at[head[i]] = i; next }
 {
     split_csv($0, f)
@@ -10,7 +11,10 @@ FNR == 1 { split("", at); n = split_csv($0, head); for (i = 1; i <= n; i++) at[h
     if (router != method || seeds < 3) next
     width = "model.width" in at ? f[at["model.width"]] : 32
     experts = router == "dense" ? "" : ":" ("model.moe.experts" in at ? f[at["model.moe.experts"]] : 16)
-    rows++; x[rows] = f[at[cost "_mean"]] / unit; y[rows] = f[at["precision_at_1_mean"]]; name[rows] = width experts
+    capacity = "model.moe.capacity" in at ? f[at["model.moe.capacity"]] : 1
+    model = FILENAME SUBSEP width experts SUBSEP ("model.moe.k" in at ? f[at["model.moe.k"]] : "")
+    if (capacity == 1) full[model] = f[at[cost "_mean"]]
+    rows++; x[rows] = (router == "tokens-choice" && capacity > 1 && model in full ? full[model] : f[at[cost "_mean"]]) / unit; y[rows] = f[at["precision_at_1_mean"]]; name[rows] = width experts
     t = seeds == 3 ? 4.303 : seeds == 4 ? 3.182 : seeds == 5 ? 2.776 : 2.365
     half[rows] = t * f[at["precision_at_1_sd"]] / sqrt(seeds)
 }

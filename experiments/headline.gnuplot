@@ -4,7 +4,7 @@
 # From the top of the tree: gnuplot experiments/headline.gnuplot
 set terminal svg size 1480,520 font "sans-serif,12" background "white"
 set output "experiments/figures/headline.svg"
-sweeps = "pareto pareto-configurations pareto-vmoe facts-experts facts-slots reduced-compute"
+sweeps = "pareto pareto-configurations pareto-vmoe facts-experts facts-slots facts-slack reduced-compute"
 front(method, cost, unit, sweeps) = sprintf("< awk -v method=%s -v cost=%s -v unit=%s \"$(cat experiments/csv.awk experiments/headline.awk)\" \
     $(for s in %s; do echo experiments/results/$s/summary.csv; done)", method, cost, unit, sweeps)
 infer(method) = front(method, "flops_infer_per_image", "1e6", sweeps)
