@@ -2,12 +2,15 @@
 # Prints how long the published sweeps took, from the CSV files in experiments/results: the number of cells, the hours of one core
 # that all of them took, and the hours if every cell of a setting had taken as long as the fastest of its seeds, which is nearer to
 # the time on an idle machine. Two cores take half of these hours.
-#   experiments/time.sh
+#   experiments/time.sh                  all sweeps
+#   experiments/time.sh pareto cooldown  these two
 results=$(dirname "$0")/results
 echo '| sweep | cells | hours of one core | if all seeds were as fast as the fastest |'
 echo '|---|---|---|---|'
-for file in "$results"/*/results.csv; do
-    name=$(basename "$(dirname "$file")")
+[ $# -gt 0 ] || set -- $(cd "$results" && ls)
+for name in "$@"; do
+    file=$results/$name/results.csv
+    [ -f "$file" ] || continue
     awk -v name="$name" "$(cat "$(dirname "$0")/csv.awk")"'
         NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
         NR > 1 && at["seconds"] && split_csv($0, f) && f[at["seconds"]] + 0 > 0 {

@@ -34,46 +34,145 @@ for primary in "$ROOT"/experiments/results/*/primary.csv; do
     while read -r effect; do grep -qF -- "${effect#[-+]}" "$ROOT/experiments/README.md" || fail "experiments/README.md does not have $effect, of $primary: write the primary contrast as the file has it"; done <in_readme
 done
 
-# The effects with an interval in README.md are those of the CSV files: a value and half the width of its interval. Those of soups, whose
-# intervals tables.sh computes, are in its table.
-grep '^| \[' "$ROOT/experiments/README.md" | while IFS='|' read -r _ spec _ effect _; do
-    name=${spec#*[} name=${name%%]*} value=${effect%% ±*} value=${value# }
-    case $effect in *' ± '*) half=${effect#*± } half=${half%%[ ,]*} ;; *) continue ;; esac
-    results=$ROOT/experiments/results/$name
-    if [ -f "$results-means/soups.csv" ]; then
-        "$ROOT/experiments/tables.sh" "$name-means" | awk -F'|' 'NF > 9 && $8 ~ /[0-9]/ { split($9, end, " to "); print $8 + 0 "," end[1] + 0 "," end[2] + 0 }'
-    else
-        cat "$results"/*.csv
-    fi | awk -v value="$value" -v half="$half" "$(cat "$ROOT/experiments/csv.awk")"'
-        BEGIN { digits = length(half) - index(half, "."); form = "%+." digits "f %." digits "f" }
-        { n = split_csv($0, f); for (i = 1; i + 2 <= n; i++) if (f[i] ~ /^[-+]?[0-9.]+(e-?[0-9]+)?$/ && f[i + 2] ~ /[0-9]/) {
-            width = (f[i + 2] - f[i + 1]) / 2
-            if (sprintf(form, f[i], width) == value " " half || sprintf(form, -f[i], width) == value " " half) { same = 1; exit } } }
-        END { exit !same }' || echo "experiments/README.md: $name: $value ± $half is in no CSV file of its results: write a value and half its interval from there"
+# Rows of README.md with an interval: value, half of the interval and seeds are those of a CSV file of the experiment, the word follows from it,
+# and the difference is named by what is better. Those of soups, whose intervals tables.sh computes, are in its table.
+split=$(cat "$ROOT/experiments/csv.awk")
+awk -F '|' -v results="$ROOT/experiments/results" "$split"'
+    function say(text) { print "experiments/README.md: " name ": " $3 ": " text }
+    # Looks in a CSV file for the value and half of the row: its number of seeds, whether its interval excludes 0, its finding.
+    function look(file,    at, n, i, head, line, value_of, half_of) {
+        while ((getline line < file) > 0) {
+            n = split_csv(line, f)
+            if (!head) { for (i = 1; i <= n; i++) at[f[i]] = i; head = 1; value_of = at["difference"] + at["slope"] + at["value"]; if (!value_of || !at["low"]) break; continue }
+            if (f[at["low"]] == "" || f[value_of] == "") continue
+            half_of = (f[at["high"]] - f[at["low"]]) / 2
+            if (sprintf(form, f[value_of], half_of) != value " " half && sprintf(form, -f[value_of], half_of) != value " " half) continue
+            seeds[f[at["n"]]]; excludes[f[at["low"]] > 0 || f[at["high"]] < 0]; verdict = f[at["verdict"]]
+            if (at["finding"]) finding = f[at["finding"]]
+            found++
+        }
+        close(file)
+    }
+    /^## / { decided = /^## Decided/; open = /^## Undecided/ }
+    !(decided || open) || !/^\| \[/ { next }
+    {
+        gsub(/ *\| */, "|"); $0 = $0
+        name = $2; sub(/^\[/, "", name); sub(/\].*/, "", name)
+        effect = $4; word = decided ? $6 : $7; kind = decided ? "primary" : $6; rows++
+        if (kind == "description" || kind == "time") { if (word ~ /suggests|confirmed/) say("a description or a time is not tested: \"" word "\" must not say suggests or confirmed"); next }
+        if (effect !~ / ± /) { if (word !~ /open/) say("an effect without an interval decides nothing: write open, or description as its kind"); next }
+        value = effect; sub(/ ±.*/, "", value); half = effect; sub(/.*± /, "", half); sub(/[ ,].*/, "", half)
+        digits = length(half) - index(half, "."); form = "%+." digits "f %." digits "f"
+        split("", seeds); split("", excludes); found = 0; finding = ""
+        command = "ls " results "/" name "/*.csv"
+        while ((command | getline file) > 0) look(file)
+        close(command)
+        if (!found && name == "soups") next
+        if (!found) { say(value " ± " half " is in no CSV file of its results: write a value and half its interval from there"); next }
+        if (!($5 in seeds)) say("has not " $5 " seeds: write n of the CSV file")
+        if (value ~ /^-/ && word !~ /confirmed/) say("the effect is negative: name the difference by what is better")
+        if (kind == "primary" && finding == "") say("is no primary contrast of its sweep: write exploratory")
+        if (kind == "exploratory" && finding != "") say("is a primary contrast of its sweep: write primary")
+        if (decided && word != "**" finding "**") say("primary.csv says " finding ", not " word ": an open contrast belongs under Undecided")
+        if (open && finding != "" && finding != "open") say("primary.csv says " finding ": move the row under Decided")
+        if (kind == "exploratory" && word !~ /^withdrawn/) {
+            wanted = (1 in excludes) ? "suggests" : verdict ~ /^equivalent/ ? "suggests equivalence" : "open"
+            if (index(word, wanted) != 1) say("its interval " (1 in excludes ? "excludes" : "includes") " 0: the finding begins with " wanted ", not " word)
+        }
+        if (kind == "primary" && open && (1 in excludes) && word !~ /correction/) say("its interval excludes 0 and it is open: write open after the correction")
+    }
+    END { if (rows < 50) print "experiments/README.md: only " rows + 0 " rows found in its two tables" }' "$ROOT/experiments/README.md" >wrong
+[ ! -s wrong ] || fail "$(cat wrong)"
+grep '^| \[soups' "$ROOT/experiments/README.md" | while IFS='|' read -r _ _ _ effect _; do
+    "$ROOT/experiments/tables.sh" soups-means | awk -F'|' -v effect="$effect" 'NF > 9 && $8 ~ /[0-9]/ { split($9, end, " to "); if (sprintf(" %+.4f ± %.4f ", $8, (end[2] - end[1]) / 2) == effect) same = 1 } END { exit !same }' ||
+        fail "experiments/README.md: soups:$effect is not in its table: write a value and half its interval from experiments/tables.sh soups-means"
+done || exit 1
+
+# The intervals in the text, "5.5 points (4.1 to 6.9)" or "+0.055 (0.041 to 0.069)", are those of an experiment that the paragraph names by a link, or
+# else the page; on the page of an experiment its own are good too. They are over seeds and images (low, high), not over seeds alone. A value right
+# before the interval is that of its row. Of soups, which has no such file, the tables of its page count.
+awk "$split"'
+    function decimal(x, digits) { x = sprintf("%." digits "f", x); return x + 0 ? x : sprintf("%." digits "f", 0) }
+    function add(name, value, low, high,    digits, scale) {
+        for (scale = 1; scale <= 100; scale *= 100) for (digits = 0; digits <= 4; digits++) {
+            known[name, decimal(low * scale, digits), decimal(high * scale, digits)] = known[name, decimal(low * scale, digits), decimal(high * scale, digits)] " " sprintf("%.17g", value * scale)
+            known[name, decimal(-high * scale, digits), decimal(-low * scale, digits)] = known[name, decimal(-high * scale, digits), decimal(-low * scale, digits)] " " sprintf("%.17g", value * scale)
+        }
+    }
+    function links(text, list,    name) {
+        while (match(text, /[(](experiments\/)?([a-z0-9-]+\.(md|yaml)|results\/[a-z0-9-]+)[)#\/]/)) {
+            name = substr(text, RSTART + 1, RLENGTH - 2); sub(/^experiments\//, "", name); sub(/^results\//, "", name); sub(/\.(md|yaml)$/, "", name); list[name]
+            text = substr(text, RSTART + RLENGTH)
+        }
+    }
+    function check(paragraph, list,    rest, where, end, digits, name, good, values, n, v, i, before, right) {
+        rest = paragraph
+        while (match(rest, /[(] *[-+]?[0-9]+(\.[0-9]+)? to [-+]?[0-9]+(\.[0-9]+)?[,;)]/)) {
+            where = substr(rest, RSTART, RLENGTH); before = substr(rest, 1, RSTART - 1); rest = substr(rest, RSTART + RLENGTH)
+            if (where !~ /\./) continue # not an interval
+            split(substr(where, 2, length(where) - 2), end, " to "); gsub(/ /, "", end[1])
+            digits = index(end[1], ".") ? length(end[1]) - index(end[1], ".") : 0
+            good = 0; values = ""; checked++
+            for (name in list) if ((name, decimal(end[1], digits), decimal(end[2], digits)) in known) { good = 1; values = values known[name, decimal(end[1], digits), decimal(end[2], digits)] }
+            if (!good) { print page ": " where ": is no interval (low, high) of the experiments that this paragraph names: ..." substr(before, length(before) - 60) where ": write the one of the CSV file with its digits, and link the page of its experiment"; continue }
+            if (!match(before, /[-+]?[0-9]+\.[0-9]+( points)? $/)) continue
+            v = substr(before, RSTART); sub(/ .*/, "", v); sub(/^[-+]/, "", v); right = 0
+            digits = index(v, ".") ? length(v) - index(v, ".") : 0
+            n = split(values, at, " ")
+            for (i = 1; i <= n; i++) if (decimal(at[i] < 0 ? -at[i] : at[i] + 0, digits) == v) right = 1
+            if (!right) print page ": " substr(before, length(before) - 60) where ": the value before this interval is not that of its row in the CSV file"
+        }
+    }
+    function flush(    list, name) {
+        if (text == "") return
+        if (own != "") list[own]
+        links(text, list)
+        for (name in list) { check(text, list); text = ""; return }
+        links(whole[FILENAME], list)
+        check(text, list); text = ""
+    }
+    FNR == 1 { flush(); text = ""; header = 0; page = FILENAME; sub(/.*\//, "", page) }
+    FILENAME ~ /\.csv$/ {
+        n = split_csv($0, f)
+        if (FNR == 1) { split("", at); for (i = 1; i <= n; i++) at[f[i]] = i; place = FILENAME; sub(/\/[^\/]*$/, "", place); sub(/.*\//, "", place); value_of = at["difference"] + at["slope"] + at["value"]; next }
+        if (at["low"] && value_of && f[at["low"]] != "") add(place, f[value_of], f[at["low"]], f[at["high"]])
+        next
+    }
+    FNR == 1 { own = page; sub(/\.md$/, "", own); if (own ~ /^(README|PLAN|evidence|objections|corrections|performance)$/) own = "" }
+    pass == 1 { whole[FILENAME] = whole[FILENAME] "\n" $0; if (own == "soups" && split($0, cell, "|") > 9 && split(cell[9], end, " to ") == 2) add("soups", cell[8], end[1], end[2]); next }
+    /^\|/ && page != "objections.md" && page != "evidence.md" { flush(); next }
+    /^$/ || /^ *- / || /^#/ || /^\|/ { flush() }
+    { line = $0; sub(/^ +/, "", line); text = text (text == "" ? "" : " ") line }
+    END { flush(); if (checked < 200) print "only " checked + 0 " intervals found" }' "$ROOT"/experiments/results/*/*.csv pass=1 "$ROOT"/experiments/*.md "$ROOT/README.md" pass=2 "$ROOT"/experiments/*.md "$ROOT/README.md" >wrong
+[ ! -s wrong ] || fail "$(cat wrong)"
+
+# Every page of an experiment begins with what a reader may conclude.
+for page in "$ROOT"/experiments/*.md; do
+    case ${page##*/} in README.md | PLAN.md) continue ;; esac
+    sed -n 3p "$page" | grep -qE '^\*\*(What may be concluded|Withdrawn)\.\*\* ' || echo "${page##*/}: line 3 does not begin with **What may be concluded.** (or **Withdrawn.**): write there what a reader may conclude"
 done >wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
 
-# So are the intervals in the text of the pages, as differences or in points: "(-0.4 to +1.3)". Those of soups are in its table.
-cat "$ROOT"/experiments/*.md | awk -F '|' 'NF > 9 && $9 ~ / to / { print "low,high"; sub(/ to /, ",", $9); gsub(/ /, "", $9); print $9 }' >intervals_of_tables
-awk "$(cat "$ROOT/experiments/csv.awk")"'
-    function decimal(x, digits) { x = sprintf("%." digits "f", x); return x + 0 ? x : sprintf("%." digits "f", 0) }
-    function add(low, high,    digits, scale) {
-        for (scale = 1; scale <= 100; scale *= 100) for (digits = 1; digits <= 4; digits++) {
-            known[decimal(low * scale, digits), decimal(high * scale, digits)]
-            known[decimal(-high * scale, digits), decimal(-low * scale, digits)]
-        }
-    }
-    FILENAME !~ /\.md$/ && /(^|,)low,high(,|$)/ { split("", low); n = split_csv($0, f); count = 0; for (i = 1; i <= n; i++) if (f[i] ~ /low$/) low[++count] = i; next }
-    FILENAME !~ /\.md$/ { split_csv($0, f); for (i = 1; i <= count; i++) if (f[low[i]] ~ /[0-9]/) add(f[low[i]], f[low[i] + 1]); next }
-    /^\|/ { next }
-    {
-        rest = $0
-        while (match(rest, /[(] *[-+]?[0-9]+\.[0-9]+ to [-+]?[0-9]+\.[0-9]+[)]/)) {
-            split(substr(rest, RSTART + 1, RLENGTH - 2), end, " to "); checked++
-            digits = length(end[1]) - index(end[1], ".")
-            if (!((decimal(end[1], digits), decimal(end[2], digits)) in known)) { sub(/.*\//, "", FILENAME); print FILENAME ": " substr(rest, RSTART, RLENGTH) " is the interval of no CSV file (low, high) and of no table of soups: write one that is, with the same digits" }
-            rest = substr(rest, RSTART + RLENGTH)
-        }
-    }
-    END { if (checked < 50) print "only " checked + 0 " intervals found" }' intervals_of_tables "$ROOT"/experiments/results/*/*.csv "$ROOT"/experiments/*.md >wrong
+# The count of objections is that of their table, and its other numbers are those of the scripts.
+page=$ROOT/experiments/objections.md
+awk -F ' *[|] *' '
+    $3 ~ /^(answered|partly|conceded|open)$/ { n[$3]++; all++ }
+    { text = text " " $0 }
+    END {
+        if (split("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty", word, " ")) for (i in word) words[i - 1] = word[i]
+        wanted = "Of the " all " objections below " (n["answered"] in words ? words[n["answered"]] : n["answered"]) " are answered, " (n["partly"] in words ? words[n["partly"]] : n["partly"]) " in part, " (n["conceded"] in words ? words[n["conceded"]] : n["conceded"]) " are conceded, and " (n["open"] in words ? words[n["open"]] : n["open"]) " have no answer yet"
+        if (!index(text, wanted)) print "objections.md: its first line has other numbers than its tables: write \"" wanted "\""
+    }' "$page" >wrong
+"$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of \([0-9]*\). Over all together: \([0-9]*\)\.$/\3 of the \1 that are decided, of \2/p' >numbers
+grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
+"$ROOT/experiments/time.sh" | awk -F ' *[|] *' '$2 == "all" { printf "add up to %.0f hours of one core (`experiments/time.sh`)", $4 }' >numbers
+grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": write what experiments/time.sh prints" >>wrong
+[ ! -s wrong ] || fail "$(cat wrong)"
+
+# Every sweep with published cells can be run again by `make evidence`, or stands in evidence.md among those that it leaves out.
+for packed in "$ROOT"/experiments/results/*/trials.tar.gz; do
+    name=${packed%/*} name=${name##*/}
+    sed -n '/^EVIDENCE/,/^$/p; /^PHOTOGRAPHS/,/^$/p' "$ROOT/experiments/Makefile" | grep -qE "(^|[ =])$name(:| |\$)" || sed -n '/Not in these lists/,/^$/p' "$ROOT/experiments/evidence.md" | grep -q "(${name}\.md)" ||
+        echo "experiments/Makefile: $name has published cells, but no list of make evidence has it: add it, or say in evidence.md why it is left out"
+done >wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
