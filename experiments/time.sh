@@ -7,6 +7,7 @@
 results=$(dirname "$0")/results
 echo '| sweep | cells | hours of one core | if all seeds were as fast as the fastest |'
 echo '|---|---|---|---|'
+# shellcheck disable=SC2046 # their names have no spaces
 [ $# -gt 0 ] || set -- $(cd "$results" && ls)
 for name in "$@"; do
     file=$results/$name/results.csv
