@@ -7,11 +7,11 @@
  *   Image    1 height, 2 width, 3 channels, 4 bytes of the PNG
  *   Histogram 1 least, 2 greatest, 3 number, 4 sum, 5 sum of squares, 6 upper edges of buckets,
  *            7 buckets (both packed doubles)
- * A field is its number and kind (0 varint, 1 eight bytes, 2 a length and bytes, 5 four bytes).
  */
 #include "store/tfevents.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/protobuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,17 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { VARINT = 0, EIGHT = 1, BYTES = 2, FOUR = 5 };
-
-typedef struct buffer {
-    uint8_t *at;
-    size_t size, room;
-} buffer;
-
 struct smoe_tfevents {
     int fd;
     char *path;
-    buffer summary;
+    smoe_message summary;
 };
 
 uint32_t smoe_crc32c(const void *bytes, size_t size) {
@@ -50,166 +43,105 @@ static uint32_t masked(const void *bytes, size_t size) {
     return (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
 }
 
-/* ---- protobuf -------------------------------------------------------------------------------- */
-
-static void tfevents_put(buffer *b, const void *bytes, size_t size) {
-    if (b->size + size > b->room) {
-        b->room = 2 * (b->size + size) + 256;
-        b->at = smoe_alloc_more(b->at, b->room, 1);
-    }
-    if (size) memcpy(b->at + b->size, bytes, size);
-    b->size += size;
-}
-
-static void put_little(buffer *b, uint64_t x, int bytes) {
-    uint8_t text[8];
-    for (int i = 0; i < bytes; i++) text[i] = (uint8_t)(x >> 8 * i);
-    tfevents_put(b, text, (size_t)bytes);
-}
-
-static void put_varint(buffer *b, uint64_t x) {
-    for (; x >= 128; x >>= 7) tfevents_put(b, &(uint8_t){(uint8_t)(x | 128)}, 1);
-    tfevents_put(b, &(uint8_t){(uint8_t)x}, 1);
-}
-
-static void put_key(buffer *b, unsigned field, unsigned kind) {
-    put_varint(b, field << 3 | kind);
-}
-
-static void put_double(buffer *b, double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_little(b, bits, 8);
-}
-
-static void field_number(buffer *b, unsigned field, uint64_t x) {
-    put_key(b, field, VARINT);
-    put_varint(b, x);
-}
-
-static void field_double(buffer *b, unsigned field, double x) {
-    put_key(b, field, EIGHT);
-    put_double(b, x);
-}
-
-static void field_float(buffer *b, unsigned field, double x) {
-    float narrow = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    put_key(b, field, FOUR);
-    put_little(b, bits, 4);
-}
-
-static void field_bytes(buffer *b, unsigned field, const void *bytes, size_t size) {
-    put_key(b, field, BYTES);
-    put_varint(b, size);
-    tfevents_put(b, bytes, size);
-}
-
-static void field_buffer(buffer *b, unsigned field, buffer *inner) {
-    field_bytes(b, field, inner->at, inner->size);
-    free(inner->at);
-    *inner = (buffer){0};
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* A value of a Summary begins with its tag. */
-static buffer tfevents_value_of(const char *tag) {
-    buffer value = {0};
-    field_bytes(&value, 1, tag, strlen(tag));
+static smoe_message tfevents_value_of(const char *tag) {
+    smoe_message value = {0};
+    smoe_message_text(&value, 1, tag);
     return value;
 }
 
 /* So that no reader has to guess by the kind of value. */
-static void add_plugin(buffer *value, const char *name) {
-    buffer plugin = {0}, metadata = {0};
-    field_bytes(&plugin, 1, name, strlen(name));
-    field_buffer(&metadata, 1, &plugin);
-    field_buffer(value, 9, &metadata);
+static void add_plugin(smoe_message *value, const char *name) {
+    smoe_message plugin = {0}, metadata = {0};
+    smoe_message_text(&plugin, 1, name);
+    smoe_message_inner(&metadata, 1, &plugin);
+    smoe_message_inner(value, 9, &metadata);
 }
 
 void smoe_tfevents_scalar(smoe_tfevents *events, const char *tag, double number) {
-    buffer value = tfevents_value_of(tag);
-    field_float(&value, 2, number);
-    field_buffer(&events->summary, 1, &value);
+    smoe_message value = tfevents_value_of(tag);
+    smoe_message_float(&value, 2, (float)number);
+    smoe_message_inner(&events->summary, 1, &value);
 }
 
 void smoe_tfevents_histogram(smoe_tfevents *events, const char *tag, const double *count,
                              size_t n) {
-    buffer value = tfevents_value_of(tag), histogram = {0}, edges = {0}, buckets = {0};
+    smoe_message value = tfevents_value_of(tag), histogram = {0}, edges = {0}, buckets = {0};
     double number = 0, sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++) {
-        double centre = (double)i + 0.5;
+        double centre = (double)i + 0.5, edge = (double)i + 1;
         number += count[i];
         sum += count[i] * centre;
         squares += count[i] * centre * centre;
-        put_double(&edges, (double)i + 1);
-        put_double(&buckets, count[i]);
+        smoe_message_put(&edges, &edge, sizeof edge);
+        smoe_message_put(&buckets, &count[i], sizeof count[i]);
     }
-    field_double(&histogram, 1, 0);
-    field_double(&histogram, 2, (double)n);
-    field_double(&histogram, 3, number);
-    field_double(&histogram, 4, sum);
-    field_double(&histogram, 5, squares);
-    field_buffer(&histogram, 6, &edges);
-    field_buffer(&histogram, 7, &buckets);
-    field_buffer(&value, 5, &histogram);
-    field_buffer(&events->summary, 1, &value);
+    smoe_message_double(&histogram, 1, 0);
+    smoe_message_double(&histogram, 2, (double)n);
+    smoe_message_double(&histogram, 3, number);
+    smoe_message_double(&histogram, 4, sum);
+    smoe_message_double(&histogram, 5, squares);
+    smoe_message_inner(&histogram, 6, &edges);
+    smoe_message_inner(&histogram, 7, &buckets);
+    smoe_message_inner(&value, 5, &histogram);
+    smoe_message_inner(&events->summary, 1, &value);
 }
 
 void smoe_tfevents_picture(smoe_tfevents *events, const char *tag, size_t width, size_t height,
                            size_t channels, const void *png, size_t size) {
-    buffer value = tfevents_value_of(tag), image = {0};
-    field_number(&image, 1, height);
-    field_number(&image, 2, width);
-    field_number(&image, 3, channels);
-    field_bytes(&image, 4, png, size);
-    field_buffer(&value, 4, &image);
+    smoe_message value = tfevents_value_of(tag), image = {0};
+    smoe_message_number(&image, 1, height);
+    smoe_message_number(&image, 2, width);
+    smoe_message_number(&image, 3, channels);
+    smoe_message_bytes(&image, 4, png, size);
+    smoe_message_inner(&value, 4, &image);
     add_plugin(&value, "images");
-    field_buffer(&events->summary, 1, &value);
+    smoe_message_inner(&events->summary, 1, &value);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static int write_record(const smoe_tfevents *events, const buffer *data, smoe_err *err) {
-    buffer record = {0};
-    put_little(&record, data->size, 8);
-    put_little(&record, masked(record.at, 8), 4);
-    tfevents_put(&record, data->at, data->size);
-    put_little(&record, masked(data->at, data->size), 4);
-    int status = smoe_file_write_fd(events->fd, record.at, record.size);
+static int write_record(const smoe_tfevents *events, const smoe_message *data, smoe_err *err) {
+    smoe_message record = {0};
+    const uint64_t length = data->size;
+    const uint32_t check[] = {masked(&length, sizeof length), masked(data->bytes, data->size)};
+    smoe_message_put(&record, &length, sizeof length);
+    smoe_message_put(&record, &check[0], sizeof check[0]);
+    smoe_message_put(&record, data->bytes, data->size);
+    smoe_message_put(&record, &check[1], sizeof check[1]);
+    int status = smoe_file_write_fd(events->fd, record.bytes, record.size);
     if (status) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", events->path);
-    free(record.at);
+    free(record.bytes);
     return status;
 }
 
 int smoe_tfevents_put(smoe_tfevents *events, double seconds, uint64_t step, smoe_err *err) {
-    buffer event = {0};
+    smoe_message event = {0};
     if (!events->summary.size) return 0;
-    field_double(&event, 1, seconds);
-    field_number(&event, 2, step);
-    field_buffer(&event, 5, &events->summary);
+    smoe_message_double(&event, 1, seconds);
+    smoe_message_number(&event, 2, step);
+    smoe_message_inner(&event, 5, &events->summary);
     int status = write_record(events, &event, err);
-    free(event.at);
+    free(event.bytes);
     return status;
 }
 
 /* The version that readers expect first, and where a resumed run goes on. */
 static int tfevents_begin(const smoe_tfevents *events, bool restart, uint64_t step, smoe_err *err) {
-    static const char version[] = "brain.Event:2";
-    buffer first = {0}, session = {0}, started = {0};
+    smoe_message first = {0}, session = {0}, started = {0};
     double now = (double)time(NULL);
-    field_double(&first, 1, now);
-    field_bytes(&first, 3, version, sizeof version - 1);
+    smoe_message_double(&first, 1, now);
+    smoe_message_text(&first, 3, "brain.Event:2");
     int status = write_record(events, &first, err);
-    field_number(&started, 1, 1);
-    field_double(&session, 1, now);
-    field_number(&session, 2, step);
-    field_buffer(&session, 7, &started);
+    smoe_message_number(&started, 1, 1);
+    smoe_message_double(&session, 1, now);
+    smoe_message_number(&session, 2, step);
+    smoe_message_inner(&session, 7, &started);
     if (!status && restart) status = write_record(events, &session, err);
-    free(first.at);
-    free(session.at);
+    free(first.bytes);
+    free(session.bytes);
     return status;
 }
 
@@ -236,7 +168,7 @@ int smoe_tfevents_open(smoe_tfevents **out, const char *folder, bool restart, ui
 void smoe_tfevents_close(smoe_tfevents *events) {
     if (!events) return;
     if (events->fd >= 0) close(events->fd);
-    free(events->summary.at);
+    free(events->summary.bytes);
     free(events->path);
     free(events);
 }
