@@ -394,20 +394,21 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
 /* The loss over the rates, and a line at the one that is suggested. */
 static int draw_rates(const smoe_find_rate *find, double suggested, const char *dir, bool *drawn,
                       smoe_err *err) {
-    smoe_chart_point loss[SMOE_FIND_STEPS], at[2];
-    smoe_chart_line line[2] = {{"running mean of the loss", loss, find->steps},
-                               {"suggested rate", at, 2}};
+    SMOE_FREED_BY(smoe_plot_free)
+    smoe_plot plot = {.name = "find-lr", .title = "Loss of a run whose learning rate grows"};
+    smoe_panel *panel = smoe_plot_panel(&plot);
+    smoe_mark *line = smoe_plot_points(panel);
+    strcpy(line->name, "running mean of the loss");
     for (size_t i = 0; i < find->steps; i++)
-        loss[i] = (smoe_chart_point){.x = find->rate[i], .y = find->loss[i]};
-    at[0] = (smoe_chart_point){.x = suggested, .y = find->least};
-    at[1] = (smoe_chart_point){.x = suggested, .y = find->loss[0]};
-    const smoe_chart chart = {.title = "Loss of a run whose learning rate grows",
-                              .x_label = "learning rate",
-                              .y_label = "training loss",
-                              .log_x = 10,
-                              .line = line,
-                              .lines = 2};
-    return smoe_chart_write(&chart, dir, "find-lr", drawn, err);
+        smoe_plot_add_point(line, find->rate[i], find->loss[i], 0, false);
+    line = smoe_plot_points(panel);
+    strcpy(line->name, "suggested rate");
+    smoe_plot_add_point(line, suggested, find->least, 0, false);
+    smoe_plot_add_point(line, suggested, find->loss[0], 0, false);
+    strcpy(panel->x.label, "learning rate");
+    strcpy(panel->y.label, "training loss");
+    smoe_plot_fit(panel, 10);
+    return smoe_plot_draw(&plot, dir, 0, drawn, err);
 }
 
 static int report_rates(const train_job *job, const smoe_find_rate *find,

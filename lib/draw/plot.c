@@ -88,6 +88,7 @@ smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis) {
 
 void smoe_plot_free(smoe_plot *plot) {
     for (size_t i = 0; i < plot->panels; i++) {
+        for (size_t k = 0; k < plot->panel[i].marks; k++) free(plot->panel[i].mark[k].point);
         free(plot->panel[i].mark);
         free(plot->panel[i].x.tick);
         free(plot->panel[i].y.tick);
@@ -160,4 +161,66 @@ double smoe_plot_stop(const smoe_plot_scale *scale, size_t stop) {
     double part = 2 * (double)stop / (SMOE_SCALE_STOPS - 1) - 1; /* -1 .. 1 */
     return part < 0 ? scale->middle + part * (scale->middle - scale->low)
                     : scale->middle + part * (scale->high - scale->middle);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+smoe_mark *smoe_plot_points(smoe_panel *panel) {
+    smoe_mark *m = smoe_plot_mark(panel);
+    m->kind = SMOE_MARK_POINTS;
+    m->colour = (smoe_colour){SMOE_SERIES, (double)(panel->marks - 1)};
+    m->joined = true;
+    return m;
+}
+
+void smoe_plot_add_point(smoe_mark *m, double x, double y, double half, bool share) {
+    double error = isfinite(half) ? half : 0, low = y - error, high = y + error;
+    if (share) low = fmin(fmax(low, 0), y);
+    if (share) high = fmax(fmin(high, 1), y);
+    m->point = smoe_alloc_next(m->point, m->points, sizeof *m->point);
+    m->point[m->points++] = (smoe_plot_point){x, y, {low, high}};
+}
+
+void smoe_plot_name(smoe_plot_axis *axis, double at, const char *name) {
+    for (size_t i = 0; i < axis->ticks; i++)
+        if (axis->tick[i].at == at) return;
+    smoe_plot_tick *tick = smoe_plot_add_tick(axis);
+    for (; tick > axis->tick && tick[-1].at > at; tick--) *tick = tick[-1];
+    tick->at = at;
+    snprintf(tick->text, sizeof tick->text, "%s", name);
+}
+
+void smoe_plot_fit(smoe_panel *panel, int log) {
+    double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
+    bool whole = true;
+    for (size_t i = 0; i < panel->marks; i++)
+        for (size_t k = 0; k < panel->mark[i].points; k++) {
+            const smoe_plot_point *p = &panel->mark[i].point[k];
+            if (!isfinite(p->x) || !isfinite(p->y)) continue;
+            x[0] = fmin(x[0], p->x);
+            x[1] = fmax(x[1], p->x);
+            y[0] = fmin(y[0], p->bar[0]);
+            y[1] = fmax(y[1], p->bar[1]);
+            whole = whole && p->x == rint(p->x);
+        }
+    if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* no points */
+    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
+    if (panel->x.ticks) {
+        panel->x.low = nearbyint(x[0]) - 0.5; /* points side by side are not at their places */
+        panel->x.high = nearbyint(x[1]) + 0.5;
+    } else if (log)
+        smoe_plot_range_log(&panel->x, x[0], x[1], log);
+    else
+        smoe_plot_range(&panel->x, x[0] - wide, x[1] + wide, whole, false);
+    smoe_plot_range(&panel->y, y[0], y[1], false, true);
+}
+
+void smoe_plot_level(smoe_panel *panel, double height, const char *name) {
+    smoe_mark *m = smoe_plot_points(panel);
+    m->colour = (smoe_colour){SMOE_INK, 0};
+    m->dash = 1;
+    m->bare = true;
+    snprintf(m->name, sizeof m->name, "%s", name);
+    smoe_plot_add_point(m, panel->x.low, height, 0, false);
+    smoe_plot_add_point(m, panel->x.high, height, 0, false);
 }

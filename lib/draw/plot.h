@@ -1,6 +1,6 @@
 /*
  * A plot before it is drawn: panels with axes and marks, with all colours, names, ranges and ticks.
- * It is made once, from a table (figures.h) or from numbers (smoe_chart), and drawn in two places
+ * It is made once, from a table (figures.h) or from points, and drawn in two places
  * that make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report
  * draws SVG (report_data.c, report_figure.js). Marks name rows and columns of the table instead of
  * copying its numbers.
@@ -82,9 +82,9 @@ typedef struct smoe_mark {
     size_t dash; /* 0: a solid line */
     smoe_plot_rows rows;
     const char *x, *y[SMOE_PLOT_LIST], *z;
-    const char *error;            /* column of half the length of bars; NULL: none */
-    const char *each;             /* a line for each value of this column; NULL: one line */
-    const smoe_plot_point *point; /* POINTS; borrowed */
+    const char *error;      /* column of half the length of bars; NULL: none */
+    const char *each;       /* a line for each value of this column; NULL: one line */
+    smoe_plot_point *point; /* POINTS */
     size_t points;
     bool joined; /* POINTS: by a line */
     bool bare;   /* POINTS: only that line, without symbols and bars */
@@ -125,6 +125,19 @@ smoe_mark *smoe_plot_mark(smoe_panel *panel);
 smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis);
 void smoe_plot_free(smoe_plot *plot);
 
+/* Points that no table has. A fresh mark for them, joined by a line, in the next colour. */
+smoe_mark *smoe_plot_points(smoe_panel *panel);
+/* Adds a point; `half` is half the length of its bar (0, NAN: none), which of a share does not
+ * leave 0 to 1. */
+void smoe_plot_add_point(smoe_mark *mark, double x, double y, double half, bool share);
+/* The name of a place of an axis, if it has none yet; by their places. */
+void smoe_plot_name(smoe_plot_axis *axis, double at, const char *name);
+/* Axes with room around the outermost points and bars, so that they are not on the frame. `log`:
+ * the base of that of x; 0: linear. Places with names have a unit each. */
+void smoe_plot_fit(smoe_panel *panel, int log);
+/* After that: a dashed line at this height, from one end of the x axis to the other. */
+void smoe_plot_level(smoe_panel *panel, double height, const char *name);
+
 /* The marks that the key names, each name once, in their order: the i-th; NULL past the last. */
 const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i);
 
@@ -155,35 +168,5 @@ enum {
  * as NAME.csv beside it. */
 int smoe_plot_draw(const smoe_plot *plot, const char *folder, double width, bool *drawn,
                    smoe_err *err) SMOE_MUST_CHECK;
-
-/* ---- charts ---------------------------------------------------------------------------------- */
-
-/* Lines with error bars in one panel, from numbers: the figure of a sweep. */
-typedef struct smoe_chart_point {
-    double x, y;
-    double error;      /* half the length of the bar; NAN or 0: none */
-    const char *label; /* on the x axis, for categories; NULL: the number */
-} smoe_chart_point;
-
-typedef struct smoe_chart_line {
-    const char *title; /* NULL: not in the key */
-    smoe_chart_point *point;
-    size_t points;
-} smoe_chart_line;
-
-typedef struct smoe_chart {
-    const char *title, *x_label, *y_label; /* plain text */
-    int log_x;                             /* base of a logarithmic axis, 2 or 10; 0: linear */
-    smoe_chart_line *line;
-    size_t lines;
-    double level;            /* a dashed line at this y, as level_title in the key */
-    const char *level_title; /* NULL: none */
-    bool share;              /* y, and so the bars, are from 0 to 1 */
-    double width;            /* as above */
-} smoe_chart;
-
-/* The same for a chart. */
-int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
-                     smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

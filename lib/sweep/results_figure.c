@@ -22,13 +22,13 @@ typedef struct figure {
     size_t line;     /* the only column that tells lines apart; SIZE_MAX: see tells_apart */
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
-    smoe_chart chart;
-    char split[SMOE_METRIC_KEY]; /* the split of the evaluations; "": several splits */
-    char x_label[SMOE_METRIC_KEY], *y_label;
-    char **title;                     /* [lines] */
+    smoe_plot plot;
+    smoe_panel *panel;                /* of the plot, the only one; its marks are the lines */
+    char split[SMOE_METRIC_KEY];      /* the split of the evaluations; "": several splits */
     size_t *of;                       /* [lines] a group of each */
     double *weight;                   /* [groups] scratch */
     size_t references, *reference_of; /* groups that others are compared with; [lines] of each */
+    double level;                     /* of the last of them */
     size_t seeds;                     /* of curves: how many the bars are over; 0: there are none */
     size_t images; /* images that the intervals include; 0: intervals are over seeds alone */
 } figure;
@@ -124,37 +124,36 @@ static bool same_line(const figure *f, size_t a, size_t b) {
     return true;
 }
 
-/* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE
+/* "soft, experts per token 2": what distinguishes a line; "" where there is nothing. Without MoE
  * layers their settings are left out. */
-static char *title_of(const figure *f, size_t group) {
-    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers");
-    char *title = NULL, buf[SMOE_METRIC_KEY];
+static void name_line(const figure *f, size_t group, char name[SMOE_PLOT_TEXT]) {
+    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers"), used = 0;
+    char buf[SMOE_METRIC_KEY];
     if (layers != SIZE_MAX && tells_apart(f, layers) &&
-        !strcmp(group_value(f, group, layers), "none"))
-        return smoe_alloc_text("dense");
-    for (size_t c = 0; c < f->sweep->columns; c++) {
+        !strcmp(group_value(f, group, layers), "none")) {
+        strcpy(name, "dense");
+        return;
+    }
+    for (size_t c = 0; c < f->sweep->columns && used < SMOE_PLOT_TEXT; c++) {
         if (!tells_apart(f, c)) continue;
         const char *key = f->sweep->column[c];
         bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
-        smoe_text_add(&title, "%s%s%s%s", title ? ", " : "", router ? "" : column_words(key, buf),
-                      router ? "" : " ", group_value(f, group, c));
+        used += (size_t)snprintf(name + used, SMOE_PLOT_TEXT - used, "%s%s%s%s", used ? ", " : "",
+                                 router ? "" : column_words(key, buf), router ? "" : " ",
+                                 group_value(f, group, c));
     }
-    return title;
 }
 
 /* The line of a group, which is added if there is none yet. */
 static size_t figure_line_of(figure *f, size_t group) {
     size_t l = 0;
-    while (l < f->chart.lines && !same_line(f, f->of[l], group)) l++;
-    if (l < f->chart.lines) return l;
-    f->chart.line[l].title = f->title[l] = title_of(f, group);
+    while (l < f->panel->marks && !same_line(f, f->of[l], group)) l++;
+    if (l < f->panel->marks) return l;
+    smoe_mark *line = smoe_plot_points(f->panel);
+    name_line(f, group, line->name);
+    line->joined = f->numbers;
     f->of[l] = group;
-    return f->chart.lines++;
-}
-
-static void line_add(smoe_chart_line *line, smoe_chart_point point) {
-    line->point = smoe_alloc_next(line->point, line->points, sizeof point);
-    line->point[line->points++] = point;
+    return l;
 }
 
 /* ---- a figure -------------------------------------------------------------------------------- */
@@ -170,10 +169,8 @@ static figure figure_open(const smoe_results *r) {
                 .x_metric = SIZE_MAX,
                 .y = SIZE_MAX,
                 .line = SIZE_MAX,
-                .chart = {.title = sweep->figure.title ? sweep->figure.title : sweep->name,
-                          .width = sweep->figure.width}};
-    f.chart.line = smoe_alloc_in(&f.memory, room, sizeof *f.chart.line);
-    f.title = smoe_alloc_in(&f.memory, room, sizeof *f.title);
+                .plot = {.title = sweep->figure.title ? sweep->figure.title : sweep->name}};
+    f.panel = smoe_plot_panel(&f.plot);
     f.of = smoe_alloc_in(&f.memory, room, sizeof *f.of);
     f.reference_of = smoe_alloc_in(&f.memory, room, sizeof *f.reference_of);
     f.weight = smoe_alloc_in(&f.memory, room, sizeof *f.weight);
@@ -187,11 +184,7 @@ static figure figure_open(const smoe_results *r) {
 }
 
 static void figure_free(figure *f) {
-    for (size_t l = 0; l < f->chart.lines; l++) {
-        free(f->chart.line[l].point);
-        free(f->title[l]);
-    }
-    free(f->y_label);
+    smoe_plot_free(&f->plot);
     smoe_alloc_pool_free(&f->memory);
 }
 
@@ -215,7 +208,7 @@ bool smoe_results_powers(double *value, size_t n) {
 }
 
 static int by_x(const void *a, const void *b) {
-    return rising(&((const smoe_chart_point *)a)->x, &((const smoe_chart_point *)b)->x);
+    return rising(&((const smoe_plot_point *)a)->x, &((const smoe_plot_point *)b)->x);
 }
 
 /* Where a group stands on the x axis, if that is a number. */
@@ -232,20 +225,18 @@ static int add_point(figure *f, size_t group, smoe_err *err) {
     all.seen = NULL;
     for (size_t g = 0; g < all.groups; g++) f->weight[g] = g == group;
     if (smoe_contrast_measure(&s, &all, f->weight, f->metric, err)) return -1;
-    smoe_chart_point point = {.x = place_of_group(f, group), .y = s.mean, .error = s.half};
-    if (f->numbers && !isfinite(point.x)) return 0; /* not measured yet */
+    double x = f->numbers ? place_of_group(f, group) : figure_rank_of(f, group, f->x);
+    if (!isfinite(x)) return 0; /* not measured yet */
     size_t l = figure_line_of(f, group);
-    if (!f->numbers) {
-        point.x = figure_rank_of(f, group, f->x);
-        point.label = group_value(f, group, f->x);
-    }
+    if (!f->numbers) smoe_plot_name(&f->panel->x, x, group_value(f, group, f->x));
     if (smoe_comparison_refers(&f->r->contrasts.compared, group)) {
         f->references++;
         f->reference_of[l]++;
-        f->chart.level = s.mean;
+        f->level = s.mean;
     }
     if (s.images) f->images = s.images;
-    line_add(&f->chart.line[l], point);
+    smoe_plot_add_point(&f->panel->mark[l], x, s.mean, s.half,
+                        smoe_metric_is_share(f->m->metric[f->metric]));
     return 0;
 }
 
@@ -267,8 +258,8 @@ static bool choose_x(figure *f, const char *wish) {
 
 /* The label, with a description of the bars if there are any: "test top-1 accuracy (95% interval, 3
  * seeds, 2000 images)". */
-static char *label_of_points(const figure *f) {
-    char buf[SMOE_METRIC_KEY];
+static void label_points(const figure *f, char text[SMOE_PLOT_TEXT]) {
+    char buf[SMOE_METRIC_KEY], images[32] = "";
     const char *label = metric_words(f, f->m->metric[f->metric], buf), *most = "";
     size_t seeds = 0;
     for (size_t g = 0; g < f->m->groups; g++) {
@@ -276,74 +267,80 @@ static char *label_of_points(const figure *f) {
         if (g && n != seeds) most = "up to ";
         if (n > seeds) seeds = n;
     }
-    if (seeds < 2) return smoe_alloc_text(label);
-    if (!f->images) return smoe_text_format("%s (95%% interval, %s%zu seeds)", label, most, seeds);
-    return smoe_text_format("%s (95%% interval, %s%zu seeds, %zu images)", label, most, seeds,
-                            f->images);
+    if (f->images) snprintf(images, sizeof images, ", %zu images", f->images);
+    snprintf(text, SMOE_PLOT_TEXT, seeds < 2 ? "%s" : "%s (95%% interval, %s%zu seeds%s)", label,
+             most, seeds, images);
 }
 
 /* A single reference is drawn as a dashed line at its height; a line of references is named in the
  * key. */
-static void mark_reference(figure *f) {
-    if (f->references == 1 && f->m->groups > 1) {
-        f->chart.level_title = "reference";
-        return;
-    }
-    for (size_t l = 0; l < f->chart.lines && f->chart.lines > 1; l++) {
-        if (!f->reference_of[l] || f->reference_of[l] < f->chart.line[l].points) continue;
-        smoe_text_add(&f->title[l], " (reference)");
-        f->chart.line[l].title = f->title[l];
+static bool has_level(const figure *f) {
+    return f->references == 1 && f->m->groups > 1;
+}
+
+static void mark_reference(const figure *f) {
+    for (size_t l = 0; l < f->panel->marks && f->panel->marks > 1 && !has_level(f); l++) {
+        smoe_mark *line = &f->panel->mark[l];
+        size_t used = strlen(line->name);
+        if (f->reference_of[l] && f->reference_of[l] == line->points)
+            snprintf(line->name + used, sizeof line->name - used, " (reference)");
     }
 }
 
 /* The points that no other dominates, as a line of their own. */
-static void add_front(figure *f) {
-    smoe_chart_line *line = &f->chart.line[f->chart.lines];
-    line->title = f->title[f->chart.lines++] = smoe_alloc_text("front");
+static void add_front(const figure *f) {
+    smoe_mark *line = smoe_plot_points(f->panel);
+    strcpy(line->name, "front");
     for (size_t g = 0; g < f->m->groups; g++)
         if (smoe_results_on_front(f->r, g, f->x_metric, f->metric))
-            line_add(line, (smoe_chart_point){.x = place_of_group(f, g),
-                                              .y = smoe_measures_stats(f->m, g, f->metric).mean});
+            smoe_plot_add_point(line, place_of_group(f, g),
+                                smoe_measures_stats(f->m, g, f->metric).mean, 0, false);
 }
 
-/* Points by x within lines, and whether the axis is logarithmic. Lines over categories stand beside
- * each other, so that their bars can be told apart. */
-static void order_points(figure *f) {
-    const double beside = fmin(0.08, 0.6 / (double)(f->chart.lines + 1));
+/* Sorts points by x within lines; the base of the axis, 0 where it is linear. Lines over categories
+ * stand beside each other, so that their bars can be told apart. */
+static int order_points(const figure *f) {
+    const smoe_panel *panel = f->panel;
+    const double beside = fmin(0.08, 0.6 / (double)(panel->marks + 1));
     /* of all lines, and of the front */
     SMOE_FREED double *x = smoe_alloc(2 * f->m->groups + 1, sizeof *x);
     size_t n = 0;
-    for (size_t l = 0; l < f->chart.lines; l++) {
-        smoe_chart_line *line = &f->chart.line[l];
-        qsort(line->point, line->points, sizeof *line->point, by_x);
+    for (size_t l = 0; l < panel->marks; l++) {
+        const smoe_mark *line = &panel->mark[l];
+        if (line->points) qsort(line->point, line->points, sizeof *line->point, by_x);
         for (size_t i = 0; i < line->points; i++) {
             x[n++] = line->point[i].x;
             if (!f->numbers)
-                line->point[i].x += ((double)l - (double)(f->chart.lines - 1) / 2) * beside;
+                line->point[i].x += ((double)l - (double)(panel->marks - 1) / 2) * beside;
         }
     }
-    if (!f->numbers) return;
+    if (!f->numbers) return 0;
     /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
      * the smallest. */
     bool powers = smoe_results_powers(x, n);
-    if (f->x == SIZE_MAX && n && x[0] > 0 && x[n - 1] > 3 * x[0])
-        f->chart.log_x = 10;
-    else if (powers)
-        f->chart.log_x = 2;
+    if (f->x == SIZE_MAX && n && x[0] > 0 && x[n - 1] > 3 * x[0]) return 10;
+    return powers ? 2 : 0;
+}
+
+static int figure_plot(figure *f, const char *name, int log, bool *drawn, smoe_err *err) {
+    f->plot.name = name;
+    smoe_plot_fit(f->panel, log);
+    if (has_level(f)) smoe_plot_level(f->panel, f->level, "reference");
+    return smoe_plot_draw(&f->plot, f->sweep->dir, f->sweep->figure.width, drawn, err);
 }
 
 static int draw_points(figure *f, const char *name, bool *drawn, smoe_err *err) {
-    const char *metric = f->m->metric[f->metric];
     for (size_t g = 0; g < f->m->groups; g++)
         if (add_point(f, g, err)) return -1;
     mark_reference(f);
     if (f->sweep->figure.front && f->x == SIZE_MAX) add_front(f);
-    order_points(f);
-    f->chart.x_label = f->x == SIZE_MAX ? metric_words(f, f->m->metric[f->x_metric], f->x_label)
-                                        : column_words(f->sweep->column[f->x], f->x_label);
-    f->chart.y_label = f->y_label = label_of_points(f);
-    f->chart.share = smoe_metric_is_share(metric);
-    return smoe_chart_write(&f->chart, f->sweep->dir, name, drawn, err);
+    int log = order_points(f);
+    char *label = f->panel->x.label, buf[SMOE_METRIC_KEY];
+    snprintf(label, SMOE_PLOT_TEXT, "%s",
+             f->x == SIZE_MAX ? metric_words(f, f->m->metric[f->x_metric], buf)
+                              : column_words(f->sweep->column[f->x], buf));
+    label_points(f, f->panel->y.label);
+    return figure_plot(f, name, log, drawn, err);
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -386,17 +383,17 @@ static int draw_cells(figure *f, const char *name, bool *drawn, smoe_err *err) {
                                .y_title = column_words(y, label[1])};
     SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {0};
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
-    smoe_frame_init(&frame, table, f->chart.title, NULL, NULL);
+    smoe_frame_init(&frame, table, f->plot.title, NULL, NULL);
     for (size_t g = 0; g < f->m->groups; g++) figure_line_of(f, g);
-    for (size_t l = 0; l < f->chart.lines; l++)
+    for (size_t l = 0; l < f->panel->marks; l++)
         for (size_t g = 0; g < f->m->groups; g++)
-            if (figure_line_of(f, g) == l) add_cell(&frame, f, g, f->title[l] ? f->title[l] : "");
-    if (f->chart.lines && f->title[0]) entry.panel[0] = "run";
+            if (figure_line_of(f, g) == l) add_cell(&frame, f, g, f->panel->mark[l].name);
+    if (f->panel->marks && *f->panel->mark->name) entry.panel[0] = "run";
     if (smoe_frame_check(&frame, err) || smoe_frame_csv(&frame, path, err)) return -1;
     smoe_figure_plot(&plot, &entry, &frame, 1);
     plot.name = name;
     metric_words(f, entry.colour, plot.scale.label);
-    return smoe_plot_draw(&plot, f->sweep->dir, f->chart.width, drawn, err);
+    return smoe_plot_draw(&plot, f->sweep->dir, f->sweep->figure.width, drawn, err);
 }
 
 /*
@@ -494,10 +491,10 @@ static void add_curve(figure *f, size_t group, const smoe_curves *records, const
         double step = curve[0]->step[k];
         for (size_t i = 0; i < n; i++) value[i] = value_at_step(curve[i], step);
         smoe_paired s = smoe_stats_paired(value, n);
-        smoe_chart_point point = {
-            .x = step, .y = s.mean, .error = curve[0]->points > MOST_BARS ? NAN : s.half};
-        if (isfinite(s.mean)) line_add(&f->chart.line[l], point);
-        if (isfinite(point.error) && s.n > f->seeds) f->seeds = s.n;
+        double half = curve[0]->points > MOST_BARS ? NAN : s.half;
+        if (isfinite(s.mean))
+            smoe_plot_add_point(&f->panel->mark[l], step, s.mean, half, smoe_metric_is_share(name));
+        if (isfinite(half) && s.n > f->seeds) f->seeds = s.n;
     }
 }
 
@@ -517,6 +514,7 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
         name[names++] = strsep(&rest, ",");
     } while (rest);
     f->x = sweep->columns; /* none of them: all tell lines apart */
+    f->numbers = true;
     for (size_t i = 0; i < sweep->trials && !status; i++) {
         SMOE_FREED char *dir = smoe_trial_dir(sweep, i);
         if (smoe_file_holds(dir, "metrics.jsonl")) status = smoe_curves_read(&records[i], dir, err);
@@ -524,12 +522,10 @@ static int draw_curves(figure *f, bool *drawn, smoe_err *err) {
     if (!status) status = write_curves(f, records, name, names, err);
     for (size_t g = 0; g < f->m->groups && !status; g++) add_curve(f, g, records, name[0]);
     metric_words(f, name[0], words);
-    f->y_label = f->seeds < 2 ? smoe_alloc_text(words)
-                              : smoe_text_format("%s (95%% interval, %zu seeds)", words, f->seeds);
-    f->chart.x_label = smoe_metrics[SMOE_METRIC_STEP].label;
-    f->chart.y_label = f->y_label;
-    f->chart.share = smoe_metric_is_share(name[0]);
-    if (!status) status = smoe_chart_write(&f->chart, sweep->dir, "sweep", drawn, err);
+    snprintf(f->panel->x.label, SMOE_PLOT_TEXT, "%s", smoe_metrics[SMOE_METRIC_STEP].label);
+    snprintf(f->panel->y.label, SMOE_PLOT_TEXT,
+             f->seeds < 2 ? "%s" : "%s (95%% interval, %zu seeds)", words, f->seeds);
+    if (!status) status = figure_plot(f, "sweep", 0, drawn, err);
     for (size_t i = 0; i < sweep->trials; i++) smoe_curves_free(&records[i]);
     return status;
 }

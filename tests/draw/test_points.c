@@ -1,4 +1,4 @@
-/* Charts as gnuplot scripts: the height of the picture, its axes and lines. */
+/* Plots of points as gnuplot scripts: the height of the picture, its axes and lines. */
 #include "draw/plot.h"
 #include "scratch.h"
 
@@ -12,31 +12,29 @@
 
 enum { LINES = 6 };
 
-/* The script of a line chart from (1, 1) to (2, 3), to be freed. The titles of the lines are
+/* The script of lines from (1, 1) to (2, 3), to be freed. The titles of the lines are
  * `title` and a digit; NULL: no titles. */
 static char *script_of(const char *title, const char *label, int log_x, bool share) {
-    smoe_chart_point point[2] = {{.x = 1, .y = share ? 0.4 : 1, .error = 0.5, .label = label},
-                                 {.x = 2, .y = share ? 0.6 : 3, .error = share, .label = label}};
-    smoe_chart_line line[LINES];
-    char titles[LINES][64];
+    SMOE_FREED_BY(smoe_plot_free) smoe_plot plot = {.name = "points", .title = "t"};
+    smoe_panel *panel = smoe_plot_panel(&plot);
     for (size_t i = 0; i < LINES; i++) {
-        snprintf(titles[i], sizeof titles[i], "%s%zu", title ? title : "", i);
-        line[i] = (smoe_chart_line){title ? titles[i] : NULL, point, 2};
+        smoe_mark *line = smoe_plot_points(panel);
+        if (title) snprintf(line->name, sizeof line->name, "%s%zu", title, i);
+        line->joined = !label;
+        smoe_plot_add_point(line, 1, share ? 0.4 : 1, 0.5, share);
+        smoe_plot_add_point(line, 2, share ? 0.6 : 3, share, share);
     }
-    const smoe_chart chart = {.title = "t",
-                              .x_label = "x",
-                              .y_label = "y",
-                              .log_x = log_x,
-                              .share = share,
-                              .line = line,
-                              .lines = LINES};
+    for (int place = 2; label && place; place--) smoe_plot_name(&panel->x, place, label);
+    strcpy(panel->x.label, "x");
+    strcpy(panel->y.label, "y");
+    smoe_plot_fit(panel, log_x);
     scratch s;
     smoe_err err = {0};
     bool drawn;
     char path[SCRATCH_PATH];
     scratch_make(&s);
-    assert_int_equal(smoe_chart_write(&chart, s.dir, "chart", &drawn, &err), 0);
-    char *text = scratch_read(scratch_path(&s, path, "chart.gp"), NULL);
+    assert_int_equal(smoe_plot_draw(&plot, s.dir, 0, &drawn, &err), 0);
+    char *text = scratch_read(scratch_path(&s, path, "points.gp"), NULL);
     scratch_remove(&s);
     return text;
 }
