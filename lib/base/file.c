@@ -367,6 +367,27 @@ int smoe_file_remove(const char *path, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
 }
 
+int smoe_file_no_link(const char *path, smoe_err *err) {
+    struct stat there;
+    if (lstat(path, &there) || !S_ISLNK(there.st_mode)) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: a symbolic link; within runs and sweeps only ckpt/latest and ckpt/best "
+                     "may be links",
+                     path);
+}
+
+int smoe_file_no_links(const char *folder, smoe_err *err) {
+    DIR *open = opendir(folder);
+    int status = 0;
+    for (struct dirent *entry; open && !status && (entry = readdir(open));) {
+        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) continue;
+        SMOE_FREED char *path = smoe_text_format("%s/%s", folder, entry->d_name);
+        status = smoe_file_no_link(path, err);
+    }
+    if (open) closedir(open);
+    return status;
+}
+
 int smoe_file_link(const char *target, const char *path, smoe_err *err) {
     SMOE_FREED char *temporary = smoe_file_temporary(path, 0);
     bool failed = unlink(temporary) && errno != ENOENT;

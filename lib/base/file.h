@@ -94,6 +94,11 @@ int smoe_file_remove(const char *path, smoe_err *err);
 /* Points the symbolic link path at target, replacing an older link at once. */
 int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Fails with SMOE_DATA if path is a symbolic link; and if one is directly in the folder, whatever
+ * its name. In a run or a sweep it would lead to files of others. What is not there is none. */
+int smoe_file_no_link(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_file_no_links(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Removes what is temporary directly in folder: everything; or, where several processes write into
  * it, files and links of processes that are gone, and with GONE_OR_OLD those of other machines if
  * nothing was written to them for a minute. */

@@ -111,23 +111,10 @@ int smoe_checkpoints_newest(const char *dir, uint64_t *step, smoe_err *err) {
     return list.count > 0;
 }
 
-static bool is_link(int folder, const char *name) {
-    struct stat there;
-    return !fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) && S_ISLNK(there.st_mode);
-}
-
 int smoe_checkpoints_own(const char *dir, uint64_t step, smoe_err *err) {
-    static const char text[] = "%s%s%s: " SMOE_CHECKPOINTS_LINKS;
     smoe_checkpoints_path at;
     smoe_checkpoints_file(&at, dir, step, NULL);
-    if (is_link(AT_FDCWD, at.path)) return smoe_fail(err, SMOE_DATA, text, at.path, "", "");
-    DIR *folder = opendir(at.path);
-    int status = 0;
-    for (struct dirent *entry; folder && !status && (entry = readdir(folder));)
-        if (is_link(dirfd(folder), entry->d_name))
-            status = smoe_fail(err, SMOE_DATA, text, at.path, "/", entry->d_name);
-    if (folder) closedir(folder);
-    return status;
+    return smoe_file_no_link(at.path, err) ? -1 : smoe_file_no_links(at.path, err);
 }
 
 /* ---- changing what is there ------------------------------------------------------------------ */

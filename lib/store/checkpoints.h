@@ -10,10 +10,6 @@
 
 #define SMOE_CHECKPOINT_AVERAGE "ema.safetensors"
 
-/* The end of the message about any other link. */
-#define SMOE_CHECKPOINTS_LINKS \
-    "a symbolic link; within runs and sweeps only ckpt/latest and ckpt/best may be links"
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 typedef struct smoe_checkpoints_path {

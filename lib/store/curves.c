@@ -78,7 +78,7 @@ static int is_visible(const struct dirent *entry) {
  */
 static int add_runs(char ***runs, size_t *count, const char *dir, bool sweeps, smoe_err *err) {
     SMOE_FREED struct dirent **list = NULL;
-    if (smoe_file_holds(dir, "cells.jsonl") && smoe_run_no_links(dir, err)) return -1;
+    if (smoe_file_holds(dir, "cells.jsonl") && smoe_file_no_links(dir, err)) return -1;
     int n = scandir(dir, &list, is_visible, alphasort), status = 0;
     if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
     for (int i = 0; i < n; i++) {

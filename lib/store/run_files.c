@@ -6,12 +6,9 @@
 #include "store/records.h"
 #include "base/json.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fts.h>
 #include <sha256.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int smoe_run_own(const char *dir, smoe_err *err) {
@@ -20,27 +17,9 @@ int smoe_run_own(const char *dir, smoe_err *err) {
         "STATUS",        SMOE_RUN_CSV, SMOE_RUN_OUTCOMES, SMOE_RUN_MANIFEST, SMOE_RUN_EVENTS};
     int status = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
-        struct stat there;
         SMOE_FREED char *path = smoe_text_format("%s/%s", dir, names[i]);
-        if (!lstat(path, &there) && S_ISLNK(there.st_mode))
-            status = smoe_fail(err, SMOE_DATA, "%s: " SMOE_CHECKPOINTS_LINKS, path);
+        status = smoe_file_no_link(path, err);
     }
-    return status;
-}
-
-int smoe_run_no_links(const char *folder, smoe_err *err) {
-    DIR *open = opendir(folder);
-    int status = 0;
-    if (!open) return 0;
-    for (struct dirent *entry; !status && (entry = readdir(open));) {
-        struct stat there;
-        if (entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN) continue;
-        if (!fstatat(dirfd(open), entry->d_name, &there, AT_SYMLINK_NOFOLLOW) &&
-            S_ISLNK(there.st_mode))
-            status =
-                smoe_fail(err, SMOE_DATA, "%s/%s: " SMOE_CHECKPOINTS_LINKS, folder, entry->d_name);
-    }
-    closedir(open);
     return status;
 }
 

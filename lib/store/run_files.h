@@ -20,10 +20,6 @@
  * smoe_checkpoints_own. What is not there is left to those that need it. */
 int smoe_run_own(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for any link in a folder, whatever its name, as in that of a sweep. A folder that is not
- * there has none. */
-int smoe_run_no_links(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
-
 /* Writes DIR/metrics.csv: a row for each record of DIR/metrics.jsonl, a column for each name that
  * occurs, in the order of first occurrence; what a record does not have is empty, and lists are
  * separated by ';'. */

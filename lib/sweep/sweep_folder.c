@@ -41,7 +41,7 @@ static int own(const char *dir, smoe_err *err) {
     static const char *const folders[] = {"", "/claims", kept};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         SMOE_FREED char *folder = smoe_text_format("%s%s", dir, folders[i]);
-        if (smoe_run_no_links(folder, err)) return -1;
+        if (smoe_file_no_links(folder, err)) return -1;
     }
     return 0;
 }
