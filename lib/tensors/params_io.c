@@ -279,15 +279,15 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
 }
 
 /* Where a tensor comes from of which other processes have parts. */
-typedef struct spread {
+typedef struct away_source {
     const smoe_part_reader *reader;
     const void *slab;
     size_t i;
-} spread;
+} away_source;
 
-static int read_spread(const void *user, const smoe_tensor *tensor, size_t first, size_t count,
-                       void *out, smoe_err *err) {
-    const spread *from = user;
+static int read_away(const void *user, const smoe_tensor *tensor, size_t first, size_t count,
+                     void *out, smoe_err *err) {
+    const away_source *from = user;
     (void)tensor;
     (void)err;
     from->reader->read(from->reader->user, from->slab, from->i, first, count, out);
@@ -298,8 +298,8 @@ smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *sla
     /* One block: the tensors, where they come from, then their names. */
     size_t letters = 0, prefix_length = strlen(slab->prefix), n = params->count;
     for (size_t i = 0; i < n; i++) letters += prefix_length + strlen(params->param[i].name) + 1;
-    smoe_tensor *block = smoe_alloc(n * (sizeof *block + sizeof(spread)) + letters + 1, 1);
-    spread *from = (spread *)(block + n);
+    smoe_tensor *block = smoe_alloc(n * (sizeof *block + sizeof(away_source)) + letters + 1, 1);
+    away_source *from = (away_source *)(block + n);
     char *name = (char *)(from + n);
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     for (size_t i = 0; i < n; i++) {
@@ -314,8 +314,8 @@ smoe_tensor *smoe_params_tensors(const smoe_params *params, const smoe_slab *sla
         const void *base = slab->narrow ? (const void *)slab->narrow : slab->values;
         const smoe_part_reader *reader = params->reader;
         if (base && reader && reader->away(reader->user, base, i)) {
-            from[i] = (spread){reader, base, i};
-            t->source = read_spread;
+            from[i] = (away_source){reader, base, i};
+            t->source = read_away;
             t->user = &from[i];
         }
         memcpy(t->dim, param->dim, (size_t)param->ndim * sizeof *param->dim);

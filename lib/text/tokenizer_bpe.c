@@ -240,12 +240,12 @@ static void bpe_free(smoe_tokenizer *t) {
     free(((bpe *)t)->merges);
 }
 
-static void no_memory(void *entry) {
+static void keep_entry(void *entry) {
     (void)entry; /* the tree has no memory of its own */
 }
 
 static void bpe_reading_free(reading *r) {
-    tdestroy(r->by_text, no_memory);
+    tdestroy(r->by_text, keep_entry);
     smoe_alloc_pool_free(&r->texts);
     free(r->line);
 }
