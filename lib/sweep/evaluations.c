@@ -208,39 +208,25 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
     return smoe_model_reserve(*model, batch, false, err);
 }
 
-static void evaluations_set(json_t *result, smoe_metric metric, size_t number, double value) {
-    char column[SMOE_METRIC_KEY];
-    json_object_set_new(result, smoe_metric_column(column, metric, number), smoe_run_number(value));
-}
-
-static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *model, size_t batch,
-                           smoe_err *err) {
-    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
-    smoe_fewshot_score score[SMOE_MAX_SHOTS];
-    if (smoe_fewshot_open(&fewshot, spec, err)) return -1;
-    if (!fewshot) return 0;
-    if (smoe_fewshot_measure(fewshot, model, batch, NULL, score, err)) return -1;
-    for (size_t k = 0; k < spec->eval.fewshot.count; k++)
-        evaluations_set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
-    return 0;
-}
-
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
-    evaluations_set(result, SMOE_METRIC_FLOPS_INFER, 0, cost.flops_infer_per_image);
+    json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
+                        smoe_run_number(cost.flops_infer_per_image));
     return 0;
 }
 
-static void set_scores(json_t *result, const smoe_eval *eval, double dropped) {
-    evaluations_set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval->loss);
-    evaluations_set(result, SMOE_METRIC_PRECISION, 0, eval->precision_at_1);
-    if (isfinite(eval->infer_s)) evaluations_set(result, SMOE_METRIC_INFER_S, 0, eval->infer_s);
-    for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {
-        evaluations_set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval->text_recall[k]);
-        evaluations_set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval->image_recall[k]);
+/* The columns of the metrics that training would record. */
+static void set_columns(json_t *result, json_t *record) {
+    char column[SMOE_METRIC_KEY];
+    smoe_metric_place at;
+    const char *key;
+    json_t *value;
+    json_object_foreach(record, key, value) {
+        if (!smoe_metric_read(&at, key) || !smoe_metrics[at.metric].column) continue;
+        if (at.metric == SMOE_METRIC_LOSS) at.metric = SMOE_METRIC_EVALUATION_LOSS;
+        json_object_set(result, smoe_metric_column(column, at.metric, at.number), value);
     }
-    if (isfinite(dropped)) evaluations_set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
 }
 
 /* Measures a point; the outcomes of its images go to `path`. */
@@ -249,6 +235,7 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
+    SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
     smoe_eval eval;
     if (parse_point(&spec, s->trial, point, err) || open_data(s, &spec, err)) return -1;
     size_t images = smoe_dataset_images(s->set);
@@ -260,11 +247,16 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
                                &(smoe_eval_options){.outcomes = outcomes}, &eval, err);
     smoe_routing_stop(&routing);
     if (status) return -1;
-    set_scores(result, &eval,
-               smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing));
+    double dropped = smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
+    json_auto_t *record = json_object();
+    smoe_eval_record(&eval, spec.eval.split, record);
+    if (isfinite(dropped))
+        smoe_run_metric(record, SMOE_METRIC_TEST_DROPPED, spec.eval.split, 0, dropped);
     if (smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err) ||
-        measure_fewshot(result, &spec, model, batch, err))
+        smoe_fewshot_open(&fewshot, &spec, err) ||
+        (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, err)))
         return -1;
+    set_columns(result, record);
     return add_cost(result, &spec, smoe_dataset_classes(s->set), err);
 }
 

@@ -9,6 +9,8 @@
 #include <math.h>
 
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
+    smoe_run_metric(record, SMOE_METRIC_LOSS, split, 0, eval->loss);
+    smoe_run_metric(record, SMOE_METRIC_PRECISION, split, 0, eval->precision_at_1);
     if (isfinite(eval->infer_s))
         smoe_run_metric(record, SMOE_METRIC_INFER_S, split, 0, eval->infer_s);
     for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {

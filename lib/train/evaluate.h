@@ -18,8 +18,8 @@ typedef struct smoe_eval {
                                                                      of smoe_recall_at */
 } smoe_eval;
 
-/* Adds the time of inference and the recalls, where there are any, to the record of an evaluation
- * of that split. */
+/* Adds loss, top-1 accuracy, and the time of inference and the recalls, where there are any, to the
+ * record of an evaluation of that split. */
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
 /* Receives the results of an evaluation, batch by batch: logits [images, N] of the images

@@ -407,8 +407,6 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
         const char *split = t->spec->eval.split;
-        smoe_run_metric(r, SMOE_METRIC_LOSS, split, 0, eval->loss);
-        smoe_run_metric(r, SMOE_METRIC_PRECISION, split, 0, eval->precision_at_1);
         smoe_eval_record(eval, split, r);
         smoe_routing_record(&routing, split, r);
     }
