@@ -117,7 +117,7 @@ static int compute(evaluated *s, const char *arg, const smoe_options *options, s
                          &(smoe_eval_options){.sink = collect_logits, .user = s}, &result, err);
 }
 
-static size_t top_of(const evaluated *s, size_t image) {
+static size_t compare_top_of(const evaluated *s, size_t image) {
     const float *x = s->logits + image * s->classes;
     size_t top = 0;
     for (size_t k = 1; k < s->classes; k++)
@@ -139,7 +139,7 @@ static int compare_logits(logits_apart *o, const evaluated *a, const evaluated *
     size_t worst = 0;
     o->images = a->images;
     for (size_t i = 0; i < a->images; i++) {
-        size_t x = top_of(a, i), y = top_of(b, i), label = (size_t)a->label[i];
+        size_t x = compare_top_of(a, i), y = compare_top_of(b, i), label = (size_t)a->label[i];
         o->agree += x == y;
         o->right[x == label][y == label]++;
         for (size_t k = i * a->classes; k < (i + 1) * a->classes; k++) {
@@ -312,8 +312,8 @@ static double last_value(const side *x, size_t count, size_t group, double seed,
     return value;
 }
 
-static void add_metric(smoe_frame *frame, const side *x, size_t count, size_t group,
-                       const char *name) {
+static void compare_add_metric(smoe_frame *frame, const side *x, size_t count, size_t group,
+                               const char *name) {
     SMOE_FREED double *difference = smoe_alloc(count, sizeof *difference);
     double a = 0, b = 0;
     size_t seeds = 0;
@@ -356,7 +356,7 @@ static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
     for (size_t g = 1; g < count; g++)
         for (size_t k = 0; x[g].group == g && k < x[0].curves.count; k++)
             if (!smoe_record_of_clock(x[0].curves.curve[k].name))
-                add_metric(frame, x, count, g, x[0].curves.curve[k].name);
+                compare_add_metric(frame, x, count, g, x[0].curves.curve[k].name);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <limits.h>
 
 /* --type and --only. */
-static smoe_storage storage_of(const smoe_options *options) {
+static smoe_storage convert_storage_of(const smoe_options *options) {
     smoe_storage storage = {.type = SMOE_DTYPE_F32, .only = options->only, .dry = options->dry_run};
     if (options->type && !strcmp(options->type, "bf16")) storage.type = SMOE_DTYPE_BF16;
     if (options->type && !strcmp(options->type, "f16")) storage.type = SMOE_DTYPE_F16;
@@ -81,8 +81,8 @@ static int write_onnx(const smoe_options *options, smoe_err *err) {
 
 /* ---- fewer experts --------------------------------------------------------------------------- */
 
-static void add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned *p, size_t layer,
-                      size_t block) {
+static void convert_add_layer(smoe_result *result, smoe_frame *layers, const smoe_pruned *p,
+                              size_t layer, size_t block) {
     const double *of = p->share + layer * p->before;
     const size_t *kept = p->kept + layer * p->experts;
     char label[32];
@@ -119,7 +119,7 @@ static int report_pruned(const smoe_pruned *p, const smoe_model *from, const smo
     smoe_fact_number(&result, "same_class", (double)x->same);
     smoe_frame *layers = smoe_result_records(&result, "moe_layers");
     for (size_t i = 0; i < p->layers; i++)
-        add_layer(&result, layers, p, i, smoe_model_moe_block(from, i));
+        convert_add_layer(&result, layers, p, i, smoe_model_moe_block(from, i));
     smoe_result_line(&result, NULL, "%s", text);
     smoe_result_line(&result, NULL, "%s%s", options->dry_run ? "would write " : "",
                      options->arg[1]);
@@ -181,7 +181,7 @@ static int prune(const smoe_options *options, smoe_err *err) {
 int cmd_convert(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_stored stored;
-    smoe_storage storage = storage_of(options);
+    smoe_storage storage = convert_storage_of(options);
     storage.keep = !options->type;
     storage.hugging_face = !strcmp(options->names, "hf");
     if (check_ending(options->arg[1], options, err) ||
@@ -201,7 +201,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
 int cmd_init(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-    smoe_storage storage = storage_of(options);
+    smoe_storage storage = convert_storage_of(options);
     smoe_stored stored;
     size_t classes;
     if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;

@@ -102,7 +102,7 @@ static bool is_seen(const data_job *job, const smoe_dataset *set) {
     return false;
 }
 
-static void count_classes(split *s) {
+static void data_count_classes(split *s) {
     size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
     SMOE_FREED size_t *label = smoe_alloc(N, sizeof *label);
     s->count = smoe_alloc(N, sizeof *s->count);
@@ -127,7 +127,7 @@ static int look_at_splits(data_job *job, smoe_err *err) {
         }
         job->splits++;
         job->left_out += smoe_dataset_found(s->set)->left_out;
-        count_classes(s);
+        data_count_classes(s);
         if (smoe_survey_of(&s->survey, s->set, err)) return -1;
     }
     if (job->splits) return 0;
@@ -198,7 +198,7 @@ static void print_excluded(FILE *out, const data_job *job, const split *s) {
         if (near[i]) fprintf(out, "%s\n", smoe_dataset_image_name(s->set, i, name, sizeof name));
 }
 
-static int print_list(FILE *out, const void *context, smoe_err *err) {
+static int data_print_list(FILE *out, const void *context, smoe_err *err) {
     const data_job *job = context;
     (void)err;
     fprintf(out, "# near duplicates in %s; data.exclude takes this file\n", job->path);
@@ -210,7 +210,7 @@ static int print_list(FILE *out, const void *context, smoe_err *err) {
 static int write_excluded(const data_job *job, const smoe_options *options, smoe_err *err) {
     SMOE_FREED char *path = smoe_text_format("%s/exclude.txt", options->out);
     if (smoe_cmd_target(path, options, err)) return -1;
-    return smoe_file_print(path, print_list, job, err);
+    return smoe_file_print(path, data_print_list, job, err);
 }
 
 static void data_job_free(data_job *job) {
@@ -226,7 +226,7 @@ static void data_job_free(data_job *job) {
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* Without -v the first classes are on the screen. */
-static void add_classes(smoe_frame *frame, const data_job *job, bool all) {
+static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
     const split *first = &job->split[0];
     smoe_frame_init(frame, "classes", "Classes", "images of each class, by split", NULL);
     for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
@@ -303,8 +303,8 @@ static const char *counts_text(char *buf, size_t size, const char *const *name, 
 }
 
 /* The same as members of an object. */
-static void add_counts(smoe_result *part, const char *key, const char *const *name,
-                       const size_t *count, size_t n) {
+static void data_add_counts(smoe_result *part, const char *key, const char *const *name,
+                            const size_t *count, size_t n) {
     for (size_t k = 0; k < n; k++)
         if (count[k]) smoe_cmd_number(part, (double)count[k], "%s:%s", key, name[k]);
 }
@@ -353,8 +353,8 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
         smoe_cmd_number(part, (double)v->width[k], "width:%s", of[k]);
         smoe_cmd_number(part, (double)v->height[k], "height:%s", of[k]);
     }
-    add_counts(part, "formats", kind_name, v->kind, SMOE_IMAGE_KINDS);
-    add_counts(part, "modes", mode_name, v->mode, SMOE_IMAGE_MODES);
+    data_add_counts(part, "formats", kind_name, v->kind, SMOE_IMAGE_KINDS);
+    data_add_counts(part, "modes", mode_name, v->mode, SMOE_IMAGE_MODES);
     smoe_fact_number(part, "cropped", v->cropped[0]);
     smoe_fact_number(part, "deep", (double)v->deep);
     smoe_fact_number(part, "turned", (double)v->turned);
@@ -591,7 +591,7 @@ static int data_show(const data_job *job, const smoe_options *options, smoe_err 
     smoe_result result = {0};
     const smoe_dataset *set = job->split[0].set;
     const char *source = smoe_sources[job->spec.data.source].name;
-    add_classes(&frame[0], job, options->verbose);
+    data_add_classes(&frame[0], job, options->verbose);
     near_frame(&frame[1], job);
     left_out_frame(&frame[2], job);
     smoe_fact_text(&result, "path", options->arg[0]);

@@ -145,7 +145,7 @@ static int write_scores(const collector *c, const smoe_loaded *l, const smoe_opt
 
 /* Each class with its name, images and accuracy; the classes with the lowest one are printed:
  * "lowest  cross 0.61, ring 0.70, star 0.72 (of 10 classes)". */
-static void add_classes(smoe_result *result, const collector *c, const smoe_loaded *l) {
+static void eval_add_classes(smoe_result *result, const collector *c, const smoe_loaded *l) {
     enum { SHOWN = 3 };
     SMOE_FREED double *share = smoe_alloc(c->classes, sizeof *share);
     size_t *images = smoe_alloc(c->classes, sizeof *images), seen = 0;
@@ -234,7 +234,7 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     smoe_fact_number(&result, "calibration_error", calibration, .heading = "calibration",
                      .format = "%.4f  (error of the top class's probability)");
     if (c->prediction)
-        add_classes(&result, c, l);
+        eval_add_classes(&result, c, l);
     else
         smoe_result_value(&result, "classes", json_array());
     if (c->superclass) add_superclasses(&result, c);
@@ -250,7 +250,7 @@ static const char *const tables[] = {"classes.csv", "confusion.csv", "calibratio
                                      "confusion.svg"};
 enum { TABLES = 3 };
 
-static void say_files(const smoe_options *options) {
+static void eval_say_files(const smoe_options *options) {
     smoe_heading_files(
         options, NULL,
         (const char *const[]){options->logits, options->labels, options->predictions}, 3, NULL);
@@ -294,7 +294,7 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
         collector_write(&c, options, err) || write_scores(&c, l, options, err) ||
         eval_report(l, &eval, &routing, score, &c, options, err))
         return -1;
-    say_files(options);
+    eval_say_files(options);
     return 0;
 }
 

@@ -73,7 +73,7 @@ static struct {
 static const double answer_for = 1, share = 10;
 
 /* A run that cannot be read, as one that was removed, is listed with the reason. */
-static json_t *run_json(const smoe_followed *run) {
+static json_t *serve_run_json(const smoe_followed *run) {
     json_t *curves = json_object();
     for (size_t k = 0; k < run->curves.count && !run->problem; k++)
         json_object_set_new(curves, run->curves.curve[k].name, curve_json(&run->curves.curve[k]));
@@ -91,7 +91,7 @@ static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err
     if (smoe_follow_read(&cache.of, options->arg, options->args, strict, err)) return NULL;
     json_t *list = json_array();
     for (size_t i = 0; i < cache.of.runs; i++)
-        json_array_append_new(list, run_json(&cache.of.run[i]));
+        json_array_append_new(list, serve_run_json(&cache.of.run[i]));
     return list;
 }
 

@@ -31,8 +31,8 @@ static void soup_job_free(soup_job *job) {
 
 /* Tensors of the same shapes can be those of different models: the routers, for example. A key that
  * only one has is new, and the other has its default. */
-static int check_model(const char *own, const char *text, const char *path, const char *first,
-                       smoe_err *err) {
+static int soup_check_model(const char *own, const char *text, const char *path, const char *first,
+                            smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame frame = {0};
     json_auto_t *a = own ? json_loads(own, 0, NULL) : NULL;
     json_auto_t *b = text ? json_loads(text, 0, NULL) : NULL;
@@ -58,7 +58,7 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
         if (smoe_run_locate(&file, options->arg[i], options->which, err)) return -1;
         const char *text = smoe_safetensors_metadata(file, "smoe.spec");
         job->path[i] = smoe_alloc_text(smoe_safetensors_path(file));
-        if (i && check_model(first, text, job->path[i], job->path[0], err)) return -1;
+        if (i && soup_check_model(first, text, job->path[i], job->path[0], err)) return -1;
         job->member[i].path = job->path[i];
         if (!i) first = smoe_alloc_text(text);
     }
@@ -67,7 +67,7 @@ static int find_members(soup_job *job, const smoe_options *options, smoe_err *er
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void add_member(smoe_frame *table, const smoe_soup_member *m) {
+static void soup_add_member(smoe_frame *table, const smoe_soup_member *m) {
     char alone[64], with[64];
     snprintf(alone, sizeof alone, "alone:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
     snprintf(with, sizeof with, "with:%s", smoe_metric_name(SMOE_METRIC_PRECISION));
@@ -101,7 +101,7 @@ static int soup_show(const soup_job *job, const smoe_eval *soup, const smoe_opti
     smoe_frame *table = smoe_result_table(&result, "members", NULL);
     for (size_t i = 0; i < job->count; i++) {
         const smoe_soup_member *m = &job->member[i];
-        add_member(table, m);
+        soup_add_member(table, m);
         in += m->in;
         loss += m->in ? m->alone.loss : 0;
     }
@@ -122,7 +122,7 @@ static void progress(void *user, size_t done, size_t all) {
     smoe_progress_count(user, done, all, "evaluations");
 }
 
-static int make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
+static int soup_make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
     if (!options->out) return 0;
     job->out = smoe_text_format("%s/model.safetensors", options->out);
     if (smoe_cmd_target(job->out, options, err)) return -1;
@@ -176,7 +176,7 @@ int cmd_soup(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(soup_job_free) soup_job job = {0};
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (smoe_load_spec(&job.first, options->arg[0], options, err) ||
-        find_members(&job, options, err) || make_folder(&job, options, err))
+        find_members(&job, options, err) || soup_make_folder(&job, options, err))
         return -1;
     if (!options->dry_run) return soup_make(&job, options, err);
     smoe_fact_number(&result, "models", (double)job.count);

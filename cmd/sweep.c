@@ -368,8 +368,8 @@ static sweep_mode mode_of(const smoe_options *options) {
 }
 
 /* Options for a folder that has a sweep, or for a spec. */
-static int check_place(const smoe_options *options, sweep_mode mode, const char *arg, bool folder,
-                       smoe_err *err) {
+static int sweep_check_place(const smoe_options *options, sweep_mode mode, const char *arg,
+                             bool folder, smoe_err *err) {
     if (options->extend && folder)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
@@ -398,7 +398,7 @@ static int sweep_check(const smoe_options *options, sweep_mode mode, const char 
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     const char *state = folder ? "folder" : is_run(arg) ? "run" : NULL;
     if (smoe_options_check(options, state, err)) return -1;
-    return check_place(options, mode, arg, folder, err);
+    return sweep_check_place(options, mode, arg, folder, err);
 }
 
 /* The figure of "X:Y", two metrics of which lower or higher numbers are better. */
@@ -470,8 +470,8 @@ static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *o
 }
 
 /* The sweep of a spec, or of a run that is evaluated. */
-static int open_spec(smoe_sweep *sweep, const sweep_kind *kind, sweep_mode mode, const char *arg,
-                     const smoe_options *options, smoe_err *err) {
+static int sweep_open_spec(smoe_sweep *sweep, const sweep_kind *kind, sweep_mode mode,
+                           const char *arg, const smoe_options *options, smoe_err *err) {
     if (expand(sweep, kind, arg, options, err)) return -1;
     if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     SMOE_FREED char *dir = options->out ? smoe_alloc_text(options->out)
@@ -516,7 +516,7 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
     if (sweep_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)
-                : open_spec(&sweep, kind, mode, arg, options, err)))
+                : sweep_open_spec(&sweep, kind, mode, arg, options, err)))
         return -1;
     switch (mode) {
     case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);

@@ -259,7 +259,7 @@ static void add_doubts(smoe_result *plan, const train_plan *p) {
                          data->path);
 }
 
-static void add_plan(smoe_result *plan, const train_plan *p) {
+static void train_add_plan(smoe_result *plan, const train_plan *p) {
     const smoe_spec *spec = p->spec;
     const smoe_model_spec *m = &spec->model;
     smoe_fact_text(plan, "dir", p->job->dir, .heading = "run");
@@ -293,7 +293,7 @@ static smoe_fit fit_of(const smoe_options *options) {
 }
 
 /* The file to start from; NULL without --init. */
-static int open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
+static int train_open_init(smoe_safetensors **file, const smoe_options *options, smoe_err *err) {
     return options->init ? smoe_cmd_model(file, options->init, NULL, options, err) : 0;
 }
 
@@ -313,7 +313,7 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_result plan = {0};
     smoe_estimator by = {0};
-    if (smoe_cmd_classes(job->spec, true, &p.classes, err) || open_init(&file, options, err))
+    if (smoe_cmd_classes(job->spec, true, &p.classes, err) || train_open_init(&file, options, err))
         return -1;
     see_data(&p, file);
     if (smoe_model_create(&p.model, job->spec, p.classes, err) ||
@@ -321,14 +321,14 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
         smoe_cost_estimate(&p.cost, job->spec, p.classes, NULL, err) ||
         smoe_estimate_make(&p.estimate, &by, job->spec, p.classes, &p.cost, err))
         return -1;
-    add_plan(&plan, &p);
+    train_add_plan(&plan, &p);
     return smoe_cmd_emit(&plan, options, err);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* The time of this process and, last, the files of the run. */
-static void say_files(const train_job *job, double seconds, const smoe_options *options) {
+static void train_say_files(const train_job *job, double seconds, const smoe_options *options) {
     static const char *const files[] = {"spec.yaml", "metrics.jsonl", "metrics.csv",
                                         "log.txt",   "ckpt/latest",   "ckpt/best"};
     smoe_result lines = {0};
@@ -385,7 +385,7 @@ static int train_report(const train_job *job, const smoe_train_result *r, double
     smoe_fact_text(&result, "remark", *r->remark ? r->remark : NULL, .optional = true);
     if (*r->remark) smoe_result_line(&result, NULL, "%s", r->remark);
     if (smoe_cmd_emit(&result, options, err)) return -1;
-    say_files(job, seconds, options);
+    train_say_files(job, seconds, options);
     return 0;
 }
 

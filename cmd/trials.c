@@ -47,7 +47,7 @@ static const char *state_of(const smoe_sweep *sweep, size_t i, const char *holde
 }
 
 /* Why a trial failed; NULL if it has not. */
-static const char *error_of(const smoe_trial *trial) {
+static const char *trial_error(const smoe_trial *trial) {
     return json_string_value(json_object_get(trial->outcome, "error"));
 }
 
@@ -111,7 +111,7 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
     if (sweep->evaluate.points && add_evaluations(frame, sweep, i, err)) return -1;
     smoe_cell_number(frame, "code", failed && code ? json_number_value(code) : NAN,
                      .where = SMOE_IN_JSON, .optional = true);
-    smoe_cell_text(frame, "error", failed ? error_of(trial) : NULL, .where = SMOE_IN_JSON,
+    smoe_cell_text(frame, "error", failed ? trial_error(trial) : NULL, .where = SMOE_IN_JSON,
                    .optional = true);
     smoe_frame_end(frame);
     return 0;
@@ -129,7 +129,7 @@ int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *e
                                      count[k], states[k]);
     smoe_result_line(result, NULL, "%zu cell%s: %s", sweep->trials, SMOE_S(sweep->trials), text);
     for (size_t i = 0; i < sweep->trials; i++) {
-        const char *why = error_of(&sweep->trial[i]);
+        const char *why = trial_error(&sweep->trial[i]);
         if (why && sweep->trial[i].state == SMOE_TRIAL_FAILED)
             smoe_result_line(result, NULL, "%s: %.*s", sweep->trial[i].name,
                              (int)strcspn(why, "\n"), why);
@@ -299,8 +299,8 @@ static void power_free(power *w) {
 }
 
 /* The number of seeds, or why no number of seeds is enough. */
-static void add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
-                      double chance, const char *key, const char *heading) {
+static void trials_add_seeds(power *w, smoe_frame *needs, const smoe_paired *p, double difference,
+                             double chance, const char *key, const char *heading) {
     size_t n = smoe_power_seeds(p, difference, chance);
     smoe_paired alone = *p; /* as if there were infinitely many images */
     char text[32];
@@ -335,8 +335,8 @@ static void add_contrast(power *w, const char *name, const char *measure, const 
         smoe_cell_number(w->table, "seeds now", (double)p->n);
         smoe_cell_number(w->table, "difference", w->difference[i]);
         smoe_cell_number(needs, "difference", w->difference[i]);
-        add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
-        add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
+        trials_add_seeds(w, needs, p, w->difference[i], 0.8, "seeds_80", "seeds for 80%");
+        trials_add_seeds(w, needs, p, w->difference[i], 0.9, "seeds_90", "for 90%");
         smoe_frame_end(w->table);
         smoe_frame_end(needs);
     }

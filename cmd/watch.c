@@ -58,7 +58,7 @@ static double level(const range *r, double value) {
     return !r->log ? value : value > 0 ? log10(value) : (double)NAN;
 }
 
-static range range_of(const watch_job *job, const char *name) {
+static range watch_range_of(const watch_job *job, const char *name) {
     range r = {INFINITY, -INFINITY, 0, job->log};
     for (size_t i = 0; i < job->of.runs; i++) {
         const smoe_curve *c = smoe_curves_find(&job->of.run[i].curves, name);
@@ -141,7 +141,7 @@ static void print_canvas(const watch_job *job, const canvas *c, const range *r) 
 }
 
 static void plot(const watch_job *job, const char *name, size_t columns, size_t rows) {
-    range r = range_of(job, name);
+    range r = watch_range_of(job, name);
     if (!(r.high > r.low)) return; /* there is nothing yet */
     canvas c = {.columns = columns, .rows = rows};
     c.dots = smoe_alloc(columns * rows, 1);

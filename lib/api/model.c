@@ -69,7 +69,7 @@ static source *source_of(const smoe_model *model) {
     return smoe_model_held(model);
 }
 
-static size_t image_elements(const source *s) {
+static size_t model_image_elements(const source *s) {
     return s->spec.data.channels * s->spec.data.image_size * s->spec.data.image_size;
 }
 
@@ -142,7 +142,7 @@ const char *smoe_model_class_name(const smoe_model *model, size_t label) {
 int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes, size_t size,
                        smoe_err *err) {
     const source *s = source_of(model);
-    size_t n = image_elements(s);
+    size_t n = model_image_elements(s);
     SMOE_FREED_BY(smoe_image_free) smoe_image image = {0};
     SMOE_FREED_BY(smoe_image_free) smoe_image work = {0};
     SMOE_FREED real *values = smoe_alloc(n, sizeof *values);
@@ -176,13 +176,13 @@ int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, s
 /* ---- using a model --------------------------------------------------------------------------- */
 
 /* Room for batches of up to `images` images; more than eval.batch_size never go at once. */
-static int model_reserve(smoe_model *model, size_t images, smoe_err *err) {
+static int reserve_pixels(smoe_model *model, size_t images, smoe_err *err) {
     source *s = source_of(model);
     size_t most = s->spec.eval.batch_size, batch = images < most ? images : most;
     if (batch <= s->reserved) return 0;
     s->reserved = 0;
     free(s->pixels);
-    s->pixels = calloc(batch * image_elements(s), sizeof *s->pixels);
+    s->pixels = calloc(batch * model_image_elements(s), sizeof *s->pixels);
     if (!s->pixels) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", batch);
     if (smoe_model_reserve(model, batch, false, err)) return -1;
     s->reserved = batch;
@@ -191,9 +191,9 @@ static int model_reserve(smoe_model *model, size_t images, smoe_err *err) {
 
 int smoe_model_predict(smoe_model *model, float *logits, const float *pixels, size_t images,
                        smoe_err *err) {
-    if (model_reserve(model, images, err)) return -1;
+    if (reserve_pixels(model, images, err)) return -1;
     const source *s = source_of(model);
-    size_t n = image_elements(s), N = s->classes;
+    size_t n = model_image_elements(s), N = s->classes;
     for (size_t first = 0, B; first < images; first += B) {
         B = images - first < s->reserved ? images - first : s->reserved;
         for (size_t i = 0; i < B * n; i++) s->pixels[i] = pixels[first * n + i];
@@ -235,7 +235,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
         return smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
                          s->classes, smoe_dataset_classes(set));
     size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
-    if (model_reserve(model, images, err) ||
+    if (reserve_pixels(model, images, err) ||
         smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, &eval, err))
         return -1;
     *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
-static XXH3_state_t *state_of(const smoe_digest *digest) {
+static XXH3_state_t *digest_state_of(const smoe_digest *digest) {
     return (XXH3_state_t *)(void *)digest;
 }
 
@@ -23,15 +23,15 @@ smoe_digest *smoe_digest_new(void) {
 }
 
 void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size) {
-    if (size) XXH3_64bits_update(state_of(digest), bytes, size);
+    if (size) XXH3_64bits_update(digest_state_of(digest), bytes, size);
 }
 
 const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]) {
-    return digest_text_of(XXH3_64bits_digest(state_of(digest)), buf);
+    return digest_text_of(XXH3_64bits_digest(digest_state_of(digest)), buf);
 }
 
 void smoe_digest_free(smoe_digest *digest) {
-    XXH3_freeState(state_of(digest));
+    XXH3_freeState(digest_state_of(digest));
 }
 
 uint64_t smoe_digest_number(const void *bytes, size_t size) {

@@ -26,7 +26,7 @@ enum {
 /* ---- temporary names ------------------------------------------------------------------------- */
 
 /* The place of processes as a number; 0: unknown, as are their beginnings. */
-static uint32_t place_here(void) {
+static uint32_t file_place_here(void) {
     char place[SMOE_PROCESS_PLACE];
     smoe_process_place(place);
     return smoe_process_began(getpid()) ? (uint32_t)smoe_digest_number(place, strlen(place)) : 0;
@@ -37,7 +37,7 @@ char *smoe_file_temporary(const char *path, int try) {
     const char *name = basename(path);
     size_t length = strnlen(name, NAME_MOST);
     return smoe_text_format("%.*s" SMOE_FILE_TEMPORARY "%08" PRIx32 "-%ld-%" PRIx64 "-%d",
-                            (int)(name + length - path), path, place_here(), (long)getpid(),
+                            (int)(name + length - path), path, file_place_here(), (long)getpid(),
                             smoe_process_began(getpid()), try);
 }
 
@@ -54,7 +54,7 @@ static bool is_gone(const char *path, const char *name, smoe_file_which which) {
     int found = sscanf(mark, "%8" SCNx32 "-%ld-%" SCNx64 "-%*d%n", &place, &pid, &began, &end);
     if (found != 3 || !end || mark[end] || lstat(path, &there) || there.st_uid != geteuid())
         return false;
-    if (place && place == place_here()) return smoe_process_began((pid_t)pid) != began;
+    if (place && place == file_place_here()) return smoe_process_began((pid_t)pid) != began;
     return which == SMOE_FILE_GONE_OR_OLD && time(NULL) - there.st_mtime > SECONDS;
 }
 

@@ -10,7 +10,7 @@ smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64
                       .counter = {0, step, sample, 0}};
 }
 
-static inline philox4x64_ctr_t next_block(smoe_rng *rng) {
+static inline philox4x64_ctr_t rng_next_block(smoe_rng *rng) {
     philox4x64_ctr_t c = {{rng->counter[0]++, rng->counter[1], rng->counter[2], rng->counter[3]}};
     philox4x64_key_t k = {{rng->key[0], rng->key[1]}};
     return philox4x64(c, k);
@@ -18,7 +18,7 @@ static inline philox4x64_ctr_t next_block(smoe_rng *rng) {
 
 static inline uint64_t rng_next(smoe_rng *rng) {
     if (!rng->left) {
-        philox4x64_ctr_t r = next_block(rng);
+        philox4x64_ctr_t r = rng_next_block(rng);
         for (int i = 0; i < 4; i++) rng->block[i] = r.v[i];
         rng->left = 4;
     }
@@ -97,7 +97,7 @@ static void find_points(points *p, size_t wanted, smoe_rng *rng) {
     while (p->found < wanted) {
         size_t blocks = rng->left ? 0 : (wanted - p->found) / 2;
         for (size_t i = 0; i < blocks; i++) {
-            philox4x64_ctr_t r = next_block(rng);
+            philox4x64_ctr_t r = rng_next_block(rng);
             consider(p, r.v[0], r.v[1]);
             consider(p, r.v[2], r.v[3]);
         }

@@ -198,7 +198,7 @@ static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
 }
 
 /* The number of steps that spec->train.flops allows; at most as many as train.steps can be. */
-static int steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
+static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
     if (classes_of(spec, &classes, err) || smoe_cost_estimate(&cost, spec, classes, NULL, err))
@@ -217,7 +217,7 @@ int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *
     smoe_spec_text counted = *text;
     if (smoe_spec_parse_text(spec, text, overrides, count, err)) return -1;
     if (!(spec->train.flops > 0)) return 0;
-    int status = steps_of(spec, &counted.steps, err);
+    int status = cost_steps_of(spec, &counted.steps, err);
     smoe_spec_free(spec);
     return status ? -1 : smoe_spec_parse_text(spec, &counted, overrides, count, err);
 }

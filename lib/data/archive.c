@@ -437,8 +437,8 @@ static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user,
 }
 
 /* Its room doubles, so that no more is held than twice what was read. */
-static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
-                      smoe_err *err) {
+static int opened_read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
+                             smoe_err *err) {
     const opened *o = member->handle;
     if (most > o->most) most = o->most;
     size_t claim = member->size ? (size_t)member->size : FIRST_GUESS;
@@ -479,7 +479,7 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
         return smoe_fail(err, SMOE_DATA, "%s%s%s: claims %llu bytes, at most %zu are accepted",
                          member->path, member->handle ? ": " : "/", member->name,
                          (unsigned long long)member->size, most);
-    if (member->handle) return read_entry(member, most, bytes, size, err);
+    if (member->handle) return opened_read_entry(member, most, bytes, size, err);
     SMOE_FREED char *path = smoe_text_format("%s/%s", member->path, member->name);
     char *text = NULL;
     int status = smoe_file_read(path, most, &text, size, err);

@@ -26,14 +26,14 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
     return buf;
 }
 
-static size_t label_of(const smoe_dataset *set, uint64_t i, real *multi) {
+static size_t dataset_label_of(const smoe_dataset *set, uint64_t i, real *multi) {
     uint64_t place = smoe_dataset_place(set, i);
     return set->label ? smoe_dataset_table_label(set, place, multi)
                       : set->type->label(set, place, multi);
 }
 
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
-    return label_of(set, i, NULL);
+    return dataset_label_of(set, i, NULL);
 }
 
 const smoe_dataset_report *smoe_dataset_found(const smoe_dataset *set) {
@@ -152,7 +152,7 @@ int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
     for (size_t k = 0; k < set->classes; k++) target[k] = 0;
-    size_t label = label_of(set, i, multi ? target : NULL);
+    size_t label = dataset_label_of(set, i, multi ? target : NULL);
     target[label] = 1;
     return (int64_t)label;
 }

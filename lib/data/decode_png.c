@@ -102,7 +102,7 @@ static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *
     return smoe_fail(err, SMOE_DATA, "damaged PNG %s: %s", what, r->why);
 }
 
-static smoe_image_mode mode_of(png_byte colour) {
+static smoe_image_mode png_mode_of(png_byte colour) {
     switch (colour) {
     case PNG_COLOR_TYPE_GRAY: return SMOE_MODE_GREY;
     case PNG_COLOR_TYPE_GRAY_ALPHA: return SMOE_MODE_GREY_ALPHA;
@@ -118,7 +118,7 @@ static int read_png_header(smoe_image_header *header, const uint8_t *bytes, size
     if (reader_open(&r, bytes, size, err) || guard(&r, png_read_header, "header", err)) return -1;
     header->width = png_get_image_width(r.png, r.info);
     header->height = png_get_image_height(r.png, r.info);
-    header->mode = mode_of(png_get_color_type(r.png, r.info));
+    header->mode = png_mode_of(png_get_color_type(r.png, r.info));
     header->deep = png_get_bit_depth(r.png, r.info) == 16;
     return 0;
 }

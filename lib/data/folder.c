@@ -263,7 +263,7 @@ static void remark_on_mixtures(smoe_dataset *set) {
 /* Names the classes of the set, sorted. Folders say those of the split in use, of train, and for
  * train those of the split that will be evaluated; or a table does, and the folders of images that
  * have no row. */
-static int name_classes(listing *l, smoe_err *err) {
+static int folder_name_classes(listing *l, smoe_err *err) {
     const smoe_labels *t = l->folder->labels;
     SMOE_FREED const char **name = smoe_alloc((t ? t->classes : 0) + l->classes, sizeof *name);
     size_t count = 0, evaluated = l->evaluated;
@@ -386,7 +386,7 @@ static int split_train(listing *l, smoe_err *err) {
                      set->path);
 }
 
-static void apply_limit(const smoe_dataset *set, folder *f) {
+static void folder_limit(const smoe_dataset *set, folder *f) {
     SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
     SMOE_FREED uint32_t *label = smoe_alloc(f->images, sizeof *label);
     for (size_t i = 0; i < f->images; i++) label[i] = f->image[i].label;
@@ -395,7 +395,7 @@ static void apply_limit(const smoe_dataset *set, folder *f) {
 }
 
 /* Gives the set the number and the labels of its images. */
-static void give_labels(smoe_dataset *set, const folder *f) {
+static void folder_give_labels(smoe_dataset *set, const folder *f) {
     const smoe_labels *t = f->labels;
     SMOE_FREED size_t *at = smoe_alloc(f->images + 1, sizeof *at);
     uint32_t *class = NULL;
@@ -421,12 +421,12 @@ int smoe_folder_list(smoe_dataset *set, const smoe_spec *spec, const char *split
     l.instead = l.wanted == TEST ? VAL : SPLITS;
     l.evaluated = spec->eval.split ? smoe_folder_split_named(spec->eval.split) : TEST;
     int status =
-        smoe_folder_walk(&l, err) || choose_split(&l, err) || name_classes(&l, err) ? -1 : 0;
+        smoe_folder_walk(&l, err) || choose_split(&l, err) || folder_name_classes(&l, err) ? -1 : 0;
     if (!status) drop_others(&l);
     if (!status && (number_images(&l, err) || (l.parted && split_train(&l, err)))) status = -1;
     if (!status) {
-        apply_limit(set, l.folder);
-        give_labels(set, l.folder);
+        folder_limit(set, l.folder);
+        folder_give_labels(set, l.folder);
     }
     for (size_t i = 0; i < l.classes; i++) free(l.class[i].name);
     free(l.class);

@@ -322,7 +322,7 @@ static void mirror_rows(smoe_image *image) {
         for (size_t x = 0; x < w; x++) swap_pixels(image, y * w + x, (h - 1 - y) * w + x);
 }
 
-static void transpose(smoe_image *image) {
+static void image_transpose(smoe_image *image) {
     size_t n = image->width;
     for (size_t y = 0; y < n; y++)
         for (size_t x = 0; x < y; x++) swap_pixels(image, y * n + x, x * n + y);
@@ -332,5 +332,5 @@ void smoe_image_turn(smoe_image *image, unsigned orientation) {
     assert(image->width == image->height);
     if (lies[orientation] & COLUMNS) smoe_image_mirror(image);
     if (lies[orientation] & ROWS) mirror_rows(image);
-    if (lies[orientation] & EXCHANGED) transpose(image);
+    if (lies[orientation] & EXCHANGED) image_transpose(image);
 }

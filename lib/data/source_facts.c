@@ -132,7 +132,7 @@ static size_t draw_other(const smoe_dataset *set, const facts *f, size_t entity,
 }
 
 /* cell[0..count) become different cells; all choices and orders have the same probability. */
-static void draw_cells(uint16_t *cell, size_t count, size_t cells, smoe_rng *rng) {
+static void facts_draw_cells(uint16_t *cell, size_t count, size_t cells, smoe_rng *rng) {
     for (size_t k = 0; k < cells; k++) cell[k] = (uint16_t)k;
     for (size_t k = 0; k < count; k++) {
         size_t other = k + smoe_rng_below(rng, cells - k);
@@ -182,7 +182,7 @@ static int facts_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smo
         return -1;
     float *canvas = (float *)(void *)work->pixel; /* malloc's: aligned for anything */
     smoe_rng rng = draw_entity(set, i, &entity);
-    draw_cells(cell, shown, f->edge * f->edge, &rng);
+    facts_draw_cells(cell, shown, f->edge * f->edge, &rng);
     memset(canvas, 0, samples * sizeof *canvas);
     for (size_t k = 0; k < shown; k++)
         paint_cell(set, f, canvas, canvas + samples, cell[k],
@@ -196,7 +196,7 @@ smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i) {
     uint16_t cell[MOST_CELLS] = {0};
     smoe_fact fact;
     smoe_rng rng = draw_entity(set, i, &fact.entity);
-    draw_cells(cell, 1, f->edge * f->edge, &rng);
+    facts_draw_cells(cell, 1, f->edge * f->edge, &rng);
     fact.cell = cell[0];
     return fact;
 }

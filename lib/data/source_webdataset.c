@@ -433,7 +433,7 @@ static int complaint(const store *s, smoe_err *err) {
 }
 
 /* The classes of the sample that ends here, of the table. */
-static void look_up(store *s) {
+static void webdataset_look_up(store *s) {
     size_t n = 0;
     uint32_t row = s->image_name ? smoe_labels_find(s->labels, s->image_name) : 0;
     const char *const *name = row ? smoe_labels_classes(s->labels, row) : NULL;
@@ -447,7 +447,7 @@ static void look_up(store *s) {
 static int end_sample(store *s, smoe_err *err) {
     smoe_err mine = {0};
     if (!s->open.key) return 0;
-    if (s->labels) look_up(s);
+    if (s->labels) webdataset_look_up(s);
     free(s->image_name);
     s->image_name = NULL;
     if (complaint(s, &mine)) {
@@ -540,7 +540,7 @@ static int read_shards(store *s, smoe_err *err) {
 /* ---- the source ------------------------------------------------------------------------------ */
 
 /* data.limit: the same number of each class, as of other sources. */
-static void apply_limit(smoe_dataset *set) {
+static void webdataset_limit(smoe_dataset *set) {
     if (!set->data.limit || set->data.limit >= set->images) return;
     SMOE_FREED bool *keep = smoe_alloc(set->images, sizeof *keep);
     SMOE_FREED uint32_t *label = smoe_alloc(set->images, sizeof *label);
@@ -566,7 +566,7 @@ static int adopt_names(store *s, const char *split, smoe_err *err) {
     return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
 }
 
-static void give_labels(smoe_dataset *set, const store *s) {
+static void webdataset_give_labels(smoe_dataset *set, const store *s) {
     SMOE_FREED size_t *at = smoe_alloc(s->samples + 1, sizeof *at);
     for (size_t i = 0; i < s->samples; i++) at[i] = s->sample[i].class_at;
     at[s->samples] = s->list.count;
@@ -600,8 +600,8 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     if (!s->labels && s->list.names && strcmp(split, "train") && adopt_names(s, split, err))
         return -1;
     classlist_settle(&s->list, set);
-    give_labels(set, s);
-    apply_limit(set);
+    webdataset_give_labels(set, s);
+    webdataset_limit(set);
     classlist_free(&s->list);
     return 0;
 }

@@ -25,7 +25,7 @@ static bool augments(const smoe_data_spec *data) {
            data->augment.randaugment.n > 0;
 }
 
-static sheet lay_out(const smoe_dataset *set, const smoe_spec *spec) {
+static sheet contact_lay_out(const smoe_dataset *set, const smoe_spec *spec) {
     size_t N = smoe_dataset_classes(set), side = spec->data.image_size;
     sheet s = {.set = set,
                .spec = spec,
@@ -38,7 +38,7 @@ static sheet lay_out(const smoe_dataset *set, const smoe_spec *spec) {
     return s;
 }
 
-static size_t class_of(const sheet *s, size_t row) {
+static size_t contact_class_of(const sheet *s, size_t row) {
     return row * smoe_dataset_classes(s->set) / s->rows;
 }
 
@@ -74,7 +74,7 @@ static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image
 
 static int paint_row(smoe_image *out, const sheet *s, size_t row, smoe_image *picture,
                      smoe_image *work, smoe_err *err) {
-    size_t image[EACH] = {0}, found = first_of_class(s->set, class_of(s, row), image);
+    size_t image[EACH] = {0}, found = first_of_class(s->set, contact_class_of(s, row), image);
     for (size_t half = 0; half < s->halves; half++)
         for (size_t k = 0; k < found; k++) {
             smoe_rng rng = smoe_rng_at(s->spec->seed, SMOE_RNG_AUGMENT, 0, 0, image[k]);
@@ -109,7 +109,7 @@ static int contact_put_script(FILE *out, const void *context, smoe_err *err) {
     if (s->halves == 2)
         smoe_gnuplot_label(out, "as training augments them", (double)left_of(1, s), top, "left");
     for (size_t row = 0; row < s->rows; row++)
-        smoe_gnuplot_label(out, smoe_dataset_class_name(s->set, class_of(s, row)),
+        smoe_gnuplot_label(out, smoe_dataset_class_name(s->set, contact_class_of(s, row)),
                            (double)left_of(0, s),
                            (double)s->height - (double)top_of(row, s) + 0.5 * ABOVE, "left");
     fprintf(out,
@@ -122,7 +122,7 @@ static int contact_put_script(FILE *out, const void *context, smoe_err *err) {
 
 int smoe_contact_write(const smoe_dataset *set, const smoe_spec *spec, const char *folder,
                        bool *drawn, smoe_err *err) {
-    sheet s = lay_out(set, spec);
+    sheet s = contact_lay_out(set, spec);
     SMOE_FREED char *images = smoe_text_format("%s/contact-images.png", folder);
     SMOE_FREED char *named = smoe_text_format("%s/contact.png", folder);
     if (contact_paint(&s, images, err) || smoe_file_remove(named, err)) /* of an earlier sheet */

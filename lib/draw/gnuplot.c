@@ -57,7 +57,7 @@ bool smoe_gnuplot_hung(void) {
 }
 
 /* The status of a child, which is killed if it takes far longer than any figure needs. */
-static int wait_for(pid_t child) {
+static int gnuplot_wait_for(pid_t child) {
     const struct timespec moment = {.tv_nsec = 5000000};
     double start = smoe_now();
     int status = -1;
@@ -90,7 +90,7 @@ static bool gnuplot_run(const char *folder, const char *script, bool pdf) {
                  !posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0) &&
                  !posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
     if (ready && !posix_spawnp(&child, "gnuplot", &actions, NULL, pdf ? with_pdf : svg, environ))
-        status = wait_for(child);
+        status = gnuplot_wait_for(child);
     posix_spawn_file_actions_destroy(&actions);
     return !status;
 }

@@ -81,7 +81,7 @@ void smoe_page_put_html(smoe_page *page, const char *form, ...) {
 enum { JSON_FORM = JSON_COMPACT | JSON_REAL_PRECISION(10) };
 
 /* What means something to HTML is only in strings, where it can be escaped. */
-static int put_json(const char *text, size_t size, void *out) {
+static int page_put_json(const char *text, size_t size, void *out) {
     for (size_t i = 0; i < size; i++)
         if (strchr("<>&", text[i]))
             fprintf(out, "\\u%04x", text[i]);
@@ -91,7 +91,7 @@ static int put_json(const char *text, size_t size, void *out) {
 }
 
 void smoe_page_json(smoe_page *page, const json_t *value) {
-    json_dump_callback(value, put_json, page->out, JSON_FORM);
+    json_dump_callback(value, page_put_json, page->out, JSON_FORM);
 }
 
 size_t smoe_page_json_size(const json_t *value) {
@@ -129,7 +129,7 @@ typedef struct job {
     const void *context;
 } job;
 
-static int put_named(smoe_page *page, const char *name, const job *j, smoe_err *err) {
+static int page_put_named(smoe_page *page, const char *name, const job *j, smoe_err *err) {
     static const char digest[] = "sha256 ";
     bool sum = !strncmp(name, digest, sizeof digest - 1);
     size_t size;
@@ -154,7 +154,7 @@ static int put_page(FILE *out, const void *context, smoe_err *err) {
         fwrite(at, 1, (size_t)((close ? open : end) - at), out);
         if (!close) break;
         snprintf(name, sizeof name, "%.*s", (int)(close - open - 2), open + 2);
-        if (put_named(&page, name, j, err)) return -1;
+        if (page_put_named(&page, name, j, err)) return -1;
         at = close + 2;
     }
     return 0;

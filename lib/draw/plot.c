@@ -133,7 +133,7 @@ bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r) 
 }
 
 /* About six ticks at round numbers, of whole numbers none between. */
-static double step_of(double low, double high, bool whole) {
+static double plot_step_of(double low, double high, bool whole) {
     double rough = (high - low) / 6, power = pow(10, floor(log10(rough)));
     double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
     return !(rough > 0) || (whole && step < 1) ? 1 : step;
@@ -146,7 +146,7 @@ void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, 
         high += room;
         whole = false;
     }
-    axis->step = step_of(low, high, whole);
+    axis->step = plot_step_of(low, high, whole);
     axis->low = wide ? floor(low / axis->step + 1e-9) * axis->step : low;
     axis->high = wide ? ceil(high / axis->step - 1e-9) * axis->step : high;
 }

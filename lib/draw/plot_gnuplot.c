@@ -58,7 +58,7 @@ static size_t most_names(const smoe_plot *plot) {
     return most;
 }
 
-static layout lay_out(const smoe_plot *plot, double width) {
+static layout gnuplot_lay_out(const smoe_plot *plot, double width) {
     layout l = {.paper = width > 0, .across = plot->panels < 3 ? plot->panels : 3};
     if (l.paper) {
         l.width = (size_t)lrint(width * SMOE_PLOT_INCH);
@@ -112,7 +112,7 @@ static bool put_condition(FILE *out, const smoe_plot *plot, const smoe_plot_rows
 
 /* The file, the rows, and x, which is no number in rows of other marks: gnuplot leaves those out.
  */
-static void put_rows(FILE *out, const smoe_plot *plot, const smoe_mark *m) {
+static void gnuplot_put_rows(FILE *out, const smoe_plot *plot, const smoe_mark *m) {
     const smoe_plot_rows *rows = &m->rows;
     bool others = false;
     for (size_t r = rows->first; r <= rows->last && !others; r++)
@@ -124,7 +124,7 @@ static void put_rows(FILE *out, const smoe_plot *plot, const smoe_mark *m) {
 
 /* A blank line in the data ends a line of the figure: between values of a column, and between
  * points. */
-static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
+static void gnuplot_put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
     const char *between = plot->table ? "," : " ";
     if (m->kind == SMOE_MARK_POINTS) {
         fprintf(out, "$line%zu << END\n", number);
@@ -227,7 +227,7 @@ static void put_cells(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
         return;
     }
     fputs("plot ", out);
-    put_rows(out, plot, m);
+    gnuplot_put_rows(out, plot, m);
     fprintf(out,
             ":(column(\"%s\")):(column(\"%s\") - 0.5):(column(\"%s\") + 0.5):(column(\"%s\") - "
             "0.5):(column(\"%s\") + 0.5):(column(\"%s\")) with boxxyerror fs solid noborder lc "
@@ -241,7 +241,7 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
     if (inside) {
         fprintf(out, "$line%zu using 1:2", number);
     } else {
-        put_rows(out, plot, m);
+        gnuplot_put_rows(out, plot, m);
         const char *between = m->kind == SMOE_MARK_BAND ? "):(" : " + ";
         fputs(":(", out);
         for (size_t k = 0; m->y[k]; k++)
@@ -255,7 +255,7 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
     if (points) {
         fprintf(out, "$line%zu using 1:2:3:4", number);
     } else {
-        put_rows(out, plot, m);
+        gnuplot_put_rows(out, plot, m);
         fprintf(out, ":(column(\"%s\")):(column(\"%s\"))", m->y[0], m->error);
     }
     fprintf(out, " with yerrorbars lw 1 lc rgb '%s'", smoe_colour_text(m->colour, false, colour));
@@ -368,7 +368,7 @@ static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
     put_axis(out, p, true, l);
     put_axis(out, p, false, l);
     put_groups(out, p);
-    for (size_t m = 0; m < p->marks; m++) put_block(out, plot, &p->mark[m], (*number)++);
+    for (size_t m = 0; m < p->marks; m++) gnuplot_put_block(out, plot, &p->mark[m], (*number)++);
     for (size_t m = 0; m < p->marks; m++) {
         if (p->mark[m].kind == SMOE_MARK_CELLS) {
             put_cells(out, plot, p, &p->mark[m]);
@@ -465,6 +465,6 @@ static int gnuplot_put_script(FILE *out, const void *context, smoe_err *err) {
 
 int smoe_plot_draw(const smoe_plot *plot, const char *folder, double width, bool *drawn,
                    smoe_err *err) {
-    const script s = {plot, lay_out(plot, width)};
+    const script s = {plot, gnuplot_lay_out(plot, width)};
     return smoe_gnuplot_draw(folder, plot->name, gnuplot_put_script, &s, s.l.paper, drawn, err);
 }

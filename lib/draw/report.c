@@ -8,7 +8,7 @@ static void put_heading(smoe_page *page, const char *scope, const char *name) {
     smoe_page_html(page, "<th scope=\"%s\">%s</th>", scope, smoe_words_of(name, buf, sizeof buf));
 }
 
-static void put_cell(smoe_page *page, const smoe_frame *f, size_t row, size_t column) {
+static void report_put_cell(smoe_page *page, const smoe_frame *f, size_t row, size_t column) {
     if (f->column[column].text) {
         smoe_page_html(page, "<td class=\"text\">%s</td>", smoe_frame_text_at(f, row, column));
         return;
@@ -32,14 +32,14 @@ static void put_runs(smoe_page *page, const smoe_frame *f) {
     for (size_t c = 1; c < f->columns; c++) {
         smoe_page_html(page, "<tr>");
         put_heading(page, "row", f->column[c].name);
-        for (size_t r = 0; r < f->rows; r++) put_cell(page, f, r, c);
+        for (size_t r = 0; r < f->rows; r++) report_put_cell(page, f, r, c);
         smoe_page_html(page, "</tr>\n");
     }
     smoe_page_html(page, "</tbody></table></div></div>\n");
 }
 
 /* All rows; the name of the only run is left out. */
-static void put_table(smoe_page *page, const smoe_frame *f, bool several) {
+static void report_put_table(smoe_page *page, const smoe_frame *f, bool several) {
     smoe_page_html(page,
                    "<h3>%s</h3>\n<p class=\"note\">%s.</p>\n<div class=\"scroll\"><table "
                    "aria-label=\"%s\">\n<thead><tr>",
@@ -48,7 +48,7 @@ static void put_table(smoe_page *page, const smoe_frame *f, bool several) {
     smoe_page_html(page, "</tr></thead>\n<tbody>\n");
     for (size_t r = 0; r < f->rows; r++) {
         smoe_page_html(page, "<tr>");
-        for (size_t c = !several; c < f->columns; c++) put_cell(page, f, r, c);
+        for (size_t c = !several; c < f->columns; c++) report_put_cell(page, f, r, c);
         smoe_page_html(page, "</tr>\n");
     }
     smoe_page_html(page, "</tbody></table></div>\n");
@@ -98,7 +98,7 @@ static void put_origin(smoe_page *page, const smoe_report *report) {
 static void put_all_tables(smoe_page *page, const smoe_report *report) {
     for (size_t i = 0; i < report->frame_count; i++)
         if (report->frames[i].rows && !smoe_figure_find(report->frames[i].name))
-            put_table(page, &report->frames[i], true);
+            report_put_table(page, &report->frames[i], true);
 }
 
 /* The runs, then the short tables that have no figure. */
@@ -114,12 +114,12 @@ static void put_summary(smoe_page *page, const smoe_report *report, const smoe_f
     smoe_page_html(page, "<div>");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         const smoe_frame *f = smoe_frames_find(report->frames, report->frame_count, tables[i]);
-        if (f && f->rows) put_table(page, f, runs->rows > 1);
+        if (f && f->rows) report_put_table(page, f, runs->rows > 1);
     }
     smoe_page_html(page, "</div>\n");
 }
 
-static int put_named(smoe_page *page, const char *name, const void *context, smoe_err *err) {
+static int report_put_named(smoe_page *page, const char *name, const void *context, smoe_err *err) {
     const smoe_report *report = context;
     const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
     if (!strcmp(name, "data")) {
@@ -146,7 +146,7 @@ static int put_named(smoe_page *page, const char *name, const void *context, smo
 }
 
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) {
-    return smoe_page_write(path, "report.html", put_named, report, err);
+    return smoe_page_write(path, "report.html", report_put_named, report, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

@@ -166,7 +166,7 @@ static json_t *values_json(const double *value, size_t rows) {
     return json_pack("{s:o}", counted ? "runs" : "list", list);
 }
 
-static json_t *column_json(const smoe_frame *f, size_t column) {
+static json_t *packed_column(const smoe_frame *f, size_t column) {
     json_t *names = f->column[column].text ? json_array() : NULL;
     SMOE_FREED double *value =
         names ? index_names(names, f, column) : smoe_alloc(f->rows + 1, sizeof *value);
@@ -181,7 +181,7 @@ static json_t *table_json(const smoe_frame *f, size_t *left) {
     json_t *columns = json_array(), *data = json_array();
     for (size_t c = 0; c < f->columns; c++) {
         json_array_append_new(columns, data_text(f->column[c].name));
-        json_array_append_new(data, column_json(f, c));
+        json_array_append_new(data, packed_column(f, c));
     }
     json_t *table = json_pack("{s:o, s:o, s:o, s:o, s:o}", "title", data_text(f->title), "caption",
                               data_text(f->caption), "rows", data_count(f->rows), "columns",

@@ -93,7 +93,7 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
 
 /* Whether a metric of the whole model is one of the layers' numbers, whose curve would be drawn
  * twice. */
-static bool is_of_layers(smoe_metric metric) {
+static bool metric_is_of_layers(smoe_metric metric) {
     bool found = false;
     for (size_t m = 0; m < SMOE_METRICS && !found; m++)
         found = smoe_metrics[m].scope == SMOE_OF_LAYER && smoe_metrics[m].name &&
@@ -115,7 +115,7 @@ static void add_record(const smoe_inspection *inspection, smoe_frame *frame,
         char name[128];
         if (!json_is_number(value) || !smoe_metric_read(&at, key)) continue;
         bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
-        if (!layer && (!smoe_metrics[at.metric].column || is_of_layers(at.metric))) continue;
+        if (!layer && (!smoe_metrics[at.metric].column || metric_is_of_layers(at.metric))) continue;
         double block = layer ? (double)at.number : NAN;
         snprintf(name, sizeof name, "%s%s", layer ? prefix : "",
                  layer ? smoe_metric_name(at.metric) : key);

@@ -25,7 +25,7 @@ typedef struct panels {
 } panels;
 
 /* n columns of weights from the first on, as rows of k numbers. */
-static smoe_matrix weights_of(smoe_values w, size_t first, size_t ld, size_t n, size_t k) {
+static smoe_matrix mlp_weights(smoe_values w, size_t first, size_t ld, size_t n, size_t k) {
     return smoe_matrix_rows((smoe_rows){smoe_values_from(w, first), ld}, n, k);
 }
 
@@ -104,11 +104,11 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
     if (p->residual) fused_mlp_pack(y, p->residual, p->m, d);
     for (size_t p0 = 0; p0 < p->h; p0 += part) {
         size_t n = min(p->h - p0, part);
-        smoe_matrix w1 = weights_of(p->w1, p0 * d, d, n, d);
-        smoe_matrix w2 = weights_of(p->w2, p0, p->h, d, n);
+        smoe_matrix w1 = mlp_weights(p->w1, p0 * d, d, n, d);
+        smoe_matrix w2 = mlp_weights(p->w2, p0, p->h, d, n);
         /* After the last weights of the first layer, the weights of the next fused MLP are
          * prefetched. */
-        smoe_matrix next = weights_of(p->w1, (p0 + n) * d, d, n, d);
+        smoe_matrix next = mlp_weights(p->w1, (p0 + n) * d, d, n, d);
         layer_forward(&(layer){.m = p->m,
                                .c = hidden,
                                .a = x,
@@ -132,14 +132,14 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
 
 /* The number of blocks that the m rows of a single fused MLP are cut into, so that no thread has a
  * block more than the others. */
-static size_t blocks_of(size_t count, size_t m, int threads) {
+static size_t mlp_blocks(size_t count, size_t m, int threads) {
     size_t n = blocks(m, ROWS);
     return count == 1 ? fused_mlp_whole(n, (size_t)threads) : n;
 }
 
 bool smoe_fused_mlp_pays(size_t count, size_t m, int threads) {
     return m > smoe_kernels_get()->skinny->transposed &&
-           count * blocks_of(count, m, threads) >= FUSED_PIECES * (size_t)threads;
+           count * mlp_blocks(count, m, threads) >= FUSED_PIECES * (size_t)threads;
 }
 
 size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h) {
@@ -150,14 +150,14 @@ size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h) {
 
 void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,
                          real *scratch, int threads) {
-    size_t lanes = smoe_kernels_get()->skinny->lanes, cuts = blocks_of(count, most, threads);
+    size_t lanes = smoe_kernels_get()->skinny->lanes, cuts = mlp_blocks(count, most, threads);
     size_t all = count * cuts, hand = hand_of(all, threads);
     SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
     for (size_t first = 0; first < all; first += hand)
         for (size_t i = first; i < min(first + hand, all); i++) {
             smoe_fused_mlp p = make(i / cuts, context);
             if (!p.m) continue;
-            size_t rows = fused_mlp_whole(blocks(p.m, blocks_of(count, p.m, threads)), lanes);
+            size_t rows = fused_mlp_whole(blocks(p.m, mlp_blocks(count, p.m, threads)), lanes);
             size_t row = min(i % cuts * rows, p.m);
             p.m = min(p.m - row, rows);
             p.x += row * p.d;

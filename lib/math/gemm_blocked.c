@@ -17,8 +17,8 @@ typedef struct step {
 } step;
 
 /* Packs columns j .. j+n of a step's part of B. */
-static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                         size_t j, size_t n, real *packed_b) {
+static void blocked_pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern,
+                                 const step *s, size_t j, size_t n, real *packed_b) {
     size_t at = s->p0 * x->b.row + (s->j0 + j) * x->b.col;
     real *to = packed_b + j * s->k;
     if (x->b.of.bf16)
@@ -91,7 +91,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         t.b = direct ? x->b.of.at + s->p0 * x->b.row + s->j0 + j : packed->b + j * s->k;
         t.ldb = direct ? x->b.row : nr;
         if (i0 == 0) {
-            if (!direct) pack_columns(x, kern, s, j, n, packed->b);
+            if (!direct) blocked_pack_columns(x, kern, s, j, n, packed->b);
             if (j + n < s->n) t.prefetch = next_columns(x, kern, s, j, tiles);
         }
         if (!prefetching--) t.prefetch.every = 0;

@@ -53,8 +53,8 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t nv, b
 #pragma GCC unroll 2
         for (size_t v = 0; v < nv; v++) {
             size_t left = x->n - j - v * VL;
-            finish(x->c + (i + r) * x->ldc + j + v * VL, vrounded(x->alpha * sum[r][v]), NULL, NULL,
-                   left < VL ? left : VL, false);
+            tile_finish(x->c + (i + r) * x->ldc + j + v * VL, vrounded(x->alpha * sum[r][v]), NULL,
+                        NULL, left < VL ? left : VL, false);
         }
 }
 

@@ -122,8 +122,8 @@ static inline __attribute__((always_inline)) void put(size_t rows, size_t nv, co
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
         for (size_t v = 0, j = 0; v < nv; v++, j += VL)
-            finish(c + j, sum[i][v], add ? add + j : NULL, bias ? bias + j : NULL,
-                   v + 1 < nv ? VL : last, stream);
+            tile_finish(c + j, sum[i][v], add ? add + j : NULL, bias ? bias + j : NULL,
+                        v + 1 < nv ? VL : last, stream);
         c = (real *)vagain(c + t->ldc);
         if (add) add = vagain(add + t->ldadd);
     }
@@ -133,8 +133,9 @@ static inline __attribute__((always_inline)) void put(size_t rows, size_t nv, co
 static __attribute__((noinline)) void put_any(size_t rows, const smoe_tile *t, vreal sum[][NV]) {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < t->n; j += VL)
-            finish(t->c + i * t->ldc + j, sum[i][j / VL], t->add ? t->add + i * t->ldadd + j : NULL,
-                   t->bias ? t->bias + j : NULL, t->n - j < VL ? t->n - j : VL, false);
+            tile_finish(t->c + i * t->ldc + j, sum[i][j / VL],
+                        t->add ? t->add + i * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL,
+                        t->n - j < VL ? t->n - j : VL, false);
 }
 
 /* `count` tiles, one below the other; a is `next_a` farther for each. */

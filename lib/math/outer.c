@@ -32,7 +32,7 @@ static smoe_outer outer_pass_of(const smoe_param *param, size_t i) {
 }
 
 /* Rows of kernel e, and its factors. */
-static size_t factors_of(const smoe_outer *f, size_t e, smoe_rows *dy, smoe_rows *x) {
+static size_t outer_factors(const smoe_outer *f, size_t e, smoe_rows *dy, smoe_rows *x) {
     size_t first = f->first[e];
     *dy = (smoe_rows){smoe_values_from(f->dy.of, first * f->dy.ld), f->dy.ld};
     *x = (smoe_rows){smoe_values_from(f->x.of, first * f->x.ld), f->x.ld};
@@ -58,7 +58,7 @@ static void write_pass(real *g, const smoe_param *param, const smoe_outer *f, si
                        const smoe_prefetch_ranges *next) {
     smoe_rows dy, x;
     size_t out = param->dim[1], in = param->dim[2], at = first / in;
-    size_t rows = factors_of(f, at / out, &dy, &x);
+    size_t rows = outer_factors(f, at / out, &dy, &x);
     dy.of = smoe_values_from(dy.of, at % out);
     smoe_kernels_get()->row->outer(g, &dy, &x, rows, in, next);
 }
@@ -129,7 +129,7 @@ static void gram_of(double *out, const smoe_rows *x, size_t R, size_t n) {
 double smoe_outer_square(const smoe_param *param, size_t e) {
     smoe_rows dy, x;
     double left[PAIRS], right[PAIRS], sum = 0;
-    size_t rows = factors_of(&param->outer->factors, e, &dy, &x);
+    size_t rows = outer_factors(&param->outer->factors, e, &dy, &x);
     gram_of(left, &dy, rows, param->dim[1]);
     gram_of(right, &x, rows, param->dim[2]);
     for (size_t r = 0; r < rows; r++)

@@ -108,7 +108,7 @@ smoe_paired smoe_stats_paired(const double *value, size_t n) {
 }
 
 /* The means of rows or columns of d [S,I], whichever have `count` elements `stride` apart. */
-static double mean_of(const double *d, size_t count, size_t stride) {
+static double stats_mean_of(const double *d, size_t count, size_t stride) {
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += d[i * stride];
     return sum / (double)count;
@@ -117,15 +117,15 @@ static double mean_of(const double *d, size_t count, size_t stride) {
 void smoe_stats_add_images(smoe_paired *p, const double *d, size_t S, size_t I) {
     double images = 0, rest = 0, whole = 0, n = (double)S, m = (double)I;
     if (S < 2 || I < 2) return;
-    for (size_t s = 0; s < S; s++) whole += mean_of(d + s * I, I, 1) / n;
+    for (size_t s = 0; s < S; s++) whole += stats_mean_of(d + s * I, I, 1) / n;
     for (size_t i = 0; i < I; i++) {
-        double off = mean_of(d + i, S, I) - whole;
+        double off = stats_mean_of(d + i, S, I) - whole;
         images += off * off;
     }
     /* The residual of a seed's values without its mean and the means of the images: the squares add
      * up */
     for (size_t s = 0; s < S; s++) {
-        double own = mean_of(d + s * I, I, 1);
+        double own = stats_mean_of(d + s * I, I, 1);
         for (size_t i = 0; i < I; i++) rest += (d[s * I + i] - own) * (d[s * I + i] - own);
     }
     images *= n;

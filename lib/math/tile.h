@@ -17,8 +17,8 @@ enum {
 /* c = add + bias + sum for the first n <= VL columns: the same expression for whole and partial
  * vectors, so that a result does not depend on its position in a tile. A sum times alpha comes as
  * vrounded(alpha * sum): the product must not be fused with the addition. */
-static inline void finish(real *c, vreal sum, const real *add, const real *bias, size_t n,
-                          bool stream) {
+static inline void tile_finish(real *c, vreal sum, const real *add, const real *bias, size_t n,
+                               bool stream) {
     vreal start = {0};
     if (add) start = n == VL ? vload(add) : vload_part(add, n, 0);
     if (bias) start += n == VL ? vload(bias) : vload_part(bias, n, 0);
@@ -33,8 +33,8 @@ static inline void finish(real *c, vreal sum, const real *add, const real *bias,
 
 /* The same for n numbers of row i of a tile's C, from column j on; the sum is not scaled yet. */
 static inline void finish_at(const smoe_tile *t, size_t i, size_t j, vreal sum, size_t n) {
-    finish(t->c + i * t->ldc + j, vrounded(t->alpha * sum),
-           t->add ? t->add + i * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL, n, false);
+    tile_finish(t->c + i * t->ldc + j, vrounded(t->alpha * sum),
+                t->add ? t->add + i * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL, n, false);
 }
 
 #endif

@@ -201,7 +201,7 @@ void smoe_gate_spread(smoe_gate *gate) {
 
 /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
  * dz_e = g_e (dg_e - s). */
-static void softmax_backward(smoe_gate *gate, size_t u) {
+static void gate_softmax_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
     size_t E = r->E;
@@ -248,7 +248,7 @@ static void relu_backward(smoe_gate *gate, size_t u) {
 }
 
 /* dx of each token of a unit gets its part of the mean's gradient. */
-static void spread_backward(const smoe_gate *gate, real *dx, size_t R) {
+static void gate_spread_backward(const smoe_gate *gate, real *dx, size_t R) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = gate->base.d, unit = gate->unit;
     SMOE_SHARED(routing, R * unit * d)
@@ -264,7 +264,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pas
     for (size_t u = 0; u < R; u++) {
         if (gate->lse && pass->train) z_backward(gate, u, scale);
         switch (gate->form) {
-        case SMOE_GATE_SOFTMAX: softmax_backward(gate, u); break;
+        case SMOE_GATE_SOFTMAX: gate_softmax_backward(gate, u); break;
         case SMOE_GATE_SIGMOID: sigmoid_backward(gate, u); break;
         case SMOE_GATE_RELU: relu_backward(gate, u); break;
         }
@@ -276,7 +276,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pas
     smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, gate->weight), E, r->d);
     if (dw) smoe_gemm(smoe_product_added(dw, smoe_transposed(dz), from));
     smoe_gemm(whole ? smoe_product_of(gate->dmean, dz, w) : smoe_product_added(dx, dz, w));
-    if (whole) spread_backward(gate, dx, R);
+    if (whole) gate_spread_backward(gate, dx, R);
 }
 
 int smoe_ranked_compare(const void *a, const void *b) {

@@ -194,7 +194,7 @@ static void unknown_part(smoe_reading *reading, const parts *p, const smoe_node 
 }
 
 /* The name of the next part; NULL at the end. Others are reported. */
-static const smoe_node *next_part(smoe_reading *reading, parts *p, size_t *part) {
+static const smoe_node *sweep_next_part(smoe_reading *reading, parts *p, size_t *part) {
     for (const smoe_node *name; (name = p->next);) {
         p->next = name->next;
         *part = smoe_node_among(name, p->name);
@@ -214,7 +214,7 @@ static void read_evaluate(smoe_reading *reading, const smoe_node *node) {
     smoe_sweep_keys *keys = &reading->spec->sweep.evaluate;
     size_t part;
     parts_begin(reading, &p, node);
-    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+    for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
         sweep_group(reading, keys, name->value, part ? "sweep.evaluate.zip" : "sweep.evaluate.grid",
                     part);
 }
@@ -236,7 +236,7 @@ static void read_figure(smoe_reading *reading, const smoe_node *node) {
     char **const text[] = {&figure->x, &figure->y, &figure->line, &figure->title};
     size_t part;
     parts_begin(reading, &p, node);
-    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+    for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
         *text[part] = read_word(reading, p.section, name->value,
                                 part < 3 ? "expected the name of a column of results.csv"
                                          : "expected a text");
@@ -253,7 +253,7 @@ static void read_primary(smoe_reading *reading, const smoe_node *node) {
     plan->primary = smoe_alloc_next(plan->primary, plan->primaries, sizeof *plan->primary);
     smoe_primary *primary = &plan->primary[plan->primaries++];
     *primary = (smoe_primary){0};
-    for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+    for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
         *smoe_spec_primary_text(primary, part) =
             read_word(reading, p.section, name->value, "expected a single value");
 }
@@ -329,7 +329,7 @@ void smoe_node_sweep(smoe_reading *reading, const smoe_node *section) {
     if (sweep->seen)
         smoe_reading_problem(reading, &section->where, "sweep", "duplicate key");
     else if ((sweep->seen = parts_begin(reading, &p, section)))
-        for (const smoe_node *name; (name = next_part(reading, &p, &part));)
+        for (const smoe_node *name; (name = sweep_next_part(reading, &p, &part));)
             read_part(reading, name);
     sweep->bad |= reading->problems > problems;
 }

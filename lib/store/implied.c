@@ -68,7 +68,7 @@ static size_t depth_of(const smoe_safetensors *file) {
 }
 
 /* The side of the square of patches, by the positions before it; 0: none. */
-static size_t side_of(const smoe_safetensors *file) {
+static size_t implied_side_of(const smoe_safetensors *file) {
     size_t n = dim_of(file, "pos_embed", 1), token = dim_of(file, "cls_token", 1);
     const size_t before[] = {token + dim_of(file, "reg_token", 1), token, 0};
     for (size_t i = 0; i < 3; i++) {
@@ -80,7 +80,7 @@ static size_t side_of(const smoe_safetensors *file) {
 
 static void put_shapes(implied *x, const smoe_safetensors *file) {
     size_t d = dim_of(file, "patch_embed.proj.weight", 0), depth = depth_of(file);
-    size_t patch = dim_of(file, "patch_embed.proj.weight", 2), side = side_of(file);
+    size_t patch = dim_of(file, "patch_embed.proj.weight", 2), side = implied_side_of(file);
     size_t dh = dim_of(file, "blocks.0.attn.q_norm.weight", 0);
     size_t mlp = dim_of(file, "blocks.0.mlp.fc1.weight", 0);
     if (!d || !depth || !mlp || !patch) return;

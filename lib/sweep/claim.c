@@ -35,7 +35,7 @@ static char *claim_text_of(const smoe_claim *claim) {
 
 /* 1: read; 0: there is none; -1: cannot be read. An empty text is one that is being written, which
  * can be seen only where there are no hard links. */
-static int read_text(const char *path, char text[TEXT_MOST], smoe_err *err) {
+static int claim_read(const char *path, char text[TEXT_MOST], smoe_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return 0;
     ssize_t n = fd < 0 ? -1 : read(fd, text, TEXT_MOST - 1);
@@ -109,14 +109,14 @@ static int claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_
     int got = create(path, text, err);
     for (int i = 0; !got && i < TRIES; i++) {
         smoe_claim right;
-        int there = read_text(path, was, err);
+        int there = claim_read(path, was, err);
         if (there <= 0) {
             got = there ? -1 : create(path, text, err);
         } else if (level + 1 == SMOE_CLAIM_LEVELS ||
                    !is_over(was, seen ? &seen->level[level] : NULL)) {
             break;
         } else if ((got = claim_take(&right, next, lease, seen, level + 1, err)) == 1) {
-            there = read_text(path, now, err);
+            there = claim_read(path, now, err);
             if (there <= 0)
                 got = there ? -1 : create(path, text, err);
             else if (strcmp(now, was))
@@ -138,7 +138,7 @@ int smoe_claim_take(smoe_claim *claim, const char *path, unsigned lease, smoe_cl
 /* 1: written; 0: it is another's; -1. */
 static int rewrite(smoe_claim *claim, smoe_err *err) {
     char now[TEXT_MOST];
-    int there = read_text(claim->path, now, err);
+    int there = claim_read(claim->path, now, err);
     if (there < 0) return -1;
     if (there && !is_token(now, claim->token)) return 0;
     SMOE_FREED char *text = claim_text_of(claim);
@@ -167,7 +167,7 @@ int smoe_claim_renew(smoe_claim *claim, pid_t worker, smoe_err *err) {
 void smoe_claim_release(smoe_claim *claim) {
     char now[TEXT_MOST];
     if (!claim->path) return;
-    if (read_text(claim->path, now, NULL) > 0 && is_token(now, claim->token)) unlink(claim->path);
+    if (claim_read(claim->path, now, NULL) > 0 && is_token(now, claim->token)) unlink(claim->path);
     free(claim->path);
     claim->path = NULL;
 }
@@ -175,7 +175,7 @@ void smoe_claim_release(smoe_claim *claim) {
 char *smoe_claim_holder(const char *path) {
     char text[TEXT_MOST];
     struct stat st;
-    if (read_text(path, text, NULL) <= 0) return NULL;
+    if (claim_read(path, text, NULL) <= 0) return NULL;
     json_auto_t *json = json_loads(text, 0, NULL);
     standing how = claim_look(json);
     bool old = stat(path, &st) || difftime(time(NULL), st.st_mtime) > lease_of(json);

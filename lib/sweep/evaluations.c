@@ -63,7 +63,7 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
                           before, key, can);
 }
 
-static int check_keys(const smoe_axes *axes, smoe_err *err) {
+static int evaluations_check_keys(const smoe_axes *axes, smoe_err *err) {
     int status = 0;
     for (size_t a = 0; a < axes->count; a++)
         for (size_t c = 0; c < axes->axis[a].columns; c++)
@@ -131,7 +131,7 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
     *err = (smoe_err){0};
-    if (check_keys(axes, err)) return -1;
+    if (evaluations_check_keys(axes, err)) return -1;
     if (!smoe_axes_product(&sweep->evaluate, axes, MOST_POINTS))
         return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
     return check_points(sweep, err);
@@ -190,7 +190,7 @@ typedef struct stage { /* what the points of a trial share */
     bool data_changes; /* from point to point */
 } stage;
 
-static int open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
+static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     if (s->set && !s->data_changes && !strcmp(s->split, spec->eval.split)) return 0;
     smoe_dataset_free(s->set);
     s->set = NULL;
@@ -208,7 +208,7 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
     return smoe_model_reserve(*model, batch, false, err);
 }
 
-static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
+static int evaluation_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
     json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
@@ -237,7 +237,7 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
     SMOE_FREED_BY(smoe_routing_free) smoe_routing routing = {0};
     SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
     smoe_eval eval;
-    if (parse_point(&spec, s->trial, point, err) || open_data(s, &spec, err)) return -1;
+    if (parse_point(&spec, s->trial, point, err) || stage_open_data(s, &spec, err)) return -1;
     size_t images = smoe_dataset_images(s->set);
     size_t batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
     SMOE_FREED float *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
@@ -257,7 +257,7 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
         (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, err)))
         return -1;
     set_columns(result, record);
-    return add_cost(result, &spec, smoe_dataset_classes(s->set), err);
+    return evaluation_cost(result, &spec, smoe_dataset_classes(s->set), err);
 }
 
 static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *err) {

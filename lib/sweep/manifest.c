@@ -222,7 +222,7 @@ static int read_point(smoe_axis *axis, const json_t *values) {
     return good ? 0 : -1;
 }
 
-static int read_evaluate(smoe_axis *axis, const json_t *evaluate) {
+static int manifest_read_evaluate(smoe_axis *axis, const json_t *evaluate) {
     const json_t *points = json_object_get(evaluate, "points");
     if (!evaluate) return 0;
     axis->column = read_texts(json_object_get(evaluate, "columns"), &axis->columns);
@@ -270,7 +270,7 @@ static int manifest_read_header(smoe_sweep *sweep, const json_t *line) {
     if (read_plan(&sweep->plan, json_object_get(line, "plan")) || !sweep->run != !sweep->checkpoint)
         return -1;
     read_start(&sweep->start, line);
-    return read_evaluate(&sweep->evaluate, json_object_get(line, "evaluate"));
+    return manifest_read_evaluate(&sweep->evaluate, json_object_get(line, "evaluate"));
 }
 
 /* A trial must have the hashes of its spec and of its settings; early manifests have no hash of

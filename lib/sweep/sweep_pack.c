@@ -69,7 +69,7 @@ static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
     return add_outcomes(p, sweep, i);
 }
 
-static int add_evaluations(pack *p, const smoe_sweep *sweep) {
+static int pack_evaluations(pack *p, const smoe_sweep *sweep) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep table = {0};
     if (smoe_evaluations_table(&table, sweep, p->err)) return -1;
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -95,7 +95,7 @@ static int add_all(pack *p, const smoe_sweep *sweep, int fd) {
     if (add_file(p, "cells.jsonl")) return -1;
     for (size_t i = 0; i < sweep->trials; i++)
         if (sweep->trial[i].state == SMOE_TRIAL_DONE && add_trial(p, sweep, i)) return -1;
-    if (sweep->evaluate.points && add_evaluations(p, sweep)) return -1;
+    if (sweep->evaluate.points && pack_evaluations(p, sweep)) return -1;
     return archive_write_close(p->archive) == ARCHIVE_OK ? 0 : failed(p);
 }
 

@@ -96,7 +96,7 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
     return r.result;
 }
 
-static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
+static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
@@ -164,7 +164,7 @@ static json_t *trial_run_measure(const smoe_sweep *sweep, const smoe_spec *spec,
     if (json_is_number(step))
         trial_run_set(result, SMOE_METRIC_TRAIN_S,
                       json_real(json_number_value(step) * (double)spec->train.steps));
-    if (!result || sweep->run || !add_cost(result, spec, classes, err)) return result;
+    if (!result || sweep->run || !trial_cost(result, spec, classes, err)) return result;
     json_decref(result);
     return NULL;
 }

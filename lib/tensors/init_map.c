@@ -245,7 +245,7 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
     return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
-static bool same_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
+static bool has_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
     if (t->ndim != ndim) return false;
     for (int i = 0; i < ndim; i++)
         if (t->dim[i] != dim[i]) return false;
@@ -279,7 +279,7 @@ int smoe_init_map_check(const smoe_init_map *from, const smoe_param *param, cons
                               "--grid ROWSxCOLUMNS says of which, as --grid 14x14",
                               path, t->name, t->dim[1]);
     }
-    if (!same_shape(t, ndim, dim + axis))
+    if (!has_shape(t, ndim, dim + axis))
         return smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
                               smoe_shape_text(have, t->ndim, t->dim),
                               smoe_shape_text(want, ndim, dim + axis));

@@ -38,7 +38,7 @@ static size_t shards_bytes_of(const smoe_tensor *t) {
     return t->size * smoe_dtype_bytes(t->dtype);
 }
 
-static int by_name(const void *a, const void *b) {
+static int shards_by_name(const void *a, const void *b) {
     return strcmp(((const smoe_tensor *)a)->name, ((const smoe_tensor *)b)->name);
 }
 
@@ -58,7 +58,7 @@ static char *shard_path(const char *path, size_t i, size_t shards) {
     return smoe_text_format("%.*s-%05zu-of-%05zu%s", (int)stem, path, i + 1, shards, ENDING);
 }
 
-static const char *last_part(const char *path) {
+static const char *last_of_path(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -75,7 +75,7 @@ static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors
     if (turns_next(turns) && smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
         return -1;
     for (size_t i = 0; i < count; i++)
-        json_object_set_new(map, tensors[i].name, json_string(last_part(path)));
+        json_object_set_new(map, tensors[i].name, json_string(last_of_path(path)));
     return 0;
 }
 
@@ -95,7 +95,7 @@ int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensor
     SMOE_FREED char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
     int status = -1;
     memcpy(sorted, tensors, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, by_name);
+    qsort(sorted, count, sizeof *sorted, shards_by_name);
     for (size_t i = 0; i < count; i = shard_end(sorted, i, count, most)) shards++;
     for (size_t i = 0; i < shards; i++) {
         size_t end = shard_end(sorted, first, count, most);
@@ -153,8 +153,8 @@ static int map_file(void **map, size_t *size, const char *path, smoe_err *err) {
 
 /* Opens a file as it is; *foreign if it is none of safetensors, but was made into one; `part`: of
  * several, whose names are not those of a model. */
-static int open_file(smoe_safetensors **result, bool *foreign, const char *path,
-                     const char *weights, bool part, smoe_err *err) {
+static int shards_open_file(smoe_safetensors **result, bool *foreign, const char *path,
+                            const char *weights, bool part, smoe_err *err) {
     void *map;
     size_t size;
     int status = -1;
@@ -216,11 +216,11 @@ static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
                   r->path, smoe_text_shown(name, shown, sizeof shown));
         return NULL;
     }
-    char *path = smoe_text_format("%.*s%s", (int)(last_part(r->path) - r->path), r->path, name);
+    char *path = smoe_text_format("%.*s%s", (int)(last_of_path(r->path) - r->path), r->path, name);
     r->shard = smoe_alloc_next(r->shard, r->shards, sizeof *r->shard);
     r->name = smoe_alloc_next(r->name, r->shards, sizeof *r->name);
     bool foreign;
-    int status = open_file(&r->shard[r->shards], &foreign, path, NULL, true, err);
+    int status = shards_open_file(&r->shard[r->shards], &foreign, path, NULL, true, err);
     free(path);
     if (status) return NULL;
     r->name[r->shards] = name;
@@ -308,7 +308,7 @@ int smoe_safetensors_peek_of(smoe_safetensors **result, const char *path, const 
     SMOE_FREED char *index = index_of(path);
     bool foreign = false;
     int status = index ? smoe_shards_open(result, path, index, err)
-                       : open_file(result, &foreign, path, weights, false, err);
+                       : shards_open_file(result, &foreign, path, weights, false, err);
     return status || foreign ? status : rename_tensors(result, weights, err);
 }
 

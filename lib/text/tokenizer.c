@@ -44,7 +44,7 @@ void smoe_tokenizer_open_bytes(smoe_tokenizer **t) {
                            .clean = SMOE_CLEAN_NONE};
 }
 
-static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
+static int tokenizer_open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
     SMOE_FREED char *path = NULL;
     if (smoe_spec_path(spec, "text.tokenizer", &path, err)) return -1;
     return smoe_text_ends(path, ".model") ? smoe_tokenizer_open_sentencepiece(t, path, err)
@@ -55,7 +55,7 @@ int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err
     *t = NULL;
     if (!smoe_spec_tokenizer_in_file(spec))
         smoe_tokenizer_open_bytes(t);
-    else if (open_file(t, spec, err))
+    else if (tokenizer_open_file(t, spec, err))
         return -1;
     size_t own = (*t)->vocabulary, most = spec->text.vocabulary ? spec->text.vocabulary : own;
     (*t)->pad = (uint32_t)spec->text.pad_id;

@@ -59,7 +59,7 @@ static int by_pair(const void *a, const void *b) {
     return (x->right > y->right) - (x->right < y->right);
 }
 
-static bool is_printed(uint32_t byte) {
+static bool byte_is_printed(uint32_t byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
 }
 
@@ -70,7 +70,7 @@ static void number_bytes(bpe *t, reading *r) {
     for (uint32_t letter = 0; letter < LETTERS; letter++) r->of_letter[letter] = NONE;
     for (int printed = 1; printed >= 0; printed--)
         for (uint32_t b = 0; b < BYTES; b++)
-            if (is_printed(b) == printed) {
+            if (byte_is_printed(b) == printed) {
                 t->of_byte[b] = id;
                 r->of_letter[printed ? b : other++] = id++;
             }

@@ -307,7 +307,7 @@ static void gelu_forward(real *hidden, size_t m, size_t n, const void *context) 
 
 /* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; where slopes
  * are not kept, `active` is computed again. */
-static void gelu_backward(real *dactive, size_t m, size_t n, const void *context) {
+static void mlp_gelu_backward(real *dactive, size_t m, size_t n, const void *context) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_mlp *l = context;
     ptrdiff_t at = dactive - (real *)l->dactive;
@@ -409,7 +409,7 @@ static layer hidden_layer(const smoe_mlp *l, smoe_values dy, const smoe_mlp_rows
     fc2.y = hidden_of(l, l->dactive, rows);
     fc2.ldy = hidden_ld(l);
     fc2.work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE;
-    fc2.after = narrow || drops(l, pass) ? NULL : gelu_backward;
+    fc2.after = narrow || drops(l, pass) ? NULL : mlp_gelu_backward;
     return fc2;
 }
 
@@ -422,7 +422,7 @@ static void hidden_backward(const smoe_mlp *l, smoe_values dy, const smoe_mlp_ro
     real *dactive = hidden_of(l, l->dactive, rows).at;
     hidden_dropout(l, dactive, rows, pass);
     SMOE_SHARED(elementwise, (end - row) * l->h)
-    for (size_t i = row; i < end; i++) gelu_backward(dactive + i * l->h, 1, l->h, l);
+    for (size_t i = row; i < end; i++) mlp_gelu_backward(dactive + i * l->h, 1, l->h, l);
     if (!l->slopes) hidden_dropout(l, hidden_of(l, l->active, rows).at, rows, pass);
 }
 

@@ -119,7 +119,7 @@ static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classe
 }
 
 /* A list of super-classes has a number for each class of the data. */
-static int check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *err) {
+static int model_check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *err) {
     size_t listed = spec->model.moe.superclasses.count;
     if (!listed || listed == classes || !smoe_spec_acts(spec, "model.moe.superclasses")) return 0;
     return smoe_fail(err, SMOE_USAGE,
@@ -130,7 +130,7 @@ static int check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *e
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
     smoe_model *m = *model = smoe_alloc(1, sizeof *m);
     size_t site = 0;
-    if (check_superclasses(spec, classes, err)) goto fail;
+    if (model_check_superclasses(spec, classes, err)) goto fail;
     m->spec = *spec;
     m->experts.block = smoe_comm_alone;
     m->paired = smoe_task_pairs(spec->train.loss);
