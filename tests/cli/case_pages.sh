@@ -88,7 +88,7 @@ grep '^| \[soups' "$ROOT/experiments/README.md" | while IFS='|' read -r _ _ _ ef
         fail "experiments/README.md: soups:$effect is not in its table: write a value and half its interval from experiments/tables.sh soups-means"
 done || exit 1
 
-# The intervals in the text, "5.5 points (4.1 to 6.9)" or "+0.055 (0.041 to 0.069)", are those of an experiment that the paragraph names by a link, or
+# The intervals in the text, "5.5 points (4.1 to 6.9)" or "(+0.055, 0.041 to 0.069)", are those of an experiment that the paragraph names by a link, or
 # else the page; on the page of an experiment its own are good too. They are over seeds and images (low, high), not over seeds alone. A value right
 # before the interval is that of its row. Of soups, which has no such file, the tables of its page count.
 awk "$split"'
@@ -105,17 +105,19 @@ awk "$split"'
             text = substr(text, RSTART + RLENGTH)
         }
     }
-    function check(paragraph, list,    rest, where, end, digits, name, good, values, n, v, i, before, right) {
+    function check(paragraph, list,    rest, tail, where, end, digits, name, good, values, n, v, i, before, right) {
         rest = paragraph
-        while (match(rest, /[(] *[-+]?[0-9]+(\.[0-9]+)? to [-+]?[0-9]+(\.[0-9]+)?[,;)]/)) {
-            where = substr(rest, RSTART, RLENGTH); before = substr(rest, 1, RSTART - 1); rest = substr(rest, RSTART + RLENGTH)
+        while (match(rest, /([(]|[0-9]( points)?,) *[-+]?[0-9]+(\.[0-9]+)? to [-+]?[0-9]+(\.[0-9]+)?[,;)]/)) {
+            where = substr(rest, RSTART, RLENGTH); tail = substr(rest, RSTART + RLENGTH)
+            match(where, /[(,]/); where = substr(where, RSTART) # from the parenthesis or comma on
+            before = substr(rest, 1, length(rest) - length(tail) - length(where)); rest = tail
             if (where !~ /\./) continue # not an interval
             split(substr(where, 2, length(where) - 2), end, " to "); gsub(/ /, "", end[1])
             digits = index(end[1], ".") ? length(end[1]) - index(end[1], ".") : 0
             good = 0; values = ""; checked++
             for (name in list) if ((name, decimal(end[1], digits), decimal(end[2], digits)) in known) { good = 1; values = values known[name, decimal(end[1], digits), decimal(end[2], digits)] }
             if (!good) { print page ": " where ": is no interval (low, high) of the experiments that this paragraph names: ..." substr(before, length(before) - 60) where ": write the one of the CSV file with its digits, and link the page of its experiment"; continue }
-            if (!match(before, /[-+]?[0-9]+\.[0-9]+( points)? $/)) continue
+            if (!match(before, /[-+]?[0-9]+\.[0-9]+( points)? ?$/)) continue
             v = substr(before, RSTART); sub(/ .*/, "", v); sub(/^[-+]/, "", v); right = 0
             digits = index(v, ".") ? length(v) - index(v, ".") : 0
             n = split(values, at, " ")
