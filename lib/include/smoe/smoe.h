@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-#define SMOE_VERSION "0.1.0"
+#define SMOE_VERSION "1.0.0"
 
 /* A function of the shared library; the others cannot be reached from outside. */
 #define SMOE_API __attribute__((visibility("default")))
