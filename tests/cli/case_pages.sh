@@ -47,7 +47,7 @@ awk -F '|' -v results="$ROOT/experiments/results" "$split"'
             if (f[at["low"]] == "" || f[value_of] == "") continue
             half_of = (f[at["high"]] - f[at["low"]]) / 2
             if (sprintf(form, f[value_of], half_of) != value " " half && sprintf(form, -f[value_of], half_of) != value " " half) continue
-            seeds[f[at["n"]]]; excludes[f[at["low"]] > 0 || f[at["high"]] < 0]; verdict = f[at["verdict"]]
+            seeds[f[at["n"]]]; excludes[f[at["low"]] > 0 || f[at["high"]] < 0]; verdict = f[at["verdict"]]; chance = f[at["p"]]
             if (at["finding"]) finding = f[at["finding"]]
             found++
         }
@@ -67,6 +67,7 @@ awk -F '|' -v results="$ROOT/experiments/results" "$split"'
         command = "ls " results "/" name "/*.csv"
         while ((command | getline file) > 0) look(file)
         close(command)
+        if (kind == "exploratory") { explored++; p[explored] = found ? chance : 1; clear += found && (1 in excludes) }
         if (!found && name == "soups") next
         if (!found) { say(value " ± " half " is in no CSV file of its results: write a value and half its interval from there"); next }
         if (!($5 in seeds)) say("has not " $5 " seeds: write n of the CSV file")
@@ -81,7 +82,14 @@ awk -F '|' -v results="$ROOT/experiments/results" "$split"'
         }
         if (kind == "primary" && open && (1 in excludes) && word !~ /correction/) say("its interval excludes 0 and it is open: write open after the correction")
     }
-    END { if (rows < 50) print "experiments/README.md: only " rows + 0 " rows found in its two tables" }' "$ROOT/experiments/README.md" >wrong
+    END {
+        for (i = 2; i <= explored; i++) { x = p[i]; for (k = i - 1; k > 0 && p[k] + 0 > x + 0; k--) p[k + 1] = p[k]; p[k + 1] = x }
+        for (holm = 0; holm < explored && p[holm + 1] * (explored - holm) < 0.05; holm++) { }
+        for (i = 1; i <= explored; i++) if (p[i] <= 0.05 * i / explored) discovered = i
+        printf "Of %d exploratory rows with an interval %d exclude 0. Over all of them Holm\047s method would leave %d, a false discovery rate of 5%% (Benjamini and Hochberg) %d.\n", explored, clear, holm, discovered >"explored"
+        if (rows < 50) print "experiments/README.md: only " rows + 0 " rows found in its two tables"
+    }' "$ROOT/experiments/README.md" >wrong
+tr '\n' ' ' <"$ROOT/experiments/README.md" | grep -qF "$(cat explored)" || echo "experiments/README.md: its rows have other numbers than its text: write \"$(cat explored)\"" >>wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
 grep '^| \[soups' "$ROOT/experiments/README.md" | while IFS='|' read -r _ _ _ effect _; do
     "$ROOT/experiments/tables.sh" soups-means | awk -F'|' -v effect="$effect" 'NF > 9 && $8 ~ /[0-9]/ { split($9, end, " to "); if (sprintf(" %+.4f ± %.4f ", $8, (end[2] - end[1]) / 2) == effect) same = 1 } END { exit !same }' ||
@@ -167,6 +175,8 @@ awk -F ' *[|] *' '
     }' "$page" >wrong
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of \([0-9]*\). Over all together: \([0-9]*\)\.$/\3 of the \1 that are decided, of \2/p' >numbers
 grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
+"$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of [0-9]*. Over all together: \([0-9]*\)\.$/would leave \2 of these \1/p' >numbers
+tr '\n' ' ' <"$ROOT/experiments/README.md" | grep -qF "$(cat numbers)" || echo "experiments/README.md: does not say \"$(cat numbers)\": experiments/families.sh has other numbers" >>wrong
 "$ROOT/experiments/time.sh" | awk -F ' *[|] *' '$2 == "all" { printf "add up to %.0f hours of one core (`experiments/time.sh`)", $4 }' >numbers
 grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat numbers)\": write what experiments/time.sh prints" >>wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
