@@ -19,10 +19,11 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
     function plain(list,    n, i, part, key, keys, value, layers, router, name, rest, pooled, count, unused) {
         n = split(list, part, "\t")
         for (i = 1; i <= n; i++) { keys[i] = part[i]; sub(/=.*/, "", keys[i]); value[keys[i]] = substr(part[i], length(keys[i]) + 2) }
+        if ("router" in value) { value["model.moe.router"] = value["router"]; for (i = 1; i <= n; i++) if (keys[i] == "router") keys[i] = "model.moe.router" } # of smoe ablate
         layers = "model.moe.layers" in value; router = "model.moe.router" in value
         if (layers && value["model.moe.layers"] == "none" || router && value["model.moe.router"] == "dense") name = "dense"
         else if (router || layers) {
-            name = router ? value["model.moe.router"] : ("model.moe.router" in at) ? "" : the_router
+            name = router ? value["model.moe.router"] : ("model.moe.router" in at) && routers != 1 ? "" : the_router
             if (name ~ /choice/) unused = " scale_init slots_per_expert "
             else if (name ~ /^(identity|uniform|hash)$/) unused = " scale_init group_images k capacity "
             else if (name ~ /soft/) unused = " group_images k capacity "
@@ -58,11 +59,14 @@ csv=$(cat "$(dirname "$0")/csv.awk")'
         return key == "" ? text : text == "*" ? list : listed(list, key, text)
     }
     function reference_name(text,    list) { list = settings_of(text); return list !~ /=/ ? text : list in named ? named[list] : plain(list) }
-    function count_places(    line, i, layers, n, f, place) { # where the experts of this sweep are
+    function count_places(    line, i, layers, router, n, f, place, one) { # where the experts of this sweep are, and its routers
         while ((getline line < results) > 0) {
             n = split_csv(line, f)
-            if (!layers) { for (i = 1; i <= n; i++) if (f[i] == "model.moe.layers") layers = i; if (!layers) break }
-            else if (f[layers] != "none" && !(f[layers] in place)) { place[f[layers]]; places++ }
+            if (!layers) { for (i = 1; i <= n; i++) { if (f[i] == "model.moe.layers") layers = i; if (f[i] == "model.moe.router") router = i }; if (!layers) break }
+            else if (f[layers] != "none") {
+                if (!(f[layers] in place)) { place[f[layers]]; places++ }
+                if (router && !(f[router] in one)) { one[f[router]]; routers++; if (routers == 1) the_router = f[router] }
+            }
         }
         close(results)
     }
