@@ -244,6 +244,8 @@ int main(int argc, char **argv) {
     else
         status = -1;
     end_unread();
+    /* No failure may look like a success, not even one whose error was lost. */
+    if (status && !err.code) smoe_fail(&err, SMOE_RUNTIME, "failed without a message");
     if (status) smoe_cmd_complain(command, &err);
     int code = status ? (int)err.code : 0;
     /* Results that did not reach their file are a failure, even if the command succeeded. */

@@ -90,17 +90,29 @@ static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_poin
     return smoe_spec_parse_text(spec, &text, point->assign, point->overrides, err);
 }
 
-/* Checks that the trial, whose model is given, can be evaluated at the point. Problems are added to
- * err. Columns that have an effect there are marked. */
-static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_point *point,
-                       const smoe_axis *columns, bool *acts, smoe_err *err) {
+/* What the points are in the trials so far. */
+typedef struct checked {
+    const smoe_axis *columns;
+    bool *acts;        /* the columns that have an effect */
+    uint64_t *meaning; /* of the points: equal where they are the same, however written */
+} checked;
+
+/* Checks that the trial, whose model is given, can be evaluated at point p. Problems are added to
+ * err. */
+static int check_point(checked *c, const smoe_trial *trial, smoe_model *trained, size_t p,
+                       smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    const smoe_point *point = &c->columns->point[p];
     smoe_err own = {0};
     int status = parse_point(&spec, trial, point, &own);
-    for (size_t c = 0; !status && c < columns->columns; c++)
-        acts[c] |= smoe_spec_acts(&spec, columns->column[c]);
-    if (!status) status = smoe_model_create(&model, &spec, 2, &own);
+    for (size_t k = 0; !status && k < c->columns->columns; k++)
+        c->acts[k] |= smoe_spec_acts(&spec, c->columns->column[k]);
+    if (!status) {
+        json_auto_t *json = smoe_spec_object(&spec);
+        c->meaning[p] = 31 * c->meaning[p] + smoe_trial_meaning(json, &spec.model);
+        status = smoe_model_create(&model, &spec, 2, &own);
+    }
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
     if (!status) return 0;
@@ -109,24 +121,52 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
                           own.text);
 }
 
+/* "evaluate.eval.split=val evaluate.model.moe.k=2" */
+static char *describe_point(const smoe_axis *columns, size_t p) {
+    char *text = NULL;
+    for (size_t k = 0; k < columns->columns; k++)
+        smoe_text_add(&text, "%s" SMOE_EVALUATED "%s=%s", k ? " " : "", columns->column[k],
+                      columns->point[p].value[k]);
+    return text;
+}
+
+/* Each column must have an effect in some trial, and no point may occur twice. */
+static int check_columns(const checked *c, smoe_err *err) {
+    const smoe_axis *columns = c->columns;
+    int status = 0;
+    for (size_t k = 0; k < columns->columns; k++)
+        if (!c->acts[k])
+            status = smoe_fail(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
+                               columns->column[k]);
+    for (size_t q = 0; !status && q < columns->points; q++)
+        for (size_t p = 0; p < q; p++) {
+            if (c->meaning[p] != c->meaning[q]) continue;
+            SMOE_FREED char *a = describe_point(columns, p), *b = describe_point(columns, q);
+            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value is given twice", a,
+                             b);
+        }
+    return status;
+}
+
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     const smoe_axis *columns = &sweep->evaluate;
     SMOE_FREED bool *acts = smoe_alloc(columns->columns + 1, sizeof *acts);
+    SMOE_FREED uint64_t *meaning = smoe_alloc(columns->points + 1, sizeof *meaning);
+    checked c = {columns, acts, meaning};
     int status = 0;
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
         SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
         SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
-        if (smoe_trial_parse(&spec, trial, err) || smoe_model_create(&model, &spec, 2, err))
+        smoe_err own = {0}; /* err keeps the problems of the trials before */
+        if (smoe_trial_parse(&spec, trial, &own) || smoe_model_create(&model, &spec, 2, &own)) {
+            *err = own;
             return -1;
+        }
         for (size_t p = 0; p < columns->points; p++)
-            if (check_point(trial, model, &columns->point[p], columns, acts, err)) status = -1;
+            if (check_point(&c, trial, model, p, err)) status = -1;
     }
-    for (size_t c = 0; !status && c < columns->columns; c++)
-        if (!acts[c])
-            status = smoe_fail(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
-                               columns->column[c]);
-    return status;
+    return status ? status : check_columns(&c, err);
 }
 
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {

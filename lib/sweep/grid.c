@@ -38,23 +38,13 @@ static const char *describe_trial(const smoe_sweep *sweep, const smoe_trial *tri
     return smoe_text_shown(text ? text : "the only cell", buf, SHOWN);
 }
 
-static json_t *blocks_json(const bool *picked, size_t depth) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < depth; i++) json_array_append_new(list, json_boolean(picked[i]));
-    return list;
-}
-
-/* Unlike the resolved spec, this form does not keep how blocks are written: last-1 of two is
- * [1]. It has what the trial starts from. */
+/* It includes what the trial starts from. */
 static void hash_meaning(const smoe_sweep *sweep, smoe_trial *trial, json_t *json,
                          const smoe_model_spec *model) {
-    json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
-    json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
-    json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
     for (size_t c = 0; c < sweep->columns; c++)
         if (smoe_spec_started(sweep->column[c]))
             json_object_set_new(json, sweep->column[c], json_string(trial->value[c]));
-    free(smoe_trial_canonical(json, &trial->meaning));
+    trial->meaning = smoe_trial_meaning(json, model);
 }
 
 /* ---- values without effect ------------------------------------------------------------------- */

@@ -159,6 +159,21 @@ int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
     return trial->spec ? 0 : -1;
 }
 
+static json_t *blocks_json(const bool *picked, size_t depth) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < depth; i++) json_array_append_new(list, json_boolean(picked[i]));
+    return list;
+}
+
+uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
+    json_t *moe = json_object_get(json_object_get(spec, "model"), "moe");
+    uint64_t meaning = 0;
+    json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
+    json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
+    free(smoe_trial_canonical(spec, &meaning));
+    return meaning;
+}
+
 int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) {
     return smoe_spec_parse(spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
 }

@@ -38,6 +38,10 @@ json_t *smoe_trial_failure(int code, const char *error);
 /* The one form of a resolved spec that is stored, hashed and compared, fresh; NULL of no spec. */
 char *smoe_trial_canonical(const json_t *spec, uint64_t *hash);
 
+/* A hash of what a resolved spec means: equal where that is the same, however it is written. `spec`
+ * is changed: it keeps how blocks are written, but last-1 of two is [1]. */
+uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model);
+
 /* The spec of a trial, in its stored form, and its hash. -1: it is not an object. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
 

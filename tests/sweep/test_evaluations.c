@@ -102,6 +102,16 @@ static void impossible_points_are_named(void **state) {
     assert_non_null(strstr(err.text, "000 at model.moe.k=5: "));
     assert_non_null(strstr(err.text, "a token cannot choose 5 of 4 experts"));
     smoe_sweep_free(&sweep);
+    /* also where the cells after it are possible */
+    assert_int_equal(
+        sweep_folder_plan(&sweep,
+                          TRAINED "sweep: {grid: {model.moe.experts: [4, 8]}, evaluate: {grid: "
+                                  "{model.moe.k: [1, 5]}}}\n",
+                          &err),
+        SMOE_USAGE);
+    assert_int_equal(err.lines, 1);
+    assert_non_null(strstr(err.text, "000-experts=4 at model.moe.k=5: "));
+    smoe_sweep_free(&sweep);
     assert_int_equal(
         sweep_folder_plan(&sweep,
                           TRAINED
@@ -116,6 +126,34 @@ static void impossible_points_are_named(void **state) {
         sweep_folder_plan(
             &sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n", &err),
         0);
+    smoe_sweep_free(&sweep);
+}
+
+/* Points that are the same in every cell, however their values are written. */
+static void points_occur_once(void **state) {
+    (void)state;
+    smoe_sweep sweep;
+    smoe_err err;
+    assert_int_equal(sweep_folder_plan(&sweep,
+                                       TRAINED
+                                       "sweep: {grid: {model.depth: [2, 3]}, evaluate: {grid: "
+                                       "{model.moe.capacity: [0.5, 5e-1], eval.split: [val]}}}\n",
+                                       &err),
+                     SMOE_USAGE);
+    assert_string_equal(err.text,
+                        "evaluate.model.moe.capacity=0.5 evaluate.eval.split=val and "
+                        "evaluate.model.moe.capacity=5e-1 evaluate.eval.split=val are the same: a "
+                        "value is given twice");
+    smoe_sweep_free(&sweep);
+    /* the last block is block 1 of two, but not of three */
+    static const char blocks[] = TRAINED "sweep: {grid: {model.depth: [2%s]}, evaluate: {grid: "
+                                         "{model.moe.random_layers: [last-1, [1]]}}}\n";
+    char text[1000];
+    snprintf(text, sizeof text, blocks, "");
+    assert_int_equal(sweep_folder_plan(&sweep, text, &err), SMOE_USAGE);
+    smoe_sweep_free(&sweep);
+    snprintf(text, sizeof text, blocks, ", 3");
+    assert_int_equal(sweep_folder_plan(&sweep, text, &err), 0);
     smoe_sweep_free(&sweep);
 }
 
@@ -261,7 +299,9 @@ static void experiments_expand(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
     const struct CMUnitTest tests[] = {TEST(points_are_every_combination),
-                                       TEST(impossible_points_are_named), TEST(results_are_tabled),
+                                       TEST(impossible_points_are_named),
+                                       TEST(points_occur_once),
+                                       TEST(results_are_tabled),
                                        TEST(a_metric_on_the_x_axis),
                                        cmocka_unit_test(experiments_expand)};
     return cmocka_run_group_tests(tests, NULL, NULL);
