@@ -65,8 +65,8 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
 static void add_steps(smoe_frame *frame, const smoe_sweep *sweep, size_t i) {
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
-    /* A packed sweep has no records. */
-    json_int_t step = sweep->trial[i].state == SMOE_TRIAL_DONE ? steps : last_step(sweep, i);
+    json_int_t step = last_step(sweep, i); /* with train.patience fewer than all when it is done */
+    if (!step && sweep->trial[i].state == SMOE_TRIAL_DONE) step = steps; /* packed, no records */
     char text[64];
     snprintf(text, sizeof text, "%lld of %lld", (long long)step, (long long)steps);
     smoe_cell_text(frame, NULL, text, .heading = "steps");

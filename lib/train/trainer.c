@@ -475,7 +475,7 @@ static bool is_asked(const volatile sig_atomic_t *flag) {
 static bool checkpoint_due(const trainer *t) {
     const smoe_train_spec *train = &t->spec->train;
     uint64_t step = t->state.step;
-    bool best = train->checkpoint_every && t->state.best_step == step;
+    bool best = (train->checkpoint_every || train->patience) && t->state.best_step == step;
     bool late =
         train->checkpoint_minutes > 0 && smoe_now() - t->saved >= 60 * train->checkpoint_minutes;
     return is_due(train->checkpoint_every, step) || is_due(train->keep_every, step) || best ||

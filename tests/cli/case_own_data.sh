@@ -22,6 +22,13 @@ status 0 smoe eval held >out
 grep -q '^images  *10$' out || fail "a quarter of 2 times 20 images is 10: $(cat out)"
 status 0 smoe eval held eval.split=train >out
 grep -q '^images  *30$' out || fail "and the others train: $(cat out)"
+# at rate 0 the first evaluation is the best one; a cell that ends early says how many steps it made
+status 0 smoe sweep tiny.yaml -q $own data.holdout=0.25 seed=0,1 train.steps=9 train.optimizer.lr=0 train.eval_every=1 \
+    train.checkpoint_every=0 train.patience=2 eval.split=val -o early >/dev/null
+status 0 smoe sweep --status early >out
+[ "$(grep -c ' done  *3 of 9 ' out)" -eq 2 ] || fail "steps of cells that ended early: $(cat out)"
+status 0 smoe eval early/000-seed=0 --which best --json >out
+grep -q '"checkpoint": "early/000-seed=0/ckpt/step_00000001/' out || fail "their best checkpoint: $(cat out)"
 status 2 smoe train tiny.yaml -q $own data.holdout=2 -o none 2>err
 grep -q 'data.holdout: image-folder holds out a share' err || fail "of a share of 2: $(cat err)"
 

@@ -225,6 +225,13 @@ static void patience_ends_a_run(void **state) {
     j.spec.train.patience = 0;
     training_finish(&j, SMOE_RUN_RESUME);
     assert_int_equal(j.result.step, 12);
+    /* the best checkpoint is kept even if no others are */
+    j.spec.train.patience = 2;
+    j.spec.train.checkpoint_every = 0;
+    training_finish_in(&j, whole, "no checkpoints");
+    assert_int_equal(j.result.step, 6);
+    free(training_read(whole, "ckpt/best/model.safetensors", NULL));
+    free(training_read(whole, "ckpt/step_00000002/model.safetensors", NULL));
     training_end(&j);
 }
 
