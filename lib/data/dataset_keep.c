@@ -97,7 +97,7 @@ static int kept_leave_out(smoe_dataset *set, const char *path, const char **name
         return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", path, set->split);
     smoe_dataset_remark_on(
         set, "data.exclude: %zu image%s of %s %s left out, of the %zu that %s names", found,
-        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", count, path);
+        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", names, path);
     return 0;
 }
 

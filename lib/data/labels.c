@@ -146,9 +146,17 @@ static int read_heading(reading *r, smoe_err *err) {
     r->path = r->cells > 2 && !*labels_trimmed(r->cell[0]);
     for (size_t k = r->path + 1; k < r->cells; k++) {
         r->cell[k] = labels_trimmed(r->cell[k]);
+        for (size_t i = r->path + 1; i < k; i++)
+            if (!strcmp(r->cell[i], r->cell[k]))
+                return wrong(r, err, "two columns are '%.40s'", r->cell[k]);
         if (!strcasecmp(r->cell[k], "split")) r->split = k;
-        for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-            if (!strcasecmp(r->cell[k], list[i])) r->list = k;
+        for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+            if (strcasecmp(r->cell[k], list[i]) != 0) continue;
+            if (r->list < SIZE_MAX)
+                return wrong(r, err, "columns '%s' and '%s': only one can list the classes",
+                             r->cell[r->list], r->cell[k]);
+            r->list = k;
+        }
     }
     if (r->cells < r->path + 2 || (r->cells == r->path + 2 && r->split < SIZE_MAX))
         return wrong(r, err,
