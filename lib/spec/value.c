@@ -186,7 +186,7 @@ static char *print_list(const size_t *items, size_t count) {
 /* In the given order; numbers may repeat. */
 static int set_series(smoe_series *to, const double *items, size_t count, char *problem) {
     if (!count) {
-        snprintf(problem, SMOE_PROBLEM, "has no items: give one for each MoE layer");
+        snprintf(problem, SMOE_PROBLEM, "has no items: give one number, or a list of them");
         return -1;
     }
     *to = (smoe_series){.listed = count};

@@ -36,7 +36,7 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {
         smoe_fail(err, SMOE_USAGE, "%s: is a sweep: name one of its cells, as %s%s", dir, cell,
                   instead);
     else
-        smoe_fail(err, SMOE_USAGE, "%s: is a sweep that has no cells yet%s", dir, instead);
+        smoe_fail(err, SMOE_USAGE, "%s: is a sweep, and has no run in it%s", dir, instead);
     return -1;
 }
 

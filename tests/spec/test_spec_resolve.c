@@ -417,8 +417,10 @@ static void numbers_for_each_layer(void **state) {
                 "override model.moe.capacity=[1, 0]: model.moe.capacity: must be in (0, 65536], "
                 "found 0");
     specs_wrong(LISTED, "model.moe.capacity=[]",
-                "override model.moe.capacity=[]: model.moe.capacity: has no items: give one for "
-                "each MoE layer");
+                "override model.moe.capacity=[]: model.moe.capacity: has no items: give one "
+                "number, or a list of them");
+    specs_wrong(LISTED, "data.std=[]",
+                "override data.std=[]: data.std: has no items: give one number, or a list of them");
 }
 
 #define TAUGHT                                                                 \
