@@ -232,6 +232,7 @@ static void print_runs(const watch_job *job, const smoe_options *options) {
         }
     paper.cut = job->live;
     smoe_frame_print(&table, stdout, &paper);
+    if (!job->of.runs) puts("no run has begun");
     if (shown < job->of.runs) printf("... and %zu more runs\n", job->of.runs - shown);
 }
 

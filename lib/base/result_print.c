@@ -96,6 +96,7 @@ static size_t repeated(const grid *g, const size_t *width, size_t room, size_t *
 
 void smoe_frame_print(const smoe_frame *frame, FILE *out, const smoe_paper *paper) {
     SMOE_FREED_BY(grid_free) grid g = grid_of(frame, SMOE_IN_TEXT);
+    if (!g.columns) return; /* no row has said which there are, or none has a value */
     size_t *width = smoe_alloc(g.columns, sizeof *width), room = paper->columns;
     for (size_t i = 0; i < g.rows * g.columns; i++) {
         size_t length = smoe_text_letters(g.cell[i]);

@@ -204,6 +204,25 @@ static void on_a_narrow_terminal(void **state) {
     smoe_frame_free(&frame);
 }
 
+/* A table that no row has begun, and one whose cells are all empty. */
+static void of_nothing(void **state) {
+    (void)state;
+    const smoe_paper paper = {0};
+    smoe_frame frame;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    smoe_frame_init(&frame, "nothing", NULL, NULL, NULL);
+    smoe_frame_print(&frame, out, &paper);
+    smoe_cell_number(&frame, "a number", NAN);
+    smoe_frame_end(&frame);
+    smoe_frame_print(&frame, out, &paper);
+    fclose(out);
+    assert_string_equal(text, "");
+    free(text);
+    smoe_frame_free(&frame);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_text),
@@ -213,6 +232,7 @@ int main(void) {
         cmocka_unit_test(no_markup),
         cmocka_unit_test_setup_teardown(as_files, scratch_setup, scratch_teardown),
         cmocka_unit_test(on_a_narrow_terminal),
+        cmocka_unit_test(of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
