@@ -12,6 +12,9 @@
 
 enum { PAIRS = 5 };
 
+/* The key of the metadata with the names of a configuration. */
+static const char CONFIGURED[] = "smoe.id2label";
+
 /* The loaders of timm and transformers require the format. `step` and *json hold the texts;
  * the latter is freed by the caller. Returns the number of pairs. */
 static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **json,
@@ -28,9 +31,12 @@ static size_t model_file_describe(smoe_pair pairs[PAIRS], char step[24], char **
     return names ? 5 : 4;
 }
 
-/* The names in transformers' configuration beside a file, {"0": "cat", ...}, as a list. NULL: there
- * are none, or those that stand for no names, "LABEL_0". */
+/* The names in transformers' configuration beside a file, {"0": "cat", ...}, as a list, also of a
+ * file that was converted from it. NULL: there are none, or those that stand for no names,
+ * "LABEL_0". */
 static json_t *configured_names(const smoe_safetensors *file) {
+    const char *kept = smoe_safetensors_metadata(file, CONFIGURED);
+    if (kept) return json_loads(kept, 0, NULL);
     json_auto_t *config = smoe_json_beside(smoe_safetensors_path(file), "config.json");
     const json_t *names = json_object_get(config, "id2label");
     json_t *list = json_array();
@@ -80,6 +86,15 @@ int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const
     smoe_dataset_remark_on(set, "classes are matched by their numbers, for config.json has none of "
                                 "their names");
     return 0;
+}
+
+char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *set) {
+    json_auto_t *list = NULL;
+    size_t count;
+    SMOE_FREED char **name = names_in(file, &list, &count);
+    bool used = name && (!set || smoe_safetensors_metadata(file, SMOE_CLASS_NAMES) ||
+                         shares_a_name(set, name, count));
+    return used ? smoe_json_dump(list, 0) : NULL;
 }
 
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file) {
@@ -207,6 +222,12 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     SMOE_FREED smoe_pair *pairs = NULL;
     SMOE_FREED smoe_tensor *sources = NULL;
     size_t count, pair_count = smoe_safetensors_pairs(from, &pairs);
+    json_auto_t *configured = configured_names(from);
+    SMOE_FREED char *names = configured ? smoe_json_dump(configured, 0) : NULL;
+    if (names && !smoe_safetensors_metadata(from, CONFIGURED)) {
+        pairs = smoe_alloc_more(pairs, pair_count + 1, sizeof *pairs);
+        pairs[pair_count++] = (smoe_pair){CONFIGURED, names};
+    }
     if (model_file_check(from, err) ||
         smoe_foreign_tensors(&sources, &count, from, storage->hugging_face, err))
         return -1;

@@ -17,6 +17,10 @@
 int smoe_model_file_align(smoe_dataset *set, const smoe_safetensors *file, const smoe_spec *spec,
                           smoe_err *err) SMOE_MUST_CHECK;
 
+/* Those names, as a list in JSON, fresh; NULL: there are none, or `set`, where there is one, has
+ * none of those of a configuration, so that its classes were not matched by name. */
+char *smoe_model_file_names(const smoe_safetensors *file, const smoe_dataset *set);
+
 /* Whether that model is for classes of other names than the data set. */
 bool smoe_model_file_other_classes(const smoe_dataset *set, const smoe_safetensors *file);
 

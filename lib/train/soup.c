@@ -44,7 +44,7 @@ static void pot_free(pot *p) {
 static int pot_load(pot *p, const char *path, smoe_err *err) {
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     if (smoe_safetensors_open(&file, path, err)) return -1;
-    const char *names = smoe_safetensors_metadata(file, SMOE_CLASS_NAMES);
+    SMOE_FREED char *names = smoe_model_file_names(file, p->set);
     int status = 0;
     if (names && !p->names) p->names = smoe_alloc_text(names);
     if (names && strcmp(names, p->names) != 0)

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "spec/routers.h"
 #include "spec/tasks.h"
+#include "store/model_file.h"
 #include "tensors/onnx.h"
 #include "tensors/params_io.h"
 #include "vit/layer.h"
@@ -359,9 +360,15 @@ int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safeten
         graph_fit(&fitted, params, weights, err))
         return -1;
     if (!path) return 0;
+    SMOE_FREED char *json = smoe_spec_json(spec), *names = smoe_model_file_names(weights, NULL);
     size_t pairs = smoe_safetensors_pairs(weights, &pair);
-    for (size_t i = 0; i < pairs; i++) /* without the digest, which is of that file */
-        if (!strstr(pair[i].key, "xxh3")) pair[kept++] = pair[i];
+    for (size_t i = 0; i < pairs; i++) /* without what is of that file: digest and spec */
+        if (!strstr(pair[i].key, "xxh3") && strcmp(pair[i].key, "smoe.spec") != 0 &&
+            strcmp(pair[i].key, SMOE_CLASS_NAMES) != 0)
+            pair[kept++] = pair[i];
+    pair = smoe_alloc_more(pair, kept + 2, sizeof *pair);
+    pair[kept++] = (smoe_pair){"smoe.spec", json};
+    if (names) pair[kept++] = (smoe_pair){SMOE_CLASS_NAMES, names};
     SMOE_FREED_BY(smoe_alloc_pool_free) smoe_alloc_pool paths = {0};
     graph g = {.paths = &paths,
                .model = &spec->model,

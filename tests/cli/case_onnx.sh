@@ -69,7 +69,7 @@ status 0 smoe eval run-1 -q --logits grey.npy data.path=grey data.image_size=24 
 sed 's/image_size: 12/image_size: 24/' run-1/spec.yaml >grey.yaml
 status 0 smoe convert run-1 grey.onnx --onnx -q --spec grey.yaml >/dev/null
 cat >check.py <<'END'
-import sys, numpy, onnxruntime
+import json, sys, numpy, onnxruntime
 pixels = numpy.load("pixels.npy")
 for i in range(int(sys.argv[1])):
     session = onnxruntime.InferenceSession(f"{i}.onnx", providers=["CPUExecutionProvider"])
@@ -80,6 +80,7 @@ for i in range(int(sys.argv[1])):
         assert abs(theirs(n) - ours[:n]).max() < 1e-5 * max(1, abs(ours).max()), (i, n, abs(theirs(n) - ours[:n]).max())
     assert "smoe.spec" in session.get_modelmeta().custom_metadata_map
 grey = onnxruntime.InferenceSession("grey.onnx", providers=["CPUExecutionProvider"])
+assert json.loads(grey.get_modelmeta().custom_metadata_map["smoe.spec"])["data"]["image_size"] == 24
 theirs = grey.run(None, {"pixels": numpy.full((1, 1, 24, 24), 200 / 127.5 - 1, "float32")})[0]
 assert abs(theirs - numpy.load("grey.npy")[0]).max() < 1e-5, (theirs, numpy.load("grey.npy")[0])
 END

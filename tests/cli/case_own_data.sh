@@ -91,9 +91,19 @@ LC_ALL=C sed -i 's/"smoe\.class_names":/"some.class_names":/' theirs/model.safet
 printf '{"id2label": {"1": "bee", "0": "ape"}}' >theirs/config.json
 loss_of() { smoe eval "$1" $zoo 2>/dev/null | grep '^loss'; }
 [ "$(loss_of theirs)" = "$(loss_of brought-run)" ] || fail "names beside a file: $(loss_of theirs), $(loss_of brought-run)"
+# go with the weights
+mkdir moved && status 0 smoe convert theirs moved/again.safetensors -q >/dev/null && status 0 smoe convert moved/again.safetensors moved/model.safetensors --type f32 -q >/dev/null
+[ "$(loss_of moved)" = "$(loss_of brought-run)" ] || fail "names of a converted file: $(loss_of moved), $(loss_of brought-run)"
+status 0 smoe soup moved theirs $zoo -o broth >/dev/null 2>&1
+[ "$(loss_of broth)" = "$(loss_of brought-run)" ] || fail "names of a soup: $(loss_of broth), $(loss_of brought-run)"
+mkdir turned && cp theirs/model.safetensors turned && printf '{"id2label": {"0": "bee", "1": "ape"}}' >turned/config.json
+status 3 smoe soup moved turned $zoo 2>err
+grep -q '^smoe soup: turned/model.safetensors: its classes are others than those of the first model$' err || fail "a soup of other classes: $(cat err)"
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names: $(cat err)"
+status 0 smoe convert theirs moved/model.safetensors -f -q >/dev/null && status 0 smoe eval moved $zoo >/dev/null 2>err
+grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names of a converted file: $(cat err)"
 zoo_keys='data.source=image-folder data.path=zoo data.limit=0 train.steps=4'
 status 0 smoe train tiny.yaml $zoo_keys --init brought-run -o zoo-run >/dev/null 2>err
 grep -q 'the head is not taken from it' err && grep -q 'initialised: head.weight, head.bias' err || fail "a head of other classes: $(cat err)"
