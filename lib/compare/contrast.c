@@ -64,6 +64,10 @@ static size_t seed_of(const contrast *c, size_t run) {
     return SIZE_MAX;
 }
 
+static bool same_images(const smoe_measures *m, size_t a, size_t b) {
+    return a == b || (m->images[a] && m->images[b] && !strcmp(m->images[a], m->images[b]));
+}
+
 /* Adds the outcomes of a run to d [seeds,images], made with the first run. 1 done, 0 there are
  * none, -1 with err. */
 static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
@@ -79,28 +83,37 @@ static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t c
     return 1;
 }
 
-static bool same_images(const smoe_measures *m, size_t a, size_t b) {
-    return m->images[a] && m->images[b] && !strcmp(m->images[a], m->images[b]);
+/* Adds the images of all runs that are tested on those of run `first`. As contrast_add_run. */
+static int contrast_add_set(smoe_paired *paired, const contrast *c, size_t first, size_t column,
+                            smoe_err *err) {
+    size_t images = 0;
+    int got = 1;
+    SMOE_FREED double *d = NULL;
+    SMOE_FREED bool *has = smoe_alloc(c->seeds, sizeof *has);
+    for (size_t i = first; i < c->m->runs && got == 1; i++) {
+        size_t seed = seed_of(c, i);
+        if (seed == SIZE_MAX || !same_images(c->m, first, i)) continue;
+        got = contrast_add_run(c, i, seed, column, &d, &images, err);
+        has[seed] = true;
+    }
+    for (size_t s = 0; s < c->seeds; s++)
+        if (!has[s] && got == 1) got = 0; /* its images differ from seed to seed, or are unknown */
+    if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
+    return got;
 }
 
-/* Whether all runs have the same test images. */
-static bool images_are_shared(const contrast *c) {
-    for (size_t i = 0; i < c->m->runs; i++)
-        if (seed_of(c, i) != SIZE_MAX && i != c->of[0] && !same_images(c->m, c->of[0], i))
-            return false;
-    return true;
-}
-
+/* Set by set: runs of one set of images are crossed with them, and sets are independent. */
 static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
     int column = smoe_outcomes_column(c->m->metric[c->metric]), got = 1;
-    size_t images = 0;
-    SMOE_FREED double *d = NULL;
-    if (column < 0 || c->seeds < 2 || !images_are_shared(c)) return 0;
+    smoe_paired with = *paired;
+    if (column < 0 || c->seeds < 2) return 0;
     for (size_t i = 0; i < c->m->runs && got == 1; i++) {
-        size_t seed = seed_of(c, i);
-        if (seed != SIZE_MAX) got = contrast_add_run(c, i, seed, (size_t)column, &d, &images, err);
+        bool counted = seed_of(c, i) == SIZE_MAX;
+        for (size_t k = 0; k < i && !counted; k++)
+            counted = seed_of(c, k) != SIZE_MAX && same_images(c->m, k, i);
+        if (!counted) got = contrast_add_set(&with, c, i, (size_t)column, err);
     }
-    if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
+    if (got == 1) *paired = with;
     return got < 0 ? -1 : 0;
 }
 

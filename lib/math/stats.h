@@ -32,6 +32,7 @@ typedef struct smoe_paired {
     size_t images;                /* in the interval; 0: it is over seeds alone */
     double mean;                  /* NAN without seeds */
     double seeds_var, images_var; /* of the mean: over seeds, NAN below two; over images */
+    double rest_var;              /* of it: what the images alone prove */
     double half;                  /* of the 95% interval mean -+ half; NAN below two seeds */
     double seeds_half;            /* what it would be over seeds alone */
     bool distinguishable;         /* the interval does not include 0 */
@@ -50,6 +51,8 @@ smoe_paired smoe_stats_paired(const double *value, size_t n);
  * expectation, and known from (S - 1) (I - 1) values, where the seeds have only S - 1. Without this
  * bound, two or three seeds that agree by chance have an interval narrower than the noise of their
  * test images. Needs two seeds and two images; with fewer, nothing is changed.
+ * A contrast that is a sum over sets of images, independent of one another, is added set by set:
+ * the variances of b, and those of e, add up.
  */
 void smoe_stats_add_images(smoe_paired *paired, const double *d, size_t S, size_t I);
 

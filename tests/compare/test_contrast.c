@@ -96,11 +96,24 @@ static void images_are_paired(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Trials that are tested on different images cannot be paired by image. */
+/* Trials that are tested on different images cannot be paired by image: each set adds what it adds
+ * by itself. The losses of the first row, by seed: 1 0.5 2 and 3 1 0, MS_rest 49/24, MS_images less
+ * than that; of the second: 2 2.5 5 and 5 4 7, MS_rest 7/24, MS_images 7/24 + 6 x 13/18. */
 static void other_images_are_not_paired(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {grid: {data.limit: [3, 30]}, seeds: [0, 1]}\n");
     fill(&sweep);
+    smoe_results r = sweep_folder_results(&sweep);
+    const smoe_difference *d = loss_of(&r);
+    assert_int_equal(d->paired.images, 2 * IMAGES);
+    assert_close(d->paired.rest_var, (49.0 / 24 + 7.0 / 24) / 6, 1e-12);
+    assert_close(d->paired.images_var, 13.0 / 18, 1e-12);
+    assert_close(d->paired.seeds_half, 12.706205, 1e-5);
+    assert_close(d->paired.half, sqrt(12.706205 * 12.706205 + 2.570582 * 2.570582 * 13 / 18), 1e-5);
+    smoe_results_free(&r);
+    char *path = smoe_trial_outcomes(&sweep, 2);
+    assert_int_equal(unlink(path), 0);
+    free(path);
     assert_alone(&sweep);
     smoe_sweep_free(&sweep);
 }
