@@ -203,7 +203,7 @@ static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
     size_t classes = 0;
     if (classes_of(spec, &classes, err) || smoe_cost_estimate(&cost, spec, classes, NULL, err))
         return -1;
-    double step = cost.flops_train_per_image * (double)spec->train.batch_size;
+    double step = cost.flops_train_computed_per_image * (double)spec->train.batch_size;
     if (spec->train.flops < step)
         return smoe_fail(err, SMOE_USAGE, "%s: train.flops: %g is less than one step, %.4g FLOP",
                          spec->file, spec->train.flops, step);

@@ -37,6 +37,23 @@ static void as_many_steps_as_fit(void **state) {
     smoe_spec_free(&spec);
 }
 
+/* What is computed counts: K = 1 of Tokens Choice fills at most one place per token, whatever the
+ * room. */
+static void empty_places_are_free(void **state) {
+    (void)state;
+    static const char routed[] = "model.moe.router=tokens-choice", all[] = "model.moe.layers=all";
+    char *const tight[] = {(char *)routed, (char *)all, (char *)"model.moe.capacity=1"};
+    char *const roomy[] = {(char *)routed, (char *)all, (char *)"model.moe.capacity=4"};
+    smoe_spec spec;
+    assert_int_equal(read_spec(&spec, "flops: 3e10", tight, 3, NULL), 0);
+    size_t steps = spec.train.steps;
+    smoe_spec_free(&spec);
+    assert_int_equal(read_spec(&spec, "flops: 3e10", roomy, 3, NULL), 0);
+    assert_true(steps > 10);
+    assert_int_equal(spec.train.steps, steps);
+    smoe_spec_free(&spec);
+}
+
 static void steps_or_flops(void **state) {
     (void)state;
     char *const steps[] = {(char *)"train.steps=7"}, *const flops[] = {(char *)"train.flops=3e9"};
@@ -62,6 +79,7 @@ static void steps_or_flops(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_steps_as_fit),
+        cmocka_unit_test(empty_places_are_free),
         cmocka_unit_test(steps_or_flops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
