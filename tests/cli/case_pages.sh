@@ -184,7 +184,7 @@ grep -qF "$(cat numbers)" "$page" || echo "objections.md: does not say \"$(cat n
 # Every sweep with published cells can be run again by `make evidence`, or stands in evidence.md among those that it leaves out.
 for packed in "$ROOT"/experiments/results/*/trials.tar.gz; do
     name=${packed%/*} name=${name##*/}
-    sed -n '/^EVIDENCE/,/^$/p; /^PHOTOGRAPHS/,/^$/p' "$ROOT/experiments/Makefile" | grep -qE "(^|[ =])$name(:| |\$)" || sed -n '/Not in these lists/,/^$/p' "$ROOT/experiments/evidence.md" | grep -q "(${name}\.md)" ||
+    sed -n '/^EVIDENCE/,/^$/p; /^PHOTOGRAPHS/,/^$/p' "$ROOT/experiments/Makefile" | grep -qE "(^|[ =])$name(:| |\$)" || sed -n '/Not in these lists/,/^$/p' "$ROOT/experiments/evidence.md" | grep -q "(${name%-rates}\.md)" ||
         echo "experiments/Makefile: $name has published cells, but no list of make evidence has it: add it, or say in evidence.md why it is left out"
 done >wrong
 [ ! -s wrong ] || fail "$(cat wrong)"
