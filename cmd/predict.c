@@ -1,5 +1,6 @@
 /* smoe predict: the likeliest classes of image files. */
 #include "cmd.h"
+#include "vit/model.h"
 
 #include <math.h>
 
@@ -21,6 +22,11 @@ static int predictor_open(predictor *x, const smoe_options *options, smoe_err *e
     /* The latest of a run is looked up once more, for a run that still trains may have deleted it.
      */
     if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;
+    if (smoe_model_pairs(x->model))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s compares images with captions and has no classes; smoe eval with "
+                         "'eval.zeroshot=a photo of a {}' classifies the images of a data set",
+                         x->path);
     size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
     x->top = options->top ? (size_t)options->top : TOP;
     if (x->top > N) x->top = N;

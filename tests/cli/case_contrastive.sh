@@ -59,6 +59,8 @@ grep -q 'router' lit/metrics.jsonl && fail "statistics of routers that are not t
 # a merges file is stored as a path in the run; a resume reads it again
 printf '#version\na n</w>\nr e\nre d</w>\n' >merges.txt
 status 0 smoe train tiny.yaml -q $pairs text.tokenizer=merges.txt train.steps=4 -o merged
+status 2 smoe predict merged image.png 2>err
+grep -q 'merged/.* compares images with captions and has no classes' err || fail "a prediction by embeddings: $(cat err)"
 grep -q 'tokenizer: .*/merges.txt' merged/spec.yaml || fail "no path of the tokenizer in $(grep tokenizer merged/spec.yaml)"
 grep -aq '"text.token_embedding.weight":{"dtype":"F32","shape":\[517,' merged/ckpt/latest/model.safetensors ||
     fail "not 517 token ids"
