@@ -111,7 +111,8 @@ bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {
     *view = *spec;
     smoe_data_spec *data = &view->data;
-    data->path = NULL;
+    bool table = spec->data.labels;
+    data->path = data->labels = NULL;
     memset(&data->augment, 0, sizeof data->augment);
     bool trained = spec->eval.fewshot.data.source == SMOE_FEWSHOT_TRAINED;
     if (!trained) {
@@ -119,12 +120,18 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
         data->limit = spec->eval.fewshot.data.limit;
         data->train_limit = 0;
         data->classes = 0;
-        data->labels = spec->eval.fewshot.data.labels;
+        table = spec->eval.fewshot.data.labels;
         data->exclude = NULL;
         data->holdout = spec->eval.fewshot.data.holdout;
         if (spec->eval.fewshot.data.mean.item[0] >= 0) data->mean = spec->eval.fewshot.data.mean;
         if (spec->eval.fewshot.data.std.item[0] > 0) data->std = spec->eval.fewshot.data.std;
     }
     if (smoe_sources[data->source].generated) return 0;
-    return smoe_spec_path(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
+    /* Here it is known whether the file or an override gave them. */
+    if (smoe_spec_path(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err))
+        return -1;
+    if (!table || (data->source != SMOE_SOURCE_FOLDER && data->source != SMOE_SOURCE_WEBDATASET))
+        return 0;
+    return smoe_spec_path(spec, trained ? "data.labels" : "eval.fewshot.data.labels", &data->labels,
+                          err);
 }

@@ -592,8 +592,8 @@ const char *smoe_spec_label_field(const smoe_spec *spec);
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
- * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and
- * the caller's to free; everything else belongs to `spec`. */
+ * eval.fewshot.data, where that is given, without augmentation. data.path and data.labels are
+ * fresh (NULL: none) and the caller's to free; everything else belongs to `spec`. */
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

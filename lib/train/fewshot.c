@@ -110,6 +110,7 @@ void smoe_fewshot_free(smoe_fewshot *f) {
     smoe_dataset_free(f->train);
     smoe_dataset_free(f->queries);
     free(f->view.data.path);
+    free(f->view.data.labels);
     free(f->image);
     free(f);
 }

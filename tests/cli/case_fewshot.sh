@@ -20,6 +20,19 @@ status 0 smoe eval run -q --json $own eval.fewshot.data.path=few eval.fewshot.da
 grep -q '"1": 0.5' few.json || fail "two classes that look the same: $(cat few.json)"
 status 0 smoe eval run -q --json $own eval.fewshot.data.path=flat eval.fewshot.data.labels=flat.csv eval.fewshot.data.holdout=0.4 eval.fewshot.data.mean=[0.5,0.4,0.3] eval.fewshot.data.std=0.25 >flat.json
 grep -q '"1": 0.5' flat.json || fail "of a table: $(cat flat.json)"
+# the table of a spec lies beside it, that of an override where the user is
+mkdir specs && cp -r flat flat.csv specs && mv specs/flat.csv specs/of.csv && sed '2,$s/^/train\//' flat.csv >trained.csv
+mkdir -p specs/all/train && cp flat/* specs/all/train && cp -r specs/all/train specs/all/test && sed 's/^train/test/;1d' trained.csv >>trained.csv
+{
+    echo 'data: {source: image-folder, path: all, image_size: 8, labels: null}'
+    echo 'model: {width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 4, moe: {layers: none}}'
+    echo 'train: {steps: 1, batch_size: 4, eval_every: 1}'
+    echo 'eval: {fewshot: {shots: [1], data: {source: image-folder, path: flat, holdout: 0.4, labels: of.csv}}}'
+} >specs/few.yaml
+status 0 smoe train specs/few.yaml data.labels=trained.csv -q -o beside >/dev/null
+status 0 smoe train specs/few.yaml data.labels=trained.csv eval.fewshot.data.labels=flat.csv -q -o above >/dev/null
+status 3 smoe train specs/few.yaml data.labels=trained.csv eval.fewshot.data.labels=of.csv -q -o none 2>err
+grep -q 'eval.fewshot.data.labels: of.csv was not found' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.shots=100000 2>err
 grep -q 'images per class are needed' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.data.source=cifar10 2>err
