@@ -17,8 +17,9 @@
 /*
  * Measures sum_g weight[g] metric[g]; groups with weight 0 do not count. A seed counts when every
  * group has a value of it. The interval is over seeds and images (smoe_stats_add_images) where the
- * metric is known image by image, every run has outcomes, and all seeds have the same images; groups
- * with images of their own add what these add. Else it is over seeds alone. Without a seed column there is one seed. SMOE_DATA: outcomes that are of something else.
+ * metric is known image by image, every run has outcomes, and all seeds have the same images;
+ * groups with images of their own add what these add. Else it is over seeds alone. Without a seed
+ * column there is one seed. SMOE_DATA: outcomes that are of something else.
  */
 int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *measures, const double *weight,
                           size_t metric, smoe_err *err) SMOE_MUST_CHECK;
