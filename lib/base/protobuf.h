@@ -1,7 +1,7 @@
 /*
  * Writing of protocol buffers: a message is a sequence of fields, a field the number that its
- * schema gives it and a value. A message within another one is put together first. Leaves to others:
- * the schemas (tensors/onnx.c, store/tfevents.c).
+ * schema gives it and a value. A message within another one is put together first. Leaves to
+ * others: the schemas (tensors/onnx.c, store/tfevents.c).
  */
 #ifndef SMOE_PROTOBUF_H
 #define SMOE_PROTOBUF_H
