@@ -220,7 +220,8 @@ static void add_records(smoe_result *result, const smoe_run_difference *d) {
 
 static void add_class_names(smoe_result *result, const char *before, const smoe_safetensors *file) {
     enum { SHOWN = 6 };
-    json_auto_t *names = json_loads(smoe_safetensors_metadata(file, SMOE_CLASS_NAMES), 0, NULL);
+    SMOE_FREED char *text = smoe_model_file_names(file, NULL);
+    json_auto_t *names = json_loads(text, 0, NULL);
     size_t count = json_array_size(names);
     smoe_result_more(result, "%s", before);
     for (size_t i = 0; i < count && i < SHOWN; i++)

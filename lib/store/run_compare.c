@@ -192,8 +192,7 @@ static double distance_of(const smoe_tensor *a, const smoe_tensor *b) {
 
 void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *x,
                                const smoe_safetensors *y) {
-    const char *a = smoe_safetensors_metadata(x, SMOE_CLASS_NAMES);
-    const char *b = smoe_safetensors_metadata(y, SMOE_CLASS_NAMES);
+    SMOE_FREED char *a = smoe_model_file_names(x, NULL), *b = smoe_model_file_names(y, NULL);
     *difference = (smoe_weights_difference){.other_classes = a && b && strcmp(a, b) != 0};
     for (size_t i = 0; i < smoe_safetensors_count(x); i++) {
         const smoe_tensor *t = smoe_safetensors_at(x, i), *u = smoe_safetensors_find(y, t->name);

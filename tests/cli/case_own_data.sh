@@ -99,6 +99,8 @@ status 0 smoe soup moved theirs $zoo -o broth >/dev/null 2>&1
 mkdir turned && cp theirs/model.safetensors turned && printf '{"id2label": {"0": "bee", "1": "ape"}}' >turned/config.json
 status 3 smoe soup moved turned $zoo 2>err
 grep -q '^smoe soup: turned/model.safetensors: its classes are others than those of the first model$' err || fail "a soup of other classes: $(cat err)"
+status 0 smoe compare moved turned >out 2>&1
+grep -q '^classes  *heads are not compared, for their classes differ: ape, bee; bee, ape' out || fail "a comparison of other classes: $(cat out)"
 printf '{"id2label": {"0": "tench, Tinca tinca", "1": "goldfish"}}' >theirs/config.json
 status 0 smoe eval theirs $zoo >/dev/null 2>err
 grep -q 'classes are matched by their numbers, for config.json has none of their names' err || fail "other names: $(cat err)"
