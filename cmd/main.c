@@ -1,6 +1,7 @@
 /* The program: finds the command, runs it, and turns its failure into messages and an exit status.
  * Nothing else exits. */
 #include "cmd.h"
+#include "progress.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -117,6 +118,7 @@ static smoe_command_run *const runs[] = {
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     SMOE_FREED_BY(smoe_options_free) smoe_options options = {0};
+    smoe_progress scans;
     /* parsing permutes; env.json wants the order given */
     SMOE_FREED char **words = smoe_alloc((size_t)argc, sizeof *words);
     memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
@@ -136,6 +138,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
         smoe_options_check_keys(&options, err))
         return -1;
+    smoe_progress_scans(&scans, &options);
     return runs[command - smoe_commands](&options, err);
 }
 

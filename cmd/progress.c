@@ -2,6 +2,7 @@
 #include "progress.h"
 #include "cmd.h"
 #include "base/clock.h"
+#include "data/scan.h"
 
 #include <sys/ioctl.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
 static const double line_after = 10.0;  /* seconds between two plain lines elsewhere; */
 static const double first_after = 2.0;  /* before the first one, which tells how long it takes */
+static const double first_shown = 0.5;  /* before the line on a terminal, of data that is read */
 
 static int width_of(const smoe_progress *p) {
     struct winsize size;
@@ -123,9 +125,27 @@ static void on_say(void *user, const char *text) {
 
 void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
     if (!due(p)) return;
-    char line[64];
-    snprintf(line, sizeof line, "%zu of %zu %s", done, all, what);
+    char line[64], of[32] = "";
+    if (all) snprintf(of, sizeof of, " of %zu", all);
+    snprintf(line, sizeof line, "%zu%s %s", done, of, what);
     progress_show(p, line);
+}
+
+/* Data that is read quickly is not worth a line. */
+static void on_scan(void *user, size_t done, size_t all) {
+    smoe_progress *p = user;
+    if (done) {
+        smoe_progress_count(p, done, all, all ? "images read" : "files found");
+        return;
+    }
+    smoe_progress_close(p);
+    p->last = smoe_now() + (p->terminal ? first_shown - redraw_after : first_after - line_after);
+}
+
+void smoe_progress_scans(smoe_progress *p, const smoe_options *options) {
+    smoe_progress_open(p, options, stderr, NULL);
+    smoe_scan_here()->show = on_scan;
+    smoe_scan_here()->user = p;
 }
 
 void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,

@@ -27,6 +27,9 @@ void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FI
 /* "120 of 2000 images": for work without steps. */
 void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const char *what);
 
+/* Shows the scans of data of this thread from now on, while `progress` lasts. */
+void smoe_progress_scans(smoe_progress *progress, const smoe_options *options);
+
 /* Removes an unfinished line. */
 void smoe_progress_close(smoe_progress *progress);
 

@@ -313,10 +313,10 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
 
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     sweep_live live;
-    if (say_heading(sweep, options, err)) return -1;
-    live_open(&live, sweep, options);
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    if (say_heading(sweep, options, err)) return -1;
+    live_open(&live, sweep, options);
     const smoe_runner_options how = {.jobs = (size_t)options->jobs,
                                      .retry_failed = options->retry_failed,
                                      .fail_fast = options->fail_fast,

@@ -475,9 +475,10 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     if (options->find_lr && (!status || err->code == SMOE_NONFINITE))
         return report_rates(job, &find, options, err);
     if (!status) return train_report(job, &result, smoe_now() - start, options, err);
-    if (err->code == SMOE_STOPPED && !options->find_lr)
+    bool kept = !options->find_lr && (result.step || job->mode == SMOE_RUN_RESUME);
+    if (err->code == SMOE_STOPPED && kept)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
-    else if (taken)
+    else if (err->code != SMOE_STOPPED && taken)
         smoe_fail_more(err, SMOE_USAGE, "-o DIR chooses another directory");
     return -1;
 }

@@ -9,10 +9,10 @@
  *
  * Status rule: a function that can fail returns 0 or -1 and fills an smoe_err; a function that only
  * computes returns void and cannot fail. The library never prints, and exits only where there is no
- * memory for a small piece (base/alloc.h). The choice of
- * kernels (math/isa.c), the watcher of the threads (base/team.h) and the flag that signals set
- * (base/stop.h) belong to the process, like OpenMP's number of threads; there is no other mutable
- * global state.
+ * memory for a small piece (base/alloc.h). The choice of kernels (math/isa.c), the watcher of the
+ * threads (base/team.h), the flag that signals set (base/stop.h) and data that stays open
+ * (data/dataset.h) belong to the process, like OpenMP's number of threads, and the watcher of a
+ * scan (data/scan.h) to a thread; there is no other mutable global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/limits.h"
+#include "data/scan.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -420,6 +421,7 @@ static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user,
     /* A tar may be empty, and may end without the two empty blocks: many writers leave them out. */
     for (; !status && o->archive; member.ordinal++) {
         struct archive_entry *entry;
+        if ((status = smoe_scan_at(smoe_scan_here(), 0, 0, err))) break;
         int code = archive_read_next_header(o->archive, &entry);
         if (code == ARCHIVE_EOF) break;
         if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY ||
@@ -538,7 +540,8 @@ static int walk_folder(const char *path, smoe_visit *visit, void *user, smoe_err
         e = fts_read(tree);
         if (!e && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
         if (!e) break;
-        status = visit_name(tree, e, &member, visit, user, err);
+        status = smoe_scan_at(smoe_scan_here(), 0, 0, err);
+        if (!status) status = visit_name(tree, e, &member, visit, user, err);
     }
     fts_close(tree);
     return status;
@@ -561,9 +564,11 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     smoe_place_kind kind = SMOE_PLACE_FILE;
     if (smoe_place_kind_of(&kind, path, err)) return -1;
     if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
-    if (kind == SMOE_PLACE_ARCHIVE)
-        return walk_archive(&(opened){.path = path, .file = -1}, UINT64_MAX, visit, user, err);
-    return walk_folder(path, visit, user, err);
+    (void)smoe_scan_begin();
+    return smoe_scan_end(
+        kind == SMOE_PLACE_ARCHIVE
+            ? walk_archive(&(opened){.path = path, .file = -1}, UINT64_MAX, visit, user, err)
+            : walk_folder(path, visit, user, err));
 }
 
 int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,

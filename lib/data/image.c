@@ -2,6 +2,7 @@
  * hundred non-negative weights that sum to 1: far below half a grey level of error. */
 #include "data/image.h"
 #include "base/alloc.h"
+#include "data/scan.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,13 +31,15 @@ void smoe_image_free(smoe_image *image) {
 
 int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_err *err) {
     size_t failed = n;
+    smoe_scan *scan = smoe_scan_begin();
 #pragma omp parallel
     {
         smoe_image image = {0}, work = {0};
 #pragma omp for schedule(dynamic, 16)
         for (size_t i = 0; i < n; i++) {
             smoe_err mine = {0};
-            if (!each(context, i, &image, &work, &mine)) continue;
+            if (!smoe_scan_at(scan, i + 1, n, &mine) && !each(context, i, &image, &work, &mine))
+                continue;
 #pragma omp critical(smoe_image_failure)
             if (i < failed) {
                 failed = i;
@@ -46,7 +49,7 @@ int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_err *er
         smoe_image_free(&image);
         smoe_image_free(&work);
     }
-    return failed < n ? -1 : 0;
+    return smoe_scan_end(failed < n ? -1 : 0);
 }
 
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue) {

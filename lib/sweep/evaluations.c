@@ -1,6 +1,7 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
 #include "bench/cost.h"
+#include "data/scan.h"
 #include "sweep/kept.h"
 #include "sweep/sweep_plan.h"
 #include "sweep/trial.h"
@@ -317,6 +318,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
         s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
     int status = smoe_evaluations_read(&list, sweep, i, err);
     if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
+    smoe_scan_here()->stop = stop;
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_auto_t *result = json_object();
@@ -330,6 +332,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
         if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
     }
+    smoe_scan_here()->stop = NULL;
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
     return status;

@@ -5,6 +5,7 @@
  */
 #include "sweep/runner.h"
 #include "base/stop.h"
+#include "data/scan.h"
 #include "store/env.h"
 #include "sweep/trial.h"
 #include "sweep/trial_run.h"
@@ -259,7 +260,7 @@ static int loop(runner *r, smoe_err *err) {
         if (r->failed && r->options->fail_fast && !r->stopping) stop_all(r);
         if (stop && *stop && !r->stopping) {
             stop_all(r);
-            runner_say(r, "stopping: every running cell writes a checkpoint");
+            if (r->running) runner_say(r, "stopping: every running cell writes a checkpoint");
         }
         if (r->options->save && *r->options->save) {
             *r->options->save = 0;
@@ -373,7 +374,9 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     pthread_sigmask(SIG_BLOCK, &children, &r.before);
     int status = runner_open(&r, err);
     if (!status) {
+        smoe_scan_here()->stop = options->stop;
         read_data(&r);
+        smoe_scan_here()->stop = NULL;
         status = loop(&r, err);
         if (status) give_up(&r);
         runner_show(&r, true);

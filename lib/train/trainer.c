@@ -11,6 +11,7 @@
 #include "train/task.h"
 #include "train/upcycle.h"
 #include "base/json.h"
+#include "data/scan.h"
 #include "store/model_file.h"
 #include "store/implied.h"
 #include "train/fewshot.h"
@@ -600,11 +601,13 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     t.comm = options->comm ? options->comm : &t.alone;
     t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
-    if (smoe_fewshot_open(&t.fewshot, spec, err)) {
+    smoe_scan_here()->stop = options->stop;
+    int status = smoe_fewshot_open(&t.fewshot, spec, err);
+    if (status)
         json_decref(options->env);
-        return -1;
-    }
-    int status = trainer_start(&t, err);
+    else
+        status = trainer_start(&t, err);
+    smoe_scan_here()->stop = NULL;
     if (!status) trainer_tell_begin(&t);
     if (!status) status = trainer_loop(&t, err);
     status = trainer_finish(&t, status, err);

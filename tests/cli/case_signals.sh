@@ -65,3 +65,38 @@ await 'ls both/000-*/ckpt/latest/model.safetensors >/dev/null 2>&1'
 kill -HUP $pid; wait $pid; [ $? -eq 75 ] || fail "sweep: $(cat err)"
 status 0 smoe sweep tiny.yaml train.steps=4 train.eval_every=0 model.moe.experts=2,4 -q -o ends >/dev/null
 head -n 1 ends/summary.csv | grep -q 'precision_at_1' || fail "$(cat ends/summary.csv)"
+
+# While data is read there is progress, and a request to stop does not wait for the end: decoding these images at this size takes minutes.
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+for folder in train/ape train/bee test/ape test/bee; do mkdir -p slow/$folder && png >slow/$folder/0.png; done
+for i in $(seq 999); do echo $i; done | (cd slow/train/ape && xargs -I {} ln 0.png {}.png)
+sed 's/patch_size: 4/patch_size: 512/' tiny.yaml >slow.yaml
+slow="slow.yaml data.source=image-folder data.path=slow data.image_size=4096 data.limit=0"
+# reads NAME COMMAND ...: sends SIGTERM once it says how far it is, and it ends within ten seconds, on a busy machine
+reads() {
+    name=$1; shift
+    "$@" >$name.out 2>$name.err & pid=$!
+    await "grep -q '^[0-9]* of 1001 images read' $name.err"
+    kill -TERM $pid; begin=$(date +%s)
+    wait $pid; got=$?
+    [ $(($(date +%s) - begin)) -lt 10 ] || fail "$name: read on: $(cat $name.err)"
+}
+reads new smoe train $slow -o new
+[ $got -eq 75 ] && grep -qx 'smoe train: stopped on request while the data was read' new.err || fail "$got: $(cat new.err)"
+[ ! -e new ] && ! grep -q resume new.err || fail "a run that never began: $(cat new.err)"
+reads cells smoe sweep $slow seed=0,1 -o cells
+[ $got -eq 75 ] && grep -q 'stopped on request with 2 of 2 cells left; --resume continues$' cells.err || fail "$got: $(cat cells.err)"
+grep -q 'writes a checkpoint' cells.err && fail "no cell runs: $(cat cells.err)"
+reads again smoe sweep --resume cells
+[ $got -eq 75 ] && grep -q 'with 2 of 2 cells left' again.err || fail "$got: $(cat again.err)"
+reads look smoe data $slow
+[ $got -eq 143 ] || fail "nothing to save: $got: $(cat look.err)"
+status 0 smoe train $slow -q -o wide data.limit=2 train.steps=1 train.batch_size=1 train.schedule.warmup=0 train.schedule.cooldown=0 eval.batch_size=1 >/dev/null
+reads eval smoe eval wide eval.split=train data.limit=0
+[ $got -eq 143 ] || fail "nothing to save: $got: $(cat eval.err)"
+reads inspect smoe inspect wide eval.split=train data.limit=0 -o seen
+[ $got -eq 143 ] && [ ! -e seen ] || fail "nothing to save: $got: $(cat inspect.err)"
+# What only counts does not decode.
+status 0 timeout 20 smoe cost $slow >/dev/null
+status 0 timeout 60 smoe train -n $slow train.batch_size=1 >out
+grep -q 'train 1001 images, test 2; 2 classes' out || fail "$(cat out)"
