@@ -376,6 +376,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         smoe_bench_run(&result, spec, classes, weights, rounds, bench_show, &progress, err);
     smoe_progress_close(&progress);
     if (status) return -1;
+    if (!weights) result.data_s = smoe_bench_data(spec);
     if (options->append && bench_append(options->append, spec->name, &result, err)) return -1;
     add_facts(&out, &result);
     add_lines(&out, &result);

@@ -168,14 +168,8 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
 }
 
 int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_err *err) {
-    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     smoe_err why = {0};
-    *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
-    if (*classes) return 0;
-    if (!smoe_dataset_open(&set, spec, "train", &why)) {
-        *classes = smoe_dataset_classes(set);
-        return 0;
-    }
+    if (!smoe_cost_classes(spec, classes, &why)) return 0;
     if (needed) return *err = why, -1;
     smoe_fail(err, SMOE_USAGE,
               "the number of classes is known only from the data: give --classes N or "

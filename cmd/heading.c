@@ -103,8 +103,8 @@ void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *test = NULL;
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_err err;
-    if (smoe_dataset_open(&train, spec, "train", &err) ||
-        (spec->train.eval_every && smoe_dataset_open(&test, spec, spec->eval.split, &err)) ||
+    if (smoe_dataset_list(&train, spec, "train", &err) ||
+        (spec->train.eval_every && smoe_dataset_list(&test, spec, spec->eval.split, &err)) ||
         smoe_model_create(&model, spec, smoe_dataset_classes(train), &err))
         return;
     smoe_heading_data(out, spec, train, test);

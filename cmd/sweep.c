@@ -303,7 +303,6 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     if (!open) return 0;
     if (smoe_trial_parse(&spec, sweep->trial, err)) return -1;
     smoe_result lines = {0};
-    smoe_dataset_reuse(open > 1); /* what the heading reads, the cells need */
     smoe_heading_spec(&lines, &spec);
     smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
                      open, sweep->trials > 1 ? "; data and model are those of the first" : "");
@@ -514,6 +513,7 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
+    smoe_dataset_reuse(true); /* mostly cells have the same data */
     if (sweep_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)
                 : sweep_open_spec(&sweep, kind, mode, arg, options, err)))

@@ -154,11 +154,11 @@ static void plan_free(train_plan *p) {
 
 /* If the data is missing but the classes are known, a dry run still continues. */
 static void see_data(train_plan *p, const smoe_safetensors *init) {
-    if (smoe_dataset_open(&p->train, p->spec, "train", &p->why)) return;
+    if (smoe_dataset_list(&p->train, p->spec, "train", &p->why)) return;
     if (init && !smoe_task_pairs(p->spec->train.loss))
         p->other_classes = smoe_model_file_other_classes(p->train, init);
     if (p->spec->train.eval_every)
-        (void)!smoe_dataset_open(&p->test, p->spec, p->spec->eval.split, &p->why);
+        (void)!smoe_dataset_list(&p->test, p->spec, p->spec->eval.split, &p->why);
 }
 
 static void add_data(smoe_result *plan, const train_plan *p) {

@@ -356,29 +356,30 @@ static void note_peak(bencher *x) {
     x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->peaks.bytes;
 }
 
-/* Loads augmented batches of the spec's data until enough time has passed for a measurement. */
-static void time_data(bencher *x) {
+double smoe_bench_data(const smoe_spec *spec) {
     enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
     const double enough = 0.3;
     smoe_dataset *set = NULL;
     smoe_loader *loader = NULL;
     smoe_batch batch;
     smoe_err ignored = {0};
-    smoe_loader_options options = {.batch_size = x->B, .train = true, .seed = x->spec->seed};
+    smoe_loader_options options = {
+        .batch_size = spec->train.batch_size, .train = true, .seed = spec->seed};
     size_t made = 0;
-    double start = 0, spent = 0;
-    if (smoe_dataset_open(&set, x->spec, "train", &ignored) ||
-        smoe_loader_open(&loader, set, x->spec, &options, &ignored))
+    double start = 0, spent = 0, batch_s = 0;
+    if (smoe_dataset_open(&set, spec, "train", &ignored) ||
+        smoe_loader_open(&loader, set, spec, &options, &ignored))
         goto out;
     for (; made < MOST && spent < enough; made++) {
         if (smoe_loader_next(loader, &batch, &ignored) != 1) goto out;
         if (made == FIRST) start = processor_time();
         if (made > FIRST) spent = processor_time() - start;
     }
-    x->out->data_s = spent / (double)(made - 1 - FIRST);
+    batch_s = spent / (double)(made - 1 - FIRST);
 out:
     smoe_loader_free(loader);
     smoe_dataset_free(set);
+    return batch_s;
 }
 
 static void bencher_free(bencher *x) {
@@ -413,7 +414,6 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
         (!weights && bench_training(&x, &cost, err)))
         return -1;
     note_peak(&x);
-    if (!weights) time_data(&x);
     for (size_t at = 0; at < sizeof(smoe_machine); at += sizeof(double)) conclude_limit(&x, at);
     bench->params = cost.params;
     count_work(bench, &cost);

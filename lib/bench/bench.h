@@ -69,9 +69,8 @@ typedef struct smoe_bench {
     smoe_bench_pass train, infer;     /* `train` is all zero with a file of weights */
     smoe_machine best, median;        /* between the rounds */
     double planned_bytes, peak_bytes; /* the latter without the buffers for measuring peaks */
-    double data_s; /* processor time of making a training batch, which happens beside the step;
-                      0 where the spec's data cannot be opened */
-    double weight_bytes; /* of a file of weights; 0 without one */
+    double data_s;                    /* for the caller to set, to smoe_bench_data */
+    double weight_bytes;              /* of a file of weights; 0 without one */
 } smoe_bench;
 
 /* What computes the products of a part in this pass: "multiply-adds", or the name of the matrix
@@ -94,6 +93,10 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *user, size_t done, size_t of), void *user,
                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Seconds of processor time to make a training batch of the spec's data, which happens beside the
+ * step; 0 where they cannot be opened. */
+double smoe_bench_data(const smoe_spec *spec);
 
 /* ---- estimates ------------------------------------------------------------------------------- */
 

@@ -187,12 +187,11 @@ double smoe_cost_bytes_sum(const smoe_cost_bytes *b) {
 
 /* ---- steps from a budget --------------------------------------------------------------------- */
 
-/* The number of classes, as the data has it. */
-static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
+int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_err *err) {
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
     if (*classes) return 0;
-    if (smoe_dataset_open(&set, spec, "train", err)) return -1;
+    if (smoe_dataset_list(&set, spec, "train", err)) return -1;
     *classes = smoe_dataset_classes(set);
     return 0;
 }
@@ -201,7 +200,8 @@ static int classes_of(const smoe_spec *spec, size_t *classes, smoe_err *err) {
 static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
-    if (classes_of(spec, &classes, err) || smoe_cost_estimate(&cost, spec, classes, NULL, err))
+    if (smoe_cost_classes(spec, &classes, err) ||
+        smoe_cost_estimate(&cost, spec, classes, NULL, err))
         return -1;
     double step = cost.flops_train_computed_per_image * (double)spec->train.batch_size;
     if (spec->train.flops < step)

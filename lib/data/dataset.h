@@ -17,8 +17,15 @@ typedef struct smoe_dataset smoe_dataset;
  * is read and every member that can be checked without decoding is; bad data fails with SMOE_DATA
  * naming file, member and offset. Small sets are decoded at once and kept (data.cache_mb), so that
  * corrupt images are found before training starts; of larger ones each header is checked.
+ * SMOE_STOPPED after a request to stop (data/scan.h).
  */
 int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for who only counts: classes, images, their names and labels. Files of images are found
+ * but not read, so that damaged ones count, and there are no pixels; with data.on_error skip they
+ * are read. */
+int smoe_dataset_list(smoe_dataset **set, const smoe_spec *spec, const char *split,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_free(smoe_dataset *set);
 SMOE_FREES(smoe_dataset)

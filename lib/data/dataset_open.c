@@ -2,6 +2,7 @@
  * source_*.c. */
 #include "base/json.h"
 #include "data/dataset_source.h"
+#include "data/scan.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
@@ -40,7 +41,7 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
 
 /* ---- sets that are opened again -------------------------------------------------------------- */
 
-enum { REUSED = 4 };
+enum { REUSED = 4 }; /* what a trial opens: train and eval.split, and both of eval.fewshot.data */
 
 static struct {
     bool on;
@@ -48,10 +49,12 @@ static struct {
 } reused;
 
 /* All of a spec on which a set of files depends; NULL where it is not to be used again. */
-static char *text_of_data(const smoe_spec *spec, const char *split) {
+static char *text_of_data(const smoe_spec *spec, const char *split, smoe_opening purpose) {
     static const char *const paths[] = {"data.path", "data.labels", "data.exclude"};
-    if (!reused.on || smoe_sources[spec->data.source].generated) return NULL;
-    json_auto_t *all = json_pack("[s, s*, i]", split, spec->eval.split, (int)spec->train.loss);
+    bool file = !smoe_sources[spec->data.source].generated;
+    if (!reused.on || !file || purpose == SMOE_OPEN_SURVEY) return NULL;
+    json_auto_t *all =
+        json_pack("[s, i, s*, i]", split, (int)purpose, spec->eval.split, (int)spec->train.loss);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         SMOE_FREED char *path = NULL;
         if (!smoe_spec_path(spec, paths[i], &path, NULL))
@@ -107,15 +110,29 @@ void smoe_dataset_reuse(bool on) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
-    return smoe_dataset_open_as(out, spec, split, false, err);
+    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_USE, err);
 }
 
-int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split, bool survey,
-                         smoe_err *err) {
+int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
+    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, err);
+}
+
+static int open_source(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
+    bool captions = smoe_task_pairs(spec->train.loss);
+    (void)smoe_scan_begin();
+    return smoe_scan_end(set->type->open(set, spec, set->split, err) ||
+                                 smoe_dataset_exclude(set, spec, err) ||
+                                 settle_classes(set, spec->data.classes, captions, err)
+                             ? -1
+                             : 0);
+}
+
+int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split,
+                         smoe_opening purpose, smoe_err *err) {
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
-    char *text = survey ? NULL : text_of_data(spec, split);
+    char *text = text_of_data(spec, split, purpose);
     smoe_dataset *set = take_reused(text);
     if (set) {
         set->data = spec->data; /* equal, but for the memory of its texts */
@@ -129,15 +146,14 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
-    set->tolerant = survey;
+    set->tolerant = purpose == SMOE_OPEN_SURVEY;
+    set->listed = purpose == SMOE_OPEN_LIST && spec->data.on_error != SMOE_ON_ERROR_SKIP;
     set->data = spec->data;
     bool train = !strcmp(split, "train");
     set->seed = train ? spec->seed : spec->data.seed;
     if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
-    bool captions = smoe_task_pairs(spec->train.loss);
-    if (set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
-        settle_classes(set, spec->data.classes, captions, err)) {
+    if (open_source(set, spec, err)) {
         close_set(set);
         free(text);
         return -1;

@@ -74,6 +74,7 @@ struct smoe_dataset {
      * is 0 where all are alike. */
     size_t *part_at, parts;
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
+    bool listed;    /* nobody will ask for images */
     bool tolerant;  /* any number of images may be left out */
     bool excluded;  /* data.exclude was applied, by the source before it looked at images */
     smoe_dataset_report report;
@@ -125,10 +126,11 @@ size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi
  * main one first; those of an image without any are class 0. Both are copied. */
 void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class, const size_t *at);
 
-/* smoe_dataset_open; with `survey` files are not kept decoded, and any number of images may be left
- * out. */
-int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split, bool survey,
-                         smoe_err *err) SMOE_MUST_CHECK;
+/* What a set is opened for: smoe_dataset_open; smoe_dataset_list; or a survey, for which files are
+ * not kept decoded, and any number of images may be left out. */
+typedef enum smoe_opening { SMOE_OPEN_USE, SMOE_OPEN_LIST, SMOE_OPEN_SURVEY } smoe_opening;
+int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split,
+                         smoe_opening purpose, smoe_err *err) SMOE_MUST_CHECK;
 
 /* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
  * with it. */

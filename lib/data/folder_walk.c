@@ -167,7 +167,7 @@ static int list_image(listing *l, const smoe_member *member, const parts *p, smo
     (void)smoe_folder_classify(l, &found, p->below, p->split);
     bool stand_in = p->split != l->wanted && l->found[l->wanted];
     bool keep = member->handle && !member->at && p->split < SPLITS && !(l->set->data.holdout > 0) &&
-                !stand_in;
+                !stand_in && (!l->set->listed || member->size > SMOE_MOST_IMAGE_BYTES);
     int status = 0;
     if (keep && l->kept + member->size <= l->set->cache_bytes) {
         status = smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &found.bytes, &found.size, err);

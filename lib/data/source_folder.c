@@ -56,7 +56,7 @@ static int fetch_bytes(const smoe_dataset *set, const folder *of, smoe_err *err)
                            "unpack the archive, uncompress it to a .tar, or raise "
                            "data.cache_mb",
                            set->path, set->split, (total >> 20) + 1, set->cache_bytes >> 20);
-    else if (f.count) {
+    else if (f.count && !set->listed) {
         qsort(f.missing, f.count, sizeof(item *), compare_ordinals);
         status = smoe_walk(set->path, fetch_member, &f, err);
         if (!status && f.next < f.count)
@@ -177,6 +177,7 @@ static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     if (smoe_folder_list(set, spec, split, err)) return -1;
     if (f->kind == SMOE_PLACE_ARCHIVE && fetch_bytes(set, f, err)) return -1;
     if (smoe_dataset_exclude(set, spec, err)) return -1; /* damaged images among them */
+    if (set->listed) return 0;
     if (!set->native && smoe_dataset_room(set, f->images, false, err)) return -1;
     if (spec->data.on_error == SMOE_ON_ERROR_SKIP && smoe_dataset_sift(set, err)) return -1;
     int status = keep_images(set, f, err);

@@ -9,7 +9,7 @@
 int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_err *err) {
     smoe_spec view = *spec;
     view.data.on_error = SMOE_ON_ERROR_SKIP;
-    return smoe_dataset_open_as(set, &view, split, true, err);
+    return smoe_dataset_open_as(set, &view, split, SMOE_OPEN_SURVEY, err);
 }
 
 /* ---- one image after another ----------------------------------------------------------------- */

@@ -21,6 +21,7 @@ static smoe_dataset *open_set(const smoe_spec *spec, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
     if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    datafiles_listed(spec, split, set, NULL);
     return set;
 }
 

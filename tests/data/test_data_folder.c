@@ -39,6 +39,13 @@ static void test_order_and_labels(void **state) {
     smoe_dataset_free(set);
 }
 
+static smoe_dataset *reopened(const smoe_spec *spec) {
+    smoe_dataset *set;
+    smoe_err err = {0};
+    if (smoe_dataset_open(&set, spec, "train", &err)) fail_msg("%s", err.text);
+    return set;
+}
+
 /* With smoe_dataset_reuse a set that was freed is opened again without its files, as long as all
  * that says what it is is equal, and it was not changed. */
 static void test_reuse(void **state) {
@@ -49,39 +56,45 @@ static void test_reuse(void **state) {
     snprintf(away, sizeof away, "%s/train/a/x.png", path);
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
     smoe_dataset_reuse(true);
-    smoe_dataset *set = folders_open(&spec, "train"), *first = set;
+    smoe_dataset *set = reopened(&spec), *first = set;
     folders_image(set, 1, before, &label);
     smoe_dataset_free(set);
     assert_int_equal(unlink(away), 0);
-    set = folders_open(&spec, "train");
+    set = reopened(&spec);
     assert_ptr_equal(set, first);
     assert_int_equal(smoe_dataset_images(set), 6);
     folders_image(set, 1, after, &label);
     assert_memory_equal(before, after, sizeof before);
-    smoe_dataset *second = folders_open(&spec, "train"); /* the first one is in use */
+    smoe_dataset *second = reopened(&spec); /* the first one is in use */
     assert_ptr_not_equal(second, first);
     assert_int_equal(smoe_dataset_images(second), 5);
     smoe_dataset_free(second);
+    smoe_dataset_free(set);
+    assert_int_equal(smoe_dataset_list(&second, &spec, "train", NULL), 0);
+    assert_int_equal(smoe_dataset_images(second), 5); /* a listing is none of them */
+    smoe_dataset_free(second);
+    set = reopened(&spec);
+    assert_ptr_equal(set, first);
     smoe_dataset_free(set);
     for (int change = 0; change < 3; change++) {
         smoe_spec other = spec;
         if (change == 0) other.data.limit = 4;
         if (change == 1) other.data.resize = SMOE_RESIZE_BICUBIC;
         if (change == 2) other.data.augment.flip = true;
-        smoe_dataset *changed = folders_open(&other, "train");
+        smoe_dataset *changed = reopened(&other);
         assert_ptr_not_equal(changed, first);
         assert_int_equal(smoe_dataset_images(changed), change ? 5 : 4);
         smoe_dataset_free(changed);
     }
-    set = folders_open(&spec, "train");
+    set = reopened(&spec);
     char *others[] = {"a-b", "z"};
     assert_int_equal(smoe_dataset_align(set, others, 2, NULL), 0);
     smoe_dataset_free(set);
-    set = folders_open(&spec, "train");
+    set = reopened(&spec);
     assert_string_equal(smoe_dataset_class_name(set, 0), "a");
     smoe_dataset_free(set);
     smoe_dataset_reuse(false);
-    set = folders_open(&spec, "train");
+    set = reopened(&spec);
     assert_int_equal(smoe_dataset_images(set), 5);
     smoe_dataset_free(set);
 }

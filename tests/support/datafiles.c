@@ -153,6 +153,44 @@ uint8_t *datafiles_gzip(const void *bytes, size_t n, size_t *size) {
     return to;
 }
 
+/* What a listing does not look at: the bytes of an image. */
+static bool blames_bytes(const char *text) {
+    static const char *const word[] = {"damaged", "unknown format", "only JPEG", "an empty file",
+                                       "LFS pointer"};
+    for (size_t k = 0; k < sizeof word / sizeof *word; k++)
+        if (strstr(text, word[k])) return true;
+    return false;
+}
+
+void datafiles_listed(const smoe_spec *spec, const char *split, const smoe_dataset *opened,
+                      const smoe_err *refused) {
+    char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
+    smoe_dataset *set;
+    smoe_err err = {0};
+    if (smoe_dataset_list(&set, spec, split, &err)) {
+        assert_null(opened);
+        assert_int_equal(err.code, refused->code);
+        assert_string_equal(err.text, refused->text);
+        return;
+    }
+    if (!opened && !blames_bytes(refused->text)) fail_msg("listed in spite of %s", refused->text);
+    size_t classes = opened ? smoe_dataset_classes(opened) : 0;
+    size_t images = opened ? smoe_dataset_images(opened) : 0;
+    if (opened) {
+        assert_int_equal(smoe_dataset_classes(set), classes);
+        assert_int_equal(smoe_dataset_images(set), images);
+        assert_int_equal(smoe_dataset_found(set)->remarks, smoe_dataset_found(opened)->remarks);
+    }
+    for (size_t k = 0; k < classes; k++)
+        assert_string_equal(smoe_dataset_class_name(set, k), smoe_dataset_class_name(opened, k));
+    for (size_t i = 0; i < images && !smoe_dataset_endless(set); i++) {
+        assert_int_equal(smoe_dataset_label(set, i), smoe_dataset_label(opened, i));
+        assert_string_equal(smoe_dataset_image_name(set, i, a, sizeof a),
+                            smoe_dataset_image_name(opened, i, b, sizeof b));
+    }
+    smoe_dataset_free(set);
+}
+
 void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code, ...) {
     smoe_dataset *set;
     smoe_err err = {0};
@@ -161,6 +199,7 @@ void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code,
         fail_msg("%s was accepted", spec->data.path);
     }
     assert_null(set);
+    datafiles_listed(spec, split, NULL, &err);
     if (err.code != code) fail_msg("code %d, not %d: %s", (int)err.code, (int)code, err.text);
     va_list words;
     va_start(words, code);

@@ -38,6 +38,11 @@ void datafiles_archive(const char *path, const datafile *file, size_t count);
 /* Bytes as gzip, in newly allocated memory. */
 uint8_t *datafiles_gzip(const void *bytes, size_t n, size_t *size);
 
+/* Listing must find what opening did; or it must fail alike, unless bytes of an image are at
+ * fault. */
+void datafiles_listed(const smoe_spec *spec, const char *split, const smoe_dataset *opened,
+                      const smoe_err *refused);
+
 /* Opening must fail with that code and a message that contains each of the words; NULL ends the
  * list. */
 void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code, ...);
