@@ -97,6 +97,16 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     }
 }
 
+/* Whether that is what smoe sweep --pack leaves of a run: which images it got right. */
+static bool is_packed(const smoe_sweep *sweep, size_t i, const char *dir) {
+    SMOE_FREED char *path = smoe_trial_outcomes(sweep, i);
+    SMOE_FREED void *right = NULL;
+    size_t images;
+    smoe_err ignored;
+    return !smoe_file_holds(dir, "metrics.jsonl") &&
+           !smoe_npy_read(path, "|b1", &right, 1, &images, &ignored);
+}
+
 static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     const smoe_trial *trial = &sweep->trial[i];
     char *dir = smoe_trial_dir(sweep, i), found[80];
@@ -110,7 +120,9 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
                  trial->sealed ? "unchanged" : "without a digest; contents not checked");
         smoe_verify_say(v, trial->name, found, true);
     }
-    if (smoe_file_is_folder(dir))
+    if (done && is_packed(sweep, i, dir))
+        smoe_verify_say(v, dir, "packed: which images it got right, without the run", true);
+    else if (smoe_file_is_folder(dir))
         smoe_verify_run(v, dir);
     else if (done)
         smoe_verify_say(v, dir, "this cell is done, but has no run directory", false);

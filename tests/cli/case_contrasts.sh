@@ -61,6 +61,11 @@ status 0 smoe sweep plan --pack plan.tar.gz && cp plan.tar.gz first.tar.gz
 status 0 smoe sweep plan.yaml train.steps=4 -o plan --pack plan.tar.gz
 cmp plan.tar.gz first.tar.gz || fail "a second pack has other bytes"
 mkdir unpacked && tar -xzf plan.tar.gz -C unpacked
+status 0 smoe verify unpacked >out
+grep -qE '^ok   unpacked/[^/]*: packed: which images it got right, without the run$' out || fail "$(cat out)"
+cp -r unpacked lost && printf x | dd of="$(ls -d lost/0*/outcomes.npy | head -n 1)" bs=1 seek=130 conv=notrunc 2>/dev/null
+status 3 smoe verify lost >out 2>&1
+grep -q '^BAD  lost/0' out || fail "a damaged outcome: $(cat out)"
 status 0 smoe sweep --status unpacked >out
 [ "$(grep -c ' done  4 of 4 ' out)" -eq 12 ] || fail "$(cat out)"
 status 0 smoe sweep --resume unpacked -q >out
