@@ -117,16 +117,6 @@ int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *spl
     return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, err);
 }
 
-static int open_source(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
-    bool captions = smoe_task_pairs(spec->train.loss);
-    (void)smoe_scan_begin();
-    return smoe_scan_end(set->type->open(set, spec, set->split, err) ||
-                                 smoe_dataset_exclude(set, spec, err) ||
-                                 settle_classes(set, spec->data.classes, captions, err)
-                             ? -1
-                             : 0);
-}
-
 int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split,
                          smoe_opening purpose, smoe_err *err) {
     *out = NULL;
@@ -153,7 +143,11 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     set->seed = train ? spec->seed : spec->data.seed;
     if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
-    if (open_source(set, spec, err)) {
+    bool captions = smoe_task_pairs(spec->train.loss);
+    (void)smoe_scan_begin();
+    int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
+              settle_classes(set, spec->data.classes, captions, err);
+    if (smoe_scan_end(bad)) {
         close_set(set);
         free(text);
         return -1;

@@ -358,13 +358,14 @@ static void read_data(const runner *r) {
     }
     smoe_dataset_reuse(open > 1);
     if (open < 2 || smoe_trial_parse(&spec, &sweep->trial[first], NULL)) return;
-    const char *split[] = {spec.eval.split, sweep->run ? NULL : "train"};
-    for (size_t k = 0; k < sizeof split / sizeof *split; k++) {
-        SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
-        if (split[k]) (void)!smoe_dataset_open(&set, &spec, split[k], NULL);
-    }
+    /* all at once, as a trial has them: few-shot images may be those of training */
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *test = NULL;
+    SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *train = NULL;
     SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
-    if (!sweep->run) (void)!smoe_fewshot_open(&fewshot, &spec, NULL);
+    (void)!smoe_dataset_open(&test, &spec, spec.eval.split, NULL);
+    if (sweep->run) return;
+    (void)!smoe_dataset_open(&train, &spec, "train", NULL);
+    (void)!smoe_fewshot_open(&fewshot, &spec, NULL);
 }
 
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_err *err) {

@@ -307,8 +307,10 @@ static int count_correct(size_t *correct, const measuring *m, smoe_err *err) {
     const smoe_fewshot *f = m->few;
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t d = m->d, N = smoe_dataset_classes(f->train);
+    size_t B = m->batch, R = (size_t)m->comm->size;
+    size_t batches = (smoe_dataset_images(f->queries) + B - 1) / B;
     SMOE_FREED_BY(features_free)
-    smoe_features queries = features_room(smoe_dataset_images(f->queries), d);
+    smoe_features queries = features_room((batches + R - 1) / R * B, d); /* of this process */
     SMOE_FREED_BY(features_free) smoe_features all = {0};
     SMOE_FREED_BY(features_free) smoe_features few = features_room(f->count, d);
     int status = features_of(&queries, m, f->queries, NULL, NULL, err);

@@ -37,3 +37,9 @@ status 2 smoe eval run -q eval.fewshot.shots=100000 2>err
 grep -q 'images per class are needed' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.data.source=cifar10 2>err
 grep -q 'eval.fewshot.data.path must say where' err || fail "$(cat err)"
+# Few-shot images of the data trained on: a sweep reads them once, with those for training, and its second cell reads nothing.
+mkdir pets && cp -r few pets/train && cp -r few pets/test
+smoe sweep tiny.yaml data.source=image-folder data.path=pets eval.fewshot.shots=[1] seed=0,1 train.steps=10000 train.eval_every=0 train.checkpoint_every=0 train.log_every=100 -J1 -q -o kept >out 2>err & sweep=$!
+wait_for kept/000-seed=0/metrics.jsonl 1 && rm pets/*/*/*.png
+wait $sweep || fail "a cell read again: $(cat out err)"
+[ "$(grep -c '"test/fewshot_1":' kept/001-seed=1/metrics.jsonl)" -eq 1 ] || fail "$(tail -n 1 kept/001-seed=1/metrics.jsonl)"
