@@ -2,7 +2,8 @@
 # outcomes of each cell ("CELL<tab>0110...", a digit per image; of evaluations CELL.evaluation-N), then tables of differences, trends and primary
 # contrasts, and computes from the outcomes, for each row with images,
 #   1.96 sqrt(MS_rest / (S I) + V_images)      as smoe-sweep(1), STATISTICS, has them
-# and the value itself. A row with an empty setting is the mean over all cells with any value there.
+# and the value itself; MS_rest / (S I) and V_images are sums over the sets of test images. A row with an empty setting is the mean over all cells
+# with any value there.
 FNR == 1 { file++ }
 file == 2 { tab = index($0, "\t"); right[substr($0, 1, tab - 1)] = substr($0, tab + 1); next }
 FNR == 1 { split("", at); columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i; next }
@@ -78,34 +79,58 @@ function weigh(    own, other, over, i, parts, sides) {
     split(f[at["contrast"]], sides, " - ")
     return read_settings(sides[1], ",", own) && read_settings(sides[2], ",", other) && weigh_difference(own, other)
 }
-file > 2 && f[at["metric" in at ? "metric" : "measure"]] == "precision_at_1" && f[at["images"]] + 0 {
-    I = f[at["images"]] + 0; S = most = 0
-    half = (f[at["high"]] - f[at["low"]]) / 2
-    if (!weigh()) { if (!("contrast" in at)) print FILENAME ": no cells for " $0; next }
-    for (g in weight) if (weight[g] > 0) most += weight[g]
-    if (half >= 1.96 * most / sqrt(I - 1)) next # no outcomes give more, since each mean square is at most S I / (I - 1)
-    whole = squares = of_seeds = of_images = 0
-    split("", image)
+# Groups with the same test images have the same set: the columns that choose images.
+function set_of(g,    i, set) {
+    for (i = 1; i <= settings; i++) if (name[i] ~ /(^|evaluate\.)data\.|eval\.split$/ && name[i] !~ /train_limit|augment|cache_mb/) set = set SUBSEP setting[first[g], name[i]]
+    return set
+}
+# Adds the images of one set of groups to squares of the contrast: MS_rest and V_images over S I of that set to `least`, its mean to value, and to S its seeds.
+function add_set(set,    g, s, i, images, d, mean, whole, squares, of_seeds, of_images, of_all, rest, V, image, seeds_of) {
+    for (g in weight) if (set_of(g) == set) for (s = 1; s <= seeds && !images; s++) images = length(right[cell[seed[s], group[g]]])
     for (s = 1; s <= seeds; s++) {
-        good = 1
-        for (g in weight) if (length(right[cell[seed[s], group[g]]]) != I) good = 0
-        if (!good) continue
-        S++; mean = 0
-        for (i = 1; i <= I; i++) {
+        if (!usable[s]) continue
+        seeds_of++; mean = 0
+        for (i = 1; i <= images; i++) {
             d = 0
-            for (g in weight) d += weight[g] * substr(right[cell[seed[s], group[g]]], i, 1)
+            for (g in weight) if (of_set[g] == set) d += weight[g] * substr(right[cell[seed[s], group[g]]], i, 1)
             image[i] += d; mean += d; squares += d * d
         }
-        whole += mean; of_seeds += mean * mean / I
+        whole += mean; of_seeds += mean * mean / images
     }
-    if (S != f[at["n"]] + 0 || S < 2) next
+    S = seeds_of; I_all += images
+    if (S < 2 || images < 2) return
+    for (i = 1; i <= images; i++) of_images += image[i] * image[i] / S
+    of_all = whole * whole / (S * images)
+    rest = (squares - of_seeds - of_images + of_all) / ((S - 1) * (images - 1))
+    V = (of_images - of_all) / (images - 1) - rest
+    least += (rest + (V > 0 ? V : 0)) / (S * images)
+    value += whole / (S * images)
+}
+# The largest that the bound could be, from the weights and numbers of images alone: most outcomes need not be read.
+function largest(    g, s, set, images, most, sum) {
+    for (g in weight) {
+        set = of_set[g]
+        for (s = 1; s <= seeds && !(set in images); s++) if (length(right[cell[seed[s], group[g]]])) images[set] = length(right[cell[seed[s], group[g]]])
+        if (weight[g] > 0) most[set] += weight[g]; else least_of[set] -= weight[g]
+    }
+    for (set in images) { if (least_of[set] > most[set]) most[set] = least_of[set]; if (images[set] > 1) sum += most[set] ^ 2 / (images[set] - 1) }
+    split("", least_of)
+    return 1.96 * sqrt(sum)
+}
+file > 2 && f[at["metric" in at ? "metric" : "measure"]] == "precision_at_1" && f[at["images"]] + 0 {
+    half = (f[at["high"]] - f[at["low"]]) / 2
+    if (!weigh()) { if (!("contrast" in at)) print FILENAME ": no cells for " $0; next }
+    split("", of_set); split("", sets)
+    for (g in weight) if (weight[g] * weight[g] < 1e-24) delete weight[g]
+    for (g in weight) { of_set[g] = set_of(g); sets[of_set[g]] }
+    if (half >= largest()) next # no outcomes give more, since each mean square is at most S I / (I - 1)
+    for (s = 1; s <= seeds; s++) { usable[s] = 1; for (g in weight) if (!length(right[cell[seed[s], group[g]]])) usable[s] = 0 }
+    least = value = I_all = 0
+    for (set in sets) add_set(set)
+    if (S != f[at["n"]] + 0 || S < 2 || I_all != f[at["images"]] + 0) next
     checked++
-    for (i = 1; i <= I; i++) of_images += image[i] * image[i] / S
-    of_all = whole * whole / (S * I)
-    MS_rest = (squares - of_seeds - of_images + of_all) / ((S - 1) * (I - 1))
-    V = (of_images - of_all) / (I - 1) - MS_rest
-    least = 1.96 * sqrt((MS_rest + (V > 0 ? V : 0)) / (S * I))
-    value = whole / (S * I) - f[at["difference" in at ? "difference" : "slope" in at ? "slope" : "value"]]
+    least = 1.96 * sqrt(least)
+    value -= f[at["difference" in at ? "difference" : "slope" in at ? "slope" : "value"]]
     if (value * value > 1e-20) print FILENAME ": the value is not that of the outcomes: " $0
     if (half < least * (1 - 1e-9) - 1e-12) printf "%s: the images allow no interval narrower than +- %.4f, not %.4f: %s\n", FILENAME, least, half, $0
 }
