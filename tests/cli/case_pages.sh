@@ -169,8 +169,8 @@ awk -F ' *[|] *' '
     $3 ~ /^(answered|partly|conceded|open)$/ { n[$3]++; all++ }
     { text = text " " $0 }
     END {
-        if (split("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty", word, " ")) for (i in word) words[i - 1] = word[i]
-        wanted = "Of the " all " objections below " (n["answered"] in words ? words[n["answered"]] : n["answered"]) " are answered, " (n["partly"] in words ? words[n["partly"]] : n["partly"]) " in part, " (n["conceded"] in words ? words[n["conceded"]] : n["conceded"]) " are conceded, and " (n["open"] in words ? words[n["open"]] : n["open"]) " have no answer yet"
+        if (split("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty twenty-one twenty-two twenty-three twenty-four twenty-five", word, " ")) for (i in word) words[i - 1] = word[i]
+        wanted = "Of the " all " objections below " (n["answered"] in words ? words[n["answered"]] : n["answered"]) " are answered, " (n["partly"] in words ? words[n["partly"]] : n["partly"]) " in part, " (n["conceded"] in words ? words[n["conceded"]] : n["conceded"]) " are conceded, and " (n["open"] in words ? words[n["open"]] : n["open"]) (n["open"] == 1 ? " has" : " have") " no answer yet"
         if (!index(text, wanted)) print "objections.md: its first line has other numbers than its tables: write \"" wanted "\""
     }' "$page" >wrong
 "$ROOT/experiments/families.sh" | sed -n 's/^Decided in their families: \([0-9]*\) of \([0-9]*\). Over all together: \([0-9]*\)\.$/\3 of the \1 that are decided, of \2/p' >numbers
