@@ -68,6 +68,20 @@ static bool same_images(const smoe_measures *m, size_t a, size_t b) {
     return a == b || (m->images[a] && m->images[b] && !strcmp(m->images[a], m->images[b]));
 }
 
+static bool same_origin(const smoe_measures *m, size_t a, size_t b) {
+    const char *x = m->images[a], *y = m->images[b];
+    size_t length = x ? strcspn(x, "\n") : 0;
+    return a == b || (x && y && !strncmp(x, y, length) && strcspn(y, "\n") == length);
+}
+
+/* Whether run i counts, and none before it that is the same in this respect. */
+static bool is_first(const contrast *c, size_t i,
+                     bool (*same)(const smoe_measures *m, size_t a, size_t b)) {
+    bool first = seed_of(c, i) != SIZE_MAX;
+    for (size_t k = 0; k < i && first; k++) first = seed_of(c, k) == SIZE_MAX || !same(c->m, k, i);
+    return first;
+}
+
 /* Adds the outcomes of a run to d [seeds,images], made with the first run. 1 done, 0 there are
  * none, -1 with err. */
 static int contrast_add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
@@ -102,17 +116,38 @@ static int contrast_add_set(smoe_paired *paired, const contrast *c, size_t first
     return got;
 }
 
-/* Set by set: runs of one set of images are crossed with them, and sets are independent. */
+/* The square of the sum of two standard deviations. */
+static double with_deviation(double variance, double other) {
+    return variance + other + 2 * sqrt(variance * other);
+}
+
+/* Adds the images of all runs whose images come from where those of run `first` do. Their sets may
+ * be of the same images, in another size or number: whatever they share, the deviation of the sum is
+ * at most the sum of theirs. */
+static int contrast_add_origin(smoe_paired *paired, const contrast *c, size_t first, size_t column,
+                               smoe_err *err) {
+    smoe_paired all = {.n = paired->n};
+    int got = 1;
+    for (size_t i = first; i < c->m->runs && got == 1; i++) {
+        smoe_paired set = {.n = paired->n};
+        if (!is_first(c, i, same_images) || !same_origin(c->m, first, i)) continue;
+        got = contrast_add_set(&set, c, i, column, err);
+        all.images += set.images;
+        all.rest_var = with_deviation(all.rest_var, set.rest_var);
+        all.images_var = with_deviation(all.images_var, set.images_var);
+    }
+    if (got == 1) smoe_stats_add_variances(paired, all.images, all.rest_var, all.images_var);
+    return got;
+}
+
+/* Runs of one set of images are crossed with them; sets of other origins are independent. */
 static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
     int column = smoe_outcomes_column(c->m->metric[c->metric]), got = 1;
     smoe_paired with = *paired;
     if (column < 0 || c->seeds < 2) return 0;
-    for (size_t i = 0; i < c->m->runs && got == 1; i++) {
-        bool counted = seed_of(c, i) == SIZE_MAX;
-        for (size_t k = 0; k < i && !counted; k++)
-            counted = seed_of(c, k) != SIZE_MAX && same_images(c->m, k, i);
-        if (!counted) got = contrast_add_set(&with, c, i, (size_t)column, err);
-    }
+    for (size_t i = 0; i < c->m->runs && got == 1; i++)
+        if (is_first(c, i, same_origin))
+            got = contrast_add_origin(&with, c, i, (size_t)column, err);
     if (got == 1) *paired = with;
     return got < 0 ? -1 : 0;
 }

@@ -21,7 +21,8 @@ typedef struct smoe_measures {
     size_t metrics;
     double *value; /* [runs,metrics]; NAN where a run has none */
     /* Owned: per image, a file of outcomes (compare/outcomes.h) of each run, or NULL; and a text
-     * that tells what its test images are, or NULL. Runs with equal texts have the same images. */
+     * that tells what its test images are, or NULL. Runs with equal texts have the same images.
+     * Those with other first lines have independent ones; others may share some of them. */
     char **outcomes, **images; /* [runs] */
     /* Owned, or NULL: runs that contrasts leave out, because their results were known before those
      * of the other seeds [runs]. */

@@ -130,10 +130,14 @@ void smoe_stats_add_images(smoe_paired *p, const double *d, size_t S, size_t I) 
     }
     images *= n;
     rest = fmax(0, rest - images) / ((n - 1) * (m - 1));
-    p->images += I;
-    p->rest_var += rest / (n * m);
+    smoe_stats_add_variances(p, I, rest / (n * m), fmax(0, (images / (m - 1) - rest) / (n * m)));
+}
+
+void smoe_stats_add_variances(smoe_paired *p, size_t images, double rest_var, double images_var) {
+    p->images += images;
+    p->rest_var += rest_var;
     p->seeds_var = fmax(p->seeds_var, p->rest_var);
-    p->images_var += fmax(0, (images / (m - 1) - rest) / (n * m));
+    p->images_var += images_var;
     p->half = smoe_stats_half(p, LEVEL);
     p->distinguishable = fabs(p->mean) > p->half;
 }

@@ -55,6 +55,9 @@ smoe_paired smoe_stats_paired(const double *value, size_t n);
  * the variances of b, and those of e, add up.
  */
 void smoe_stats_add_images(smoe_paired *paired, const double *d, size_t S, size_t I);
+/* Adds what such sets add. */
+void smoe_stats_add_variances(smoe_paired *paired, size_t images, double rest_var,
+                              double images_var);
 
 /* Half of the interval of a level (0.95 ...): the two parts, each with the quantile of its own
  * degrees of freedom, n - 1 and images - 1, added in squares. With two seeds, Satterthwaite's

@@ -27,8 +27,9 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
     }
 }
 
-/* What determines the test images of a trial: the keys of its data, without those that only
- * training uses, and the split. Fresh; NULL where that is not known. */
+/* Where the test images of a trial come from, and in the next line what determines them: the keys of
+ * its data, without those that only training uses, and the split. Fresh; NULL where that is not
+ * known. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
     static const char *const training[] = {"augment", "cache_mb", "train_limit"};
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
@@ -44,8 +45,15 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
         else if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
             json_object_set_new(data, column + before, json_string(value));
     }
+    json_t *path = json_object_get(data, "path");
     json_auto_t *images = json_pack("[O?, O?]", data, split);
-    return json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
+    json_auto_t *origin =
+        json_is_string(path)
+            ? json_pack("[O]", path)
+            : json_pack("[O?, O?]", json_object_get(data, "source"), json_object_get(data, "seed"));
+    SMOE_FREED char *from = json_dumps(origin, JSON_COMPACT);
+    SMOE_FREED char *which = json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS);
+    return smoe_text_format("%s\n%s", from, which);
 }
 
 /* Which trials contrasts leave out: those of seeds that were seen before, if others are done. */
