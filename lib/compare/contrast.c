@@ -122,8 +122,8 @@ static double with_deviation(double variance, double other) {
 }
 
 /* Adds the images of all runs whose images come from where those of run `first` do. Their sets may
- * be of the same images, in another size or number: whatever they share, the deviation of the sum is
- * at most the sum of theirs. */
+ * be of the same images, in another size or number: whatever they share, the deviation of the sum
+ * is at most the sum of theirs. */
 static int contrast_add_origin(smoe_paired *paired, const contrast *c, size_t first, size_t column,
                                smoe_err *err) {
     smoe_paired all = {.n = paired->n};

@@ -27,8 +27,8 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
     }
 }
 
-/* Where the test images of a trial come from, and in the next line what determines them: the keys of
- * its data, without those that only training uses, and the split. Fresh; NULL where that is not
+/* Where the test images of a trial come from, and in the next line what determines them: the keys
+ * of its data, without those that only training uses, and the split. Fresh; NULL where that is not
  * known. */
 static char *images_of(const smoe_sweep *sweep, size_t i) {
     static const char *const training[] = {"augment", "cache_mb", "train_limit"};
