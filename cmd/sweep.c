@@ -353,6 +353,7 @@ typedef enum sweep_mode {
     ESTIMATE, /* --dry-run */
     STATUS,
     POWER,
+    TUNE,
     PACK,
     SLURM
 } sweep_mode;
@@ -361,6 +362,7 @@ static sweep_mode mode_of(const smoe_options *options) {
     return options->dry_run  ? ESTIMATE
            : options->pack   ? PACK
            : options->power  ? POWER
+           : options->tune   ? TUNE
            : options->status ? STATUS
            : options->slurm  ? SLURM
                              : RUN;
@@ -510,7 +512,8 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
 static int sweep_command(const sweep_kind *kind, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
     const sweep_mode mode = mode_of(options);
-    bool going_on = options->resume || mode == STATUS || mode == POWER || mode == PACK;
+    bool going_on =
+        options->resume || mode == STATUS || mode == POWER || mode == TUNE || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
     smoe_dataset_reuse(true); /* mostly cells have the same data */
@@ -522,6 +525,7 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     case ESTIMATE: return smoe_trials_estimate(&sweep, options, err);
     case STATUS: return print_status(&sweep, options, err);
     case POWER: return smoe_trials_power(&sweep, options, err);
+    case TUNE: return smoe_trials_tune(&sweep, options, err);
     case PACK: return smoe_sweep_pack(&sweep, options->pack, err);
     case SLURM: return smoe_trials_slurm(&sweep, options, err);
     default: return run_and_report(&sweep, options, err);

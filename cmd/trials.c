@@ -398,6 +398,87 @@ int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe
     return smoe_cmd_emit(&w.result, options, err);
 }
 
+/* ---- the best value of a key ----------------------------------------------------------------- */
+
+/* Whether a group is measured on val: by the column of its evaluations, or by the trials' spec. */
+static bool held_out(const smoe_results *r, size_t group) {
+    size_t split = smoe_sweep_column(r->sweep, "evaluate.eval.split");
+    if (split == SIZE_MAX) split = smoe_sweep_column(r->sweep, "eval.split");
+    if (split != SIZE_MAX) return !strcmp(smoe_measures_setting(r->measured, group, split), "val");
+    for (size_t i = 0; i < r->measured->runs; i++) {
+        if (r->measured->group[i] != group) continue;
+        json_auto_t *spec = json_loads(r->sweep->trial[i].spec, 0, NULL);
+        const char *on = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
+        return on && !strcmp(on, "val");
+    }
+    return false;
+}
+
+/* A row of the table: the best of the groups that differ from group `first` in the key alone. */
+static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, size_t key) {
+    const smoe_measures *m = r->measured;
+    size_t precision = smoe_measures_metric(m, "precision_at_1"), tried = 0, best = first;
+    size_t loss = smoe_measures_metric(m, "test_loss");
+    if (loss == SIZE_MAX) loss = smoe_measures_metric(m, "loss"); /* of an evaluation */
+    SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
+    double low = INFINITY, high = -INFINITY, own = NAN, value;
+    line[key] = "*";
+    for (size_t g = 0; g < m->groups; g++) {
+        if (!smoe_combinations_fit(&m->own, g, line, first)) continue;
+        double better = smoe_measures_stats(m, g, precision).mean -
+                        smoe_measures_stats(m, best, precision).mean;
+        if (!isfinite(smoe_measures_stats(m, g, precision).mean)) continue;
+        if (better > 0 || (better == 0 && smoe_measures_stats(m, g, loss).mean <
+                                              smoe_measures_stats(m, best, loss).mean))
+            best = g;
+        tried++;
+        if (smoe_settings_number(smoe_measures_setting(m, g, key), &value))
+            low = fmin(low, value), high = fmax(high, value);
+    }
+    smoe_settings_number(smoe_measures_setting(m, best, key), &own);
+    for (size_t c = 0; c < m->columns; c++)
+        if (c != m->seed && c != key)
+            smoe_cell_text(table, m->column[c], smoe_measures_setting(m, first, c));
+    smoe_cell_text(table, m->column[key], smoe_measures_setting(m, best, key));
+    smoe_cell_number(table, "precision_at_1", smoe_measures_stats(m, best, precision).mean);
+    smoe_cell_number(table, "n", (double)smoe_measures_stats(m, best, precision).n);
+    smoe_cell_number(table, "tried", (double)tried);
+    smoe_cell_text(table, "at",
+                   tried < 2     ? ""
+                   : own == low  ? "lowest"
+                   : own == high ? "highest"
+                                 : "");
+    smoe_frame_end(table);
+}
+
+int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_results_free) smoe_results results = {0};
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    if (smoe_results_make(&results, sweep, err)) return -1;
+    const smoe_results *r = results.evaluations ? results.evaluations : &results;
+    const smoe_measures *m = r->measured;
+    size_t key = smoe_sweep_column(r->sweep, options->tune);
+    if (key == SIZE_MAX || key == m->seed)
+        return smoe_fail(err, SMOE_USAGE, "--tune %s: is no swept key of %s", options->tune,
+                         sweep->dir);
+    if (smoe_measures_metric(m, "precision_at_1") == SIZE_MAX)
+        return smoe_fail(err, SMOE_USAGE, "%s: no cell has a precision_at_1 yet", sweep->dir);
+    smoe_frame *table = smoe_result_table(&result, "tuned", NULL);
+    for (size_t g = 0; g < m->groups; g++) {
+        SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
+        bool seen = !held_out(r, g);
+        line[key] = "*";
+        for (size_t k = 0; k < g && !seen; k++) seen = smoe_combinations_fit(&m->own, k, line, g);
+        if (!seen) tune_row(table, r, g, key);
+    }
+    if (!table->rows)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: no results on the split val; tune on images held out of training: "
+                         "eval.split=val, or sweep.evaluate with eval.split of val and test",
+                         sweep->dir);
+    return smoe_cmd_emit(&result, options, err);
+}
+
 /* ---- a job array of Slurm -------------------------------------------------------------------- */
 
 typedef struct script {
