@@ -13,8 +13,8 @@ int smoe_trials_summary(const smoe_results *results, const smoe_options *options
 int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* For each row the value of a key with the highest precision@1 on the split val, of its own trials or
- * of their evaluations there: --tune. */
+/* For each row the value of a key with the highest precision@1 on the split val, of its own trials
+ * or of their evaluations there: --tune. */
 int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options,
                      smoe_err *err) SMOE_MUST_CHECK;
 
