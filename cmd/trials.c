@@ -417,9 +417,11 @@ static bool held_out(const smoe_results *r, size_t group) {
 /* A row of the table: the best of the groups that differ from group `first` in the key alone. */
 static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, size_t key) {
     const smoe_measures *m = r->measured;
-    size_t precision = smoe_measures_metric(m, "precision_at_1"), tried = 0, best = first;
-    size_t loss = smoe_measures_metric(m, "test_loss");
-    if (loss == SIZE_MAX) loss = smoe_measures_metric(m, "loss"); /* of an evaluation */
+    size_t precision = smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column),
+           tried = 0, best = first;
+    size_t loss = smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_LOSS].column);
+    if (loss == SIZE_MAX)
+        loss = smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column);
     SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
     double low = INFINITY, high = -INFINITY, own = NAN, value;
     line[key] = "*";
@@ -440,7 +442,8 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
         if (c != m->seed && c != key)
             smoe_cell_text(table, m->column[c], smoe_measures_setting(m, first, c));
     smoe_cell_text(table, m->column[key], smoe_measures_setting(m, best, key));
-    smoe_cell_number(table, "precision_at_1", smoe_measures_stats(m, best, precision).mean);
+    smoe_cell_number(table, smoe_metrics[SMOE_METRIC_PRECISION].column,
+                     smoe_measures_stats(m, best, precision).mean);
     smoe_cell_number(table, "n", (double)smoe_measures_stats(m, best, precision).n);
     smoe_cell_number(table, "tried", (double)tried);
     smoe_cell_text(table, "at",
@@ -461,8 +464,9 @@ int smoe_trials_tune(const smoe_sweep *sweep, const smoe_options *options, smoe_
     if (key == SIZE_MAX || key == m->seed)
         return smoe_fail(err, SMOE_USAGE, "--tune %s: is no swept key of %s", options->tune,
                          sweep->dir);
-    if (smoe_measures_metric(m, "precision_at_1") == SIZE_MAX)
-        return smoe_fail(err, SMOE_USAGE, "%s: no cell has a precision_at_1 yet", sweep->dir);
+    if (smoe_measures_metric(m, smoe_metrics[SMOE_METRIC_PRECISION].column) == SIZE_MAX)
+        return smoe_fail(err, SMOE_USAGE, "%s: no cell has a %s yet", sweep->dir,
+                         smoe_metrics[SMOE_METRIC_PRECISION].column);
     smoe_frame *table = smoe_result_table(&result, "tuned", NULL);
     for (size_t g = 0; g < m->groups; g++) {
         SMOE_FREED const char **line = smoe_alloc(m->columns, sizeof *line);
