@@ -427,11 +427,12 @@ static void tune_row(smoe_frame *table, const smoe_results *r, size_t first, siz
     line[key] = "*";
     for (size_t g = 0; g < m->groups; g++) {
         if (!smoe_combinations_fit(&m->own, g, line, first)) continue;
-        double better = smoe_measures_stats(m, g, precision).mean -
-                        smoe_measures_stats(m, best, precision).mean;
-        if (!isfinite(smoe_measures_stats(m, g, precision).mean)) continue;
-        if (better > 0 || (better == 0 && smoe_measures_stats(m, g, loss).mean <
-                                              smoe_measures_stats(m, best, loss).mean))
+        double mean = smoe_measures_stats(m, g, precision).mean;
+        double most = smoe_measures_stats(m, best, precision).mean; /* NAN: no results yet */
+        if (!isfinite(mean)) continue;
+        if (!(most >= mean) ||
+            (most == mean && loss != SIZE_MAX &&
+             smoe_measures_stats(m, g, loss).mean < smoe_measures_stats(m, best, loss).mean))
             best = g;
         tried++;
         if (smoe_settings_number(smoe_measures_setting(m, g, key), &value))

@@ -25,6 +25,11 @@ mean=$(sed 's/^"[^"]*",//' own/results.csv | awk -F, 'NR == 1 { for (i = 2; i <=
 status 0 smoe sweep own --tune train.optimizer.lr --json >json
 [ "$(sed -n 's/^ *"precision_at_1": \([^,]*\),$/\1/p' json | sed -n 2p | awk '{ printf "%.6g", $1 }')" = "$mean" ] || fail "$mean, but $(cat json)"
 
+# a value without results yet is passed over
+status 0 smoe sweep rates.yaml -q -o part --cells 6-7 >/dev/null 2>&1
+status 0 smoe sweep part --tune train.optimizer.lr >out
+grep -q '^2 .* 1e-2 .* 2 *1 *$' out || fail "$(cat out)"
+
 status 2 smoe sweep own --tune model.width 2>err
 grep -q -- '--tune model.width: is no swept key of own$' err || fail "$(cat err)"
 status 2 smoe sweep own --tune train.optimizer.lr --power 2>err
