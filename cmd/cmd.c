@@ -199,8 +199,10 @@ void smoe_cmd_cost(smoe_result *result, const smoe_cost *c) {
     smoe_fact_number(result, "params_expert", c->params_expert);
     smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image);
     smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image);
-    smoe_fact_number(result, "flops_infer_computed_per_image", c->flops_infer_computed_per_image);
-    smoe_fact_number(result, "flops_train_computed_per_image", c->flops_train_computed_per_image);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_INFER_COMPUTED),
+                     c->flops_infer_computed_per_image);
+    smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN_COMPUTED),
+                     c->flops_train_computed_per_image);
     smoe_fact_number(result, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop);
     smoe_fact_number(result, "bytes:weights", c->bytes.weights);
     smoe_fact_number(result, "bytes:gradients", c->bytes.gradients);

@@ -417,7 +417,7 @@ static int set_front(smoe_sweep_figure *figure, const char *front, smoe_err *err
             return smoe_fail(err, SMOE_USAGE,
                              "--front %s: '%s' is not a measured column of which lower or higher "
                              "is better; as in %s:%s",
-                             front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
+                             front, axis[i], smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,
                              smoe_metrics[SMOE_METRIC_PRECISION].column);
     }
     return 0;

@@ -254,6 +254,8 @@ static int evaluation_cost(json_t *result, const smoe_spec *spec, size_t classes
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) return -1;
     json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column,
                         smoe_run_number(cost.flops_infer_per_image));
+    json_object_set_new(result, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column,
+                        smoe_run_number(cost.flops_infer_computed_per_image));
     return 0;
 }
 

@@ -242,7 +242,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
     smoe_frame *frame = smoe_result_table(result, key, name);
     size_t x = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.x : "");
     size_t y = smoe_measures_metric(r->measured, sweep->figure.front ? sweep->figure.y : "");
-    size_t flops = smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER].column);
+    size_t flops =
+        smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column);
     frame->caption = "Mean and standard deviation over n seeds.";
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)

@@ -103,6 +103,10 @@ static int trial_cost(json_t *result, const smoe_spec *spec, size_t classes, smo
         trial_run_set(result, SMOE_METRIC_PARAMS, smoe_json_of_number(cost.params));
         trial_run_set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
         trial_run_set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
+        trial_run_set(result, SMOE_METRIC_FLOPS_TRAIN_COMPUTED,
+                      json_real(cost.flops_train_computed_per_image));
+        trial_run_set(result, SMOE_METRIC_FLOPS_INFER_COMPUTED,
+                      json_real(cost.flops_infer_computed_per_image));
         trial_run_set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
     }
     return status;

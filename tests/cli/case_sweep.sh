@@ -161,6 +161,16 @@ status 2 smoe sweep --status front --x params --y model.moe.experts -q 2>err
 grep -q "the figure's x: 'params' is not a swept key" err || fail "$(cat err)"
 status 2 smoe sweep --status front --y model.moe.experts:speed -q 2>err
 grep -q "the figure's colour: 'speed' is not measured" err || fail "$(cat err)"
+# empty places of buffers cost nothing that is computed, in cells and in evaluations, as smoe cost says
+status 0 smoe sweep tiny.yaml model.moe.router=tokens-choice model.moe.capacity=1,4 --seeds 0 train.steps=4 -q -o places >/dev/null
+status 0 smoe sweep places/*capacity=4* model.moe.capacity=1,4 -q -o emptier >/dev/null
+for file in places/results.csv emptier/evaluations.csv; do
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        { all[NR] = $at["flops_infer_per_image"]; computed[NR] = $at["flops_infer_computed_per_image"] }
+        END { exit !(NR == 3 && all[3] > all[2] && computed[2] == all[2] && computed[3] == all[2]) }' $file || fail "$(cat $file)"
+done
+cost=$(smoe cost tiny.yaml model.moe.router=tokens-choice model.moe.capacity=4 --json | sed -n 's/.*"flops_train_computed_per_image": \([0-9.]*\).*/\1/p')
+[ "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } END { print $at["flops_train_computed_per_image"] + 0 }' places/results.csv)" = "$(echo "$cost" | awk '{ print $1 + 0 }')" ] || fail "$cost, $(cat places/results.csv)"
 # evaluations have a cost and a time of their own, and a front
 status 0 smoe sweep front/*steps=8,experts=2* model.moe.mix_precision=f32,bf16 -q -o evaluated >/dev/null 2>err || fail "$(cat err)"
 status 0 smoe sweep --resume evaluated --front infer_s:precision_at_1 -q >/dev/null

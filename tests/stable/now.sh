@@ -28,7 +28,7 @@ tensors() { head -c "$(($(od -An -tu4 -N4 "$1") + 8))" "$1" | grep -aoE '"[a-z_0
         "$smoe" $command --help | grep -oE -e '^ .*--[a-z-]+' | grep -oE -e '--[a-z-]+' | sed "s/^/option $command /"
     done
     # Declarations of the public header without comments, one per line: enums with their numbers, members, prototypes.
-    tr '\n' ' ' <"$root/lib/include/smoe/smoe.h" | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/, ,g; s/  */ /g; s/ \(SMOE_API\|typedef\|enum {\)/\n\1/g' |
+    { tr '\n' ' ' <"$root/lib/include/smoe/smoe.h"; echo; } | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/, ,g; s/  */ /g; s/ \(SMOE_API\|typedef\|enum {\)/\n\1/g' |
         sed -n 's/ *#.*//; s/ *$//; s/^\(SMOE_API .*;\|typedef .*;\|enum {.*;\)$/abi \1/p'
     "$smoe" train tiny.yaml -q -o run >/dev/null 2>err || cat err
     (cd run && find . ! -type d | sed 's:^\./:file run/:; s/step_[0-9]*/step_NUMBER/')
