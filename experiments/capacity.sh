@@ -1,24 +1,41 @@
 #!/bin/sh
 # Prints how much each setting of facts-capacity stores, in Markdown, from the CSV files of its results: the share of the facts that it
 # knows, when all are asked alike, and the bits that it holds of them at least, ENTITIES (log2(100) - loss / ln 2), in all, for each
-# parameter and for each 1,000 FLOPs of inference.
+# parameter and for each 1,000 FLOPs that inference computes, which are those of `smoe cost`.
 #   experiments/capacity.sh [NAME]
-dir=$(dirname "$0")/results/${1:-facts-capacity}
+name=${1:-facts-capacity}
+dir=$(dirname "$0")/results/$name
+smoe=${SMOE:-$(dirname "$0")/../build/smoe}
 entities=20000
-# Both files say a cell's name first; the cost of a cell is in results.csv, what it knows in evaluations.csv.
-awk -v entities=$entities "$(cat "$(dirname "$0")/csv.awk")"'
+# Both files say a cell's name first; the parameters of a cell are in results.csv, what it knows in evaluations.csv.
+awk -v entities=$entities -v cost="$smoe cost $(dirname "$0")/$name.yaml --json -q" "$(cat "$(dirname "$0")/csv.awk")"'
+    function computed(keys,    command, line, flops) {
+        command = cost keys
+        while ((command | getline line) > 0)
+            if (line ~ /"flops_infer_computed_per_image"/) { sub(/.*"flops_infer_computed_per_image": */, "", line); flops = line + 0 }
+        close(command)
+        return flops
+    }
     FNR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i; file++; next }
     !split_csv($0, f) || f[at["status"]] != "done" { next }
-    file == 1 { params[f[1]] = f[at["params"]]; flops[f[1]] = f[at["flops_infer_per_image"]]; next }
+    file == 1 { params[f[1]] = f[at["params"]]; next }
     f[at["evaluate.data.facts.exponent"]] != 0 { next }
     {
         router = f[at["model.moe.router"]]
         name = f[at["model.moe.layers"]] == "none" ? "dense" : router == "soft" ? "Soft MoE" : router == "tokens-choice" ? "Tokens Choice" : router == "experts-choice" ? "Experts Choice" : router
-        if (!(name in n)) order[++settings] = name
-        n[name]++; known[name] += f[at["precision_at_1"]]; p[name] = params[f[1]]; c[name] = flops[f[1]]
+        if (f[at["model.width"]] != 32) name = name ", width " f[at["model.width"]]
+        if (!(name in n)) {
+            order[++settings] = name; keys = ""
+            for (i = 1; i <= columns; i++) # but for keys without an effect, which are refused
+                if (head[i] ~ /^model[.]/ && !(name ~ /^dense/ && head[i] ~ /router$/) && !(head[i] ~ /capacity$/ && f[i] == 1)) keys = keys " " head[i] "=" f[i]
+            c[name] = computed(keys)
+            if (!c[name]) exit
+        }
+        n[name]++; known[name] += f[at["precision_at_1"]]; p[name] = params[f[1]]
         bits[name] += entities * (log(100) - f[at["loss"]]) / log(2)
     }
     END {
+        if (!c[name]) exit 1 # smoe cost has said why
         print "| model | seeds | facts known | kbit | parameters | bits per parameter | bits per 1,000 FLOPs |"
         print "|---|---|---|---|---|---|---|"
         for (i = 1; i <= settings; i++) {
