@@ -272,38 +272,45 @@ static void add_lines(smoe_result *result, const smoe_bench *b) {
 
 /* ---- a table of benchmarks ------------------------------------------------------------------- */
 
-/* The heading by which an existing table is recognised; a row has these columns. */
-static const char columns[] =
-    "\n| case | images | training step, s | of multiply-adds, without the optimizer "
-    "| optimizer, of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
-    "|---|---|---|---|---|---|---|---|\n";
+/* By which an existing table is recognised. */
+static const char heading[] = "\n| case | images | training step, s |";
 
-static void add_heading(FILE *out) {
-    json_auto_t *env = smoe_env_here(0, NULL);
-    const char *cpu = json_string_value(json_object_get(env, "cpu"));
-    char date[SMOE_DATE_TEXT];
-    fprintf(out,
-            "smoe %s, %s, %d threads, %s. Shares are relative to the peak rates measured between "
-            "the rounds: of the best values, and in brackets of the medians.\n"
-            "%s",
-            SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
-            smoe_env_date(date, smoe_env_now()), columns);
+/* "best (median)" of a share. */
+static void add_share(smoe_frame *table, const char *name, double best, double median) {
+    SMOE_FREED char *text = smoe_text_format("%.0f%% (%.0f%%)", 100 * best, 100 * median);
+    smoe_cell_text(table, name, isnan(best) ? "-" : text);
 }
 
-static void bench_add_line(FILE *out, const char *name, const smoe_bench *b) {
-    char peak[32], planned[32];
-    fprintf(out, "| %s | %zu | ", name, b->batch);
-    if (trained(b))
-        fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %.0f%% (%.0f%%) | ", b->train.whole.min,
-                b->train.whole.median, 100 * layers_of_units(b, false),
-                100 * layers_of_units(b, true), 100 * of_memory(b, false),
-                100 * of_memory(b, true));
-    else
-        fprintf(out, "- | - | - | ");
-    fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %s, %s |\n", b->infer.whole.min,
-            b->infer.whole.median, 100 * of_units(b, &b->infer, false),
-            100 * of_units(b, &b->infer, true), smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
-            smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
+static void add_seconds(smoe_frame *table, const char *name, const smoe_bench_time *time) {
+    SMOE_FREED char *text = smoe_text_format("%.4g (%.4g)", time->min, time->median);
+    smoe_cell_text(table, name, time->min > 0 ? text : "-");
+}
+
+static void add_case(smoe_result *result, const char *name, const smoe_bench *b) {
+    char peak[32], planned[32], date[SMOE_DATE_TEXT];
+    json_auto_t *env = smoe_env_here(0, NULL);
+    const char *cpu = json_string_value(json_object_get(env, "cpu"));
+    const bool train = trained(b);
+    smoe_result_line(result, NULL,
+                     "smoe %s, %s, %d threads, %s. Shares are relative to the peak rates measured "
+                     "between the rounds: of the best values, and in brackets of the medians.",
+                     SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
+                     smoe_env_date(date, smoe_env_now()));
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
+    SMOE_FREED char *memory =
+        smoe_text_format("%s, %s", smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
+                         smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
+    smoe_cell_text(table, "case", name);
+    smoe_cell_number(table, "images", (double)b->batch, .format = "%.0f");
+    add_seconds(table, "training step, s", &b->train.whole);
+    add_share(table, "of multiply-adds, without the optimizer",
+              train ? layers_of_units(b, false) : NAN, layers_of_units(b, true));
+    add_share(table, "optimizer, of memory", train ? of_memory(b, false) : NAN, of_memory(b, true));
+    add_seconds(table, "inference, s", &b->infer.whole);
+    add_share(table, "of multiply-adds", of_units(b, &b->infer, false),
+              of_units(b, &b->infer, true));
+    smoe_cell_text(table, "memory, peak and planned", memory);
+    smoe_frame_end(table);
 }
 
 /* The text of the table in `path`, fresh, after a check that it is such a table; empty if there is
@@ -314,7 +321,7 @@ static int read_table(const char *path, char **text, size_t *length, smoe_err *e
     *length = 0;
     if (access(path, F_OK)) return 0;
     if (smoe_file_read(path, MOST, text, length, err)) return -1;
-    bool table = strlen(*text) == *length && strstr(*text, columns);
+    bool table = strlen(*text) == *length && strstr(*text, heading);
     if (table || !*length) return 0;
     free(*text);
     *text = NULL;
@@ -329,18 +336,19 @@ static int check_table(const char *path, smoe_err *err) {
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
 static int bench_append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
-    SMOE_FREED char *before = NULL, *text = NULL;
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    SMOE_FREED char *before = NULL, *text = NULL, *whole = NULL;
     size_t length, size;
     if (read_table(path, &before, &length, err)) return -1;
+    add_case(&result, name, b);
     FILE *out = smoe_alloc_stream(&text, &size);
-    if (length)
-        fwrite(before, 1, length, out);
-    else
-        add_heading(out);
-    bench_add_line(out, name, b);
+    smoe_result_markdown(&result, out, 1);
     smoe_alloc_stream_close(out, &text);
+    const char *row = strchr(strstr(text, "\n| ---") + 1, '\n') + 1;
+    text[size - 1] = '\0'; /* the next row follows without an empty line */
+    whole = smoe_text_format("%s%s", length ? before : "", length ? row : text);
     int status = length ? 0 : smoe_file_make_parents(path, err);
-    if (!status) status = smoe_file_write(path, text, size, err);
+    if (!status) status = smoe_file_write(path, whole, strlen(whole), err);
     return status;
 }
 

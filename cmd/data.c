@@ -309,12 +309,6 @@ static void data_add_counts(smoe_result *part, const char *key, const char *cons
         if (count[k]) smoe_cmd_number(part, (double)count[k], "%s:%s", key, name[k]);
 }
 
-static json_t *reals_json(const double *value, size_t n) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) json_array_append_new(list, smoe_run_number(value[i]));
-    return list;
-}
-
 static void add_sides(smoe_frame *frame, const char *heading, const smoe_survey *v,
                       const size_t side[3]) {
     char text[80];
@@ -344,8 +338,8 @@ static void add_split(smoe_result *result, smoe_frame *frame, const split *s) {
     smoe_fact_number(part, "images", (double)v->images);
     smoe_fact_number(part, "left_out", (double)left_out);
     smoe_fact_number(part, "looked_at", (double)v->looked);
-    smoe_result_value(part, "mean", reals_json(v->mean, v->channels));
-    smoe_result_value(part, "std", reals_json(v->std, v->channels));
+    smoe_result_numbers(part, "mean", v->mean, v->channels);
+    smoe_result_numbers(part, "std", v->std, v->channels);
     smoe_fact_number(part, "seconds_per_image", v->seconds);
     if (!v->files) return;
     for (size_t k = 0; k < 3; k++) {
@@ -407,11 +401,10 @@ static void add_near(smoe_result *result, const data_job *job, const smoe_frame 
 
 static void add_others(smoe_result *result, const smoe_dataset *set) {
     const smoe_others *others = &smoe_dataset_found(set)->others;
-    json_t *endings = json_object();
+    smoe_result *endings = smoe_result_object(result, "others");
     for (size_t k = 0; k < others->endings; k++)
-        json_object_set_new(endings, others->ending[k].text,
-                            json_integer((json_int_t)others->ending[k].count));
-    smoe_result_value(result, "others", endings);
+        smoe_fact_number(endings, others->ending[k].text, (double)others->ending[k].count,
+                         .plain = true);
 }
 
 static void add_remarks(smoe_result *result, const data_job *job) {

@@ -173,14 +173,14 @@ static void eval_add_classes(smoe_result *result, const collector *c, const smoe
 
 /* "superclasses  [0, 0, 1]", as the key model.moe.superclasses takes it. */
 static void add_superclasses(smoe_result *result, const collector *c) {
-    json_t *list = json_array();
+    SMOE_FREED double *list = smoe_alloc(c->classes, sizeof *list);
     smoe_result_line(result, "superclasses", "[");
     for (size_t k = 0; k < c->classes; k++) {
-        json_array_append_new(list, json_integer(c->superclass[k]));
+        list[k] = c->superclass[k];
         smoe_result_more(result, "%s%u", k ? ", " : "", c->superclass[k]);
     }
     smoe_result_more(result, "]");
-    smoe_result_value(result, "superclasses", list);
+    smoe_result_numbers(result, "superclasses", list, c->classes);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -189,8 +189,8 @@ static void add_fewshot(smoe_result *result, const smoe_fewshot_score *score, si
                         size_t draws) {
     char label[32];
     if (!count) {
-        smoe_result_value(result, "fewshot", json_object());
-        smoe_result_value(result, "fewshot_detail", json_object());
+        (void)smoe_result_object(result, "fewshot");
+        (void)smoe_result_object(result, "fewshot_detail");
     }
     for (size_t k = 0; k < count; k++) {
         smoe_cmd_number(result, score[k].mean, "fewshot:%zu", score[k].shots);
@@ -218,7 +218,7 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     double dropped = smoe_routing_dropped(routing);
     double calibration = c->prediction ? smoe_scores_calibration(c->prediction, c->images) : NAN;
     smoe_result result = {0};
-    json_t *counts = json_object();
+    json_auto_t *counts = json_object();
     smoe_routing_record(routing, split, counts);
     smoe_fact_text(&result, "checkpoint", l->path, .heading = "checkpoint");
     smoe_fact_text(&result, "split", split, .heading = "split");
@@ -236,12 +236,12 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
     if (c->prediction)
         eval_add_classes(&result, c, l);
     else
-        smoe_result_value(&result, "classes", json_array());
+        smoe_result_list(&result, "classes");
     if (c->superclass) add_superclasses(&result, c);
     if (isfinite(dropped))
         smoe_result_line(&result, "dropped", "%.4f  (in the layer that drops most)", dropped);
     add_fewshot(&result, score, l->spec.eval.fewshot.count, l->spec.eval.fewshot.seeds);
-    smoe_result_value(&result, "routing", counts);
+    smoe_result_members(smoe_result_object(&result, "routing"), counts);
     return smoe_cmd_emit(&result, options, err);
 }
 

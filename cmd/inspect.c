@@ -341,18 +341,17 @@ static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
 
 static int inspect_show(const inspect_job *job, smoe_err *err) {
     const smoe_frame *all = job->all;
-    smoe_result result = {0};
-    json_t *tables = json_object();
+    smoe_result result = {0}, *tables;
     for (size_t i = 0; i < all->rows; i++)
         add_run(all->rows > 1 ? smoe_result_part(&result, "runs") : &result, job, i);
     for (size_t i = 0; i < all->rows; i++)
         smoe_result_line(&result, NULL, "%s, %.0f images of %s, router %s",
                          text_in(all, i, "checkpoint"), number_in(all, i, "images"),
                          text_in(all, i, "split"), text_in(all, i, "router"));
+    tables = smoe_result_object(&result, "tables");
     for (size_t i = 0; i < job->frames; i++)
         if (job->frame[i].rows)
-            json_object_set_new(tables, job->frame[i].name, smoe_frame_json(&job->frame[i]));
-    smoe_result_value(&result, "tables", tables);
+            smoe_result_frame(tables, job->frame[i].name, &job->frame[i], false);
     add_means(&result, job);
     add_more(&result, job);
     return smoe_cmd_emit(&result, job->options, err);

@@ -35,32 +35,21 @@ static void serve_on_signal(int number) {
 
 /* ---- runs.json ------------------------------------------------------------------------------- */
 
-/* At most MOST_POINTS of a curve, evenly, the last one among them. */
-static json_t *curve_json(const smoe_curve *c) {
-    json_t *step = json_array(), *value = json_array();
-    size_t n = c->points < MOST_POINTS ? c->points : MOST_POINTS;
-    for (size_t k = 0; k < n; k++) {
-        size_t i = n < 2 ? 0 : (size_t)((double)k * (double)(c->points - 1) / (double)(n - 1));
-        json_array_append_new(step, smoe_json_of_number(c->step[i]));
-        json_array_append_new(value, smoe_run_number(c->value[i]));
-    }
-    return json_pack("{s:o, s:o}", "step", step, "value", value);
+/* At most MOST_POINTS of a list, evenly, the last one among them. */
+static void add_points(smoe_result *curve, const char *key, const double *value, size_t points) {
+    size_t n = points < MOST_POINTS ? points : MOST_POINTS;
+    SMOE_FREED double *some = smoe_alloc(n, sizeof *some);
+    for (size_t k = 0; k < n; k++)
+        some[k] = value[n < 2 ? 0 : (size_t)((double)k * (double)(points - 1) / (double)(n - 1))];
+    smoe_result_numbers(curve, key, some, n);
 }
 
-/* The columns of the table: heading and curve. */
-static json_t *columns_json(void) {
-    static const struct {
-        const char *head;
-        smoe_metric metric;
-    } columns[] = {{"loss", SMOE_METRIC_TRAIN_LOSS},
-                   {"test loss", SMOE_METRIC_LOSS},
-                   {"test top-1 accuracy", SMOE_METRIC_PRECISION},
-                   {"images/s", SMOE_METRIC_IMAGES_PER_S}};
-    json_t *list = json_array();
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        json_array_append_new(
-            list, json_pack("[s, s]", columns[i].head, smoe_metrics[columns[i].metric].name));
-    return list;
+/* The columns of the page's table: heading and curve. */
+static void add_columns(smoe_result *columns) {
+    smoe_fact_text(columns, "loss", smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name);
+    smoe_fact_text(columns, "test loss", smoe_metrics[SMOE_METRIC_LOSS].name);
+    smoe_fact_text(columns, "test top-1 accuracy", smoe_metrics[SMOE_METRIC_PRECISION].name);
+    smoe_fact_text(columns, "images/s", smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name);
 }
 
 static struct {
@@ -73,26 +62,33 @@ static struct {
 static const double answer_for = 1, share = 10;
 
 /* A run that cannot be read, as one that was removed, is listed with the reason. */
-static json_t *serve_run_json(const smoe_followed *run) {
-    json_t *curves = json_object();
-    for (size_t k = 0; k < run->curves.count && !run->problem; k++)
-        json_object_set_new(curves, run->curves.curve[k].name, curve_json(&run->curves.curve[k]));
-    return json_pack(
-        "{s:o, s:s, s:o*, s:I, s:I, s:o, s:o, s:o}", "run", smoe_json_text(run->dir), "status",
-        run->status, "problem", run->problem ? smoe_json_text(run->problem) : NULL, "step",
-        (json_int_t)(run->problem ? 0 : run->curves.step), "steps",
-        (json_int_t)(isfinite(run->steps) ? run->steps : 0), smoe_metrics[SMOE_METRIC_WALL_S].name,
-        run->problem ? json_null() : smoe_run_number(run->curves.wall_s), "columns", columns_json(),
-        "curves", curves);
+static void serve_add_run(smoe_result *result, const smoe_followed *run) {
+    const bool lost = run->problem != NULL;
+    smoe_fact_text(result, "run", run->dir);
+    smoe_fact_text(result, "status", run->status);
+    smoe_fact_text(result, "problem", run->problem, .optional = true);
+    smoe_fact_number(result, "step", lost ? 0 : run->curves.step);
+    smoe_fact_number(result, "steps", isfinite(run->steps) ? run->steps : 0);
+    smoe_fact_number(result, smoe_metrics[SMOE_METRIC_WALL_S].name,
+                     lost ? NAN : run->curves.wall_s);
+    add_columns(smoe_result_object(result, "columns"));
+    smoe_result *curves = smoe_result_object(result, "curves");
+    for (size_t k = 0; k < run->curves.count && !lost; k++) {
+        const smoe_curve *c = &run->curves.curve[k];
+        smoe_result *curve = smoe_result_object(curves, c->name);
+        add_points(curve, "step", c->step, c->points);
+        add_points(curve, "value", c->value, c->points);
+    }
 }
 
 /* All runs of all arguments; NULL and err if `strict` and one of them cannot be read. */
 static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err) {
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (smoe_follow_read(&cache.of, options->arg, options->args, strict, err)) return NULL;
-    json_t *list = json_array();
+    smoe_result_list(&result, "");
     for (size_t i = 0; i < cache.of.runs; i++)
-        json_array_append_new(list, serve_run_json(&cache.of.run[i]));
-    return list;
+        serve_add_run(smoe_result_part(&result, ""), &cache.of.run[i]);
+    return smoe_result_json(&result);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

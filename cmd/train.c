@@ -164,16 +164,13 @@ static void see_data(train_plan *p, const smoe_safetensors *init) {
 static void add_data(smoe_result *plan, const train_plan *p) {
     const smoe_data_spec *data = &p->spec->data;
     const char *source = smoe_sources[data->source].name;
-    json_t *images = json_object();
-    if (!p->why.code)
-        json_object_set_new(images, "train",
-                            json_integer((json_int_t)smoe_dataset_images(p->train)));
+    smoe_result *in = smoe_result_object(plan, "data"), *images;
+    smoe_fact_text(in, "source", source);
+    smoe_fact_text(in, "path", data->path);
+    images = smoe_result_object(in, "images");
+    if (!p->why.code) smoe_fact_number(images, "train", (double)smoe_dataset_images(p->train));
     if (!p->why.code && p->test)
-        json_object_set_new(images, p->spec->eval.split,
-                            json_integer((json_int_t)smoe_dataset_images(p->test)));
-    smoe_result_value(
-        plan, "data",
-        json_pack("{s:s, s:s?, s:o}", "source", source, "path", data->path, "images", images));
+        smoe_fact_number(images, p->spec->eval.split, (double)smoe_dataset_images(p->test));
     if (!p->why.code)
         smoe_heading_data(plan, p->spec, p->train, p->test);
     else

@@ -8,26 +8,30 @@
 #include <yaml.h>
 #include <zlib.h>
 
-static json_t *libraries(void) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "yaml", yaml_get_version_string(), "jansson",
-                     jansson_version_str(), "png", png_get_libpng_ver(NULL), "zlib", zlibVersion(),
-                     "archive", archive_version_string(), "blis", smoe_blas_version());
-}
-
-/* A line per member, and those of an object below it. */
-static void add_members(smoe_result *result, const json_t *object, const char *before) {
+static void add_environment(smoe_result *result, const json_t *env) {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value) {
-        char label[64];
-        snprintf(label, sizeof label, "%s%s", before, key);
-        if (json_is_object(value))
-            smoe_result_line(result, label, "%s", "");
-        else if (json_is_string(value))
-            smoe_result_line(result, label, "%s", json_string_value(value));
+    json_object_foreach((json_t *)env, key, value) {
+        if (json_is_string(value))
+            smoe_fact_text(result, key, json_string_value(value), .heading = key);
         else
-            smoe_result_line(result, label, "%lld", (long long)json_integer_value(value));
-        add_members(result, value, "  ");
+            smoe_fact_number(result, key, json_number_value(value), .heading = key,
+                             .format = "%.0f");
+    }
+}
+
+static void add_libraries(smoe_result *result) {
+    const struct {
+        const char *name, *version;
+    } libraries[] = {{"yaml", yaml_get_version_string()},   {"jansson", jansson_version_str()},
+                     {"png", png_get_libpng_ver(NULL)},     {"zlib", zlibVersion()},
+                     {"archive", archive_version_string()}, {"blis", smoe_blas_version()}};
+    smoe_result_line(result, "libraries", "%s", "");
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        char path[32], label[32];
+        snprintf(path, sizeof path, "libraries:%s", libraries[i].name);
+        snprintf(label, sizeof label, "  %s", libraries[i].name);
+        smoe_fact_text(result, path, libraries[i].version, .heading = label);
     }
 }
 
@@ -80,11 +84,8 @@ int cmd_version(const smoe_options *options, smoe_err *err) {
     json_object_del(env, "argv");
     json_object_del(env, "cwd");
     json_object_del(env, "date");
-    json_object_set_new(env, "libraries", libraries());
     smoe_result result = {0};
-    const char *key;
-    json_t *value;
-    json_object_foreach(env, key, value) smoe_result_value(&result, key, json_incref(value));
-    add_members(&result, env, "");
+    add_environment(&result, env);
+    add_libraries(&result);
     return smoe_cmd_emit(&result, options, err);
 }

@@ -216,60 +216,66 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room
     smoe_frame_end(table);
 }
 
-/* Those that go on come first, where not all have room. */
-static void print_runs(const watch_job *job, const smoe_options *options) {
-    SMOE_FREED_BY(smoe_frame_free) smoe_frame table = {0};
-    smoe_paper paper = smoe_cmd_paper(options, stdout);
+/* The runs as a table. Those that go on come first, where not all have room. */
+static void add_runs(smoe_result *result, const watch_job *job, size_t columns) {
+    smoe_frame *table = smoe_result_table(result, NULL, NULL);
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
-    smoe_frame_init(&table, NULL, NULL, NULL, NULL);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < job->of.runs; i++) {
             bool going = !strcmp(job->of.run[i].status, "running");
             bool turn = job->of.runs <= most ? !pass : going != (pass == 1);
             if (!turn || shown == most) continue;
-            watch_add_run(&table, &job->of.run[i], name_room(job, paper.columns));
+            watch_add_run(table, &job->of.run[i], name_room(job, columns));
             shown++;
         }
-    paper.cut = job->live;
-    smoe_frame_print(&table, stdout, &paper);
-    if (!job->of.runs) puts("no run has begun");
-    if (shown < job->of.runs) printf("... and %zu more runs\n", job->of.runs - shown);
+    if (!job->of.runs) smoe_result_line(result, NULL, "no run has begun");
+    if (shown < job->of.runs)
+        smoe_result_line(result, NULL, "... and %zu more runs", job->of.runs - shown);
 }
 
-static json_t *result_json(const watch_job *job) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < job->of.runs; i++) {
-        const smoe_followed *w = &job->of.run[i];
-        json_t *last = json_object();
-        for (size_t k = 0; k < w->curves.count; k++) {
-            const smoe_curve *c = &w->curves.curve[k];
-            if (c->points)
-                json_object_set_new(last, c->name, smoe_run_number(c->value[c->points - 1]));
-        }
-        json_array_append_new(
-            list, json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "run", smoe_json_text(w->dir),
-                            "status", w->status, "step", (json_int_t)w->curves.step, "steps",
-                            smoe_run_number(w->steps), smoe_metrics[SMOE_METRIC_WALL_S].name,
-                            smoe_run_number(w->curves.wall_s), "last", last));
+/* What JSON has of a run: the last value of all that is recorded. */
+static void add_last(smoe_result *result, const smoe_followed *w) {
+    smoe_fact_text(result, "run", w->dir);
+    smoe_fact_text(result, "status", w->status);
+    smoe_fact_number(result, "step", w->curves.step);
+    smoe_fact_number(result, "steps", w->steps);
+    smoe_fact_number(result, smoe_metrics[SMOE_METRIC_WALL_S].name, w->curves.wall_s);
+    smoe_result *last = smoe_result_object(result, "last");
+    for (size_t k = 0; k < w->curves.count; k++) {
+        const smoe_curve *c = &w->curves.curve[k];
+        if (c->points) smoe_fact_number(last, c->name, c->value[c->points - 1], .plain = true);
     }
-    return list;
+}
+
+static int watch_print(const watch_job *job, const smoe_options *options, smoe_err *err) {
+    SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
+    smoe_paper paper = smoe_cmd_paper(options, stdout);
+    paper.cut = job->live;
+    smoe_result_list(&result, "");
+    for (size_t i = 0; i < job->of.runs; i++)
+        add_last(smoe_result_part(&result, ""), &job->of.run[i]);
+    add_runs(&result, job, paper.columns);
+    if (options->json) return smoe_cmd_json(smoe_result_json(&result), err);
+    smoe_result_print(&result, stdout, &paper);
+    return 0;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void watch_show(const watch_job *job, const smoe_options *options) {
+/* In a terminal with plots below. */
+static int watch_show(const watch_job *job, const smoe_options *options, smoe_err *err) {
     const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
                                  smoe_metrics[SMOE_METRIC_PRECISION].name};
     struct winsize size;
     bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
     size_t columns = (known ? size.ws_col : 80) - LABEL - 1;
-    size_t table =
-        4 + (job->of.runs < LIST_ROWS ? job->of.runs : LIST_ROWS + 1); /* legend and keys */
+    size_t table = 4; /* heading, legend and keys; of further runs a line below an empty one */
+    table += job->of.runs <= LIST_ROWS ? job->of.runs : LIST_ROWS + 2;
     size_t plots = options->metric ? 1 : 2, height = known ? size.ws_row : 40;
     size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
     if (each > PLOT_ROWS) each = PLOT_ROWS;
     if (job->live) fputs("\033[H\033[J", stdout);
-    print_runs(job, options);
+    if (watch_print(job, options, err)) return -1;
     for (size_t i = 0; i < plots && (job->live || options->metric); i++)
         plot(job, options->metric ? options->metric : usual[i], columns, each);
     if (job->live || options->metric) print_legend(job, columns + LABEL);
@@ -277,6 +283,7 @@ static void watch_show(const watch_job *job, const smoe_options *options) {
         puts(job->help ? "q: end, the runs go on   l: logarithmic axes   s: smooth   ?: hide this"
                        : "?: keys");
     fflush(stdout);
+    return 0;
 }
 
 /* In a terminal the metric may still be recorded. */
@@ -334,10 +341,7 @@ int cmd_watch(const smoe_options *options, smoe_err *err) {
     int status = smoe_follow_read(&job.of, options->arg, options->args, true, err);
     if (!status) status = check_metric(&job, options->metric, err);
     while (!status && !ended) {
-        if (options->json)
-            status = smoe_cmd_json(result_json(&job), err);
-        else
-            watch_show(&job, options);
+        status = watch_show(&job, options, err);
         if (status || !job.live || all_ended(&job)) break;
         pause_for_key(&job);
         if (!ended) status = smoe_follow_read(&job.of, options->arg, options->args, false, err);

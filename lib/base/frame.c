@@ -229,7 +229,10 @@ static json_t *column_json(const smoe_column *column, smoe_datum datum) {
 
 void smoe_column_set(json_t *object, const smoe_column *column, smoe_datum datum) {
     json_t *value = column_json(column, datum);
-    if (value) smoe_json_put(object, column->path ? column->path : column->name, ':', value);
+    if (value && column->plain)
+        json_object_set_new(object, column->name, value);
+    else if (value)
+        smoe_json_put(object, column->path ? column->path : column->name, ':', value);
 }
 
 json_t *smoe_frame_records(const smoe_frame *frame) {

@@ -43,6 +43,7 @@ typedef struct smoe_column {
                             with a prefix; NULL: "%.6g"; borrowed */
     const char *none;    /* printed where there is no value; NULL: "-"; borrowed */
     const char *path;    /* in JSON, with the objects around it: "bytes:weights"; NULL: its name */
+    bool plain;          /* a name from outside: a ":" in it is a character like others */
     bool typed;          /* text that JSON has as the number or boolean that it says */
     bool optional;       /* JSON leaves it out where there is no value; else it is null */
     double number;       /* the value of a cell that is added with its column, or of a fact */

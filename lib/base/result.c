@@ -2,6 +2,7 @@
 #include "base/result.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 
 #include <stdarg.h>
 
@@ -43,8 +44,20 @@ void smoe_result_fact(smoe_result *result, const smoe_column *given) {
         item->datum.number = fact.number;
 }
 
-void smoe_result_value(smoe_result *result, const char *key, json_t *value) {
-    add_item(result, SMOE_ITEM_VALUE, key)->value = value;
+void smoe_result_numbers(smoe_result *result, const char *key, const double *value, size_t count) {
+    json_t *list = add_item(result, SMOE_ITEM_VALUE, key)->value = json_array();
+    for (size_t i = 0; i < count; i++) json_array_append_new(list, smoe_json_of_number(value[i]));
+}
+
+void smoe_result_list(smoe_result *result, const char *key) {
+    add_item(result, SMOE_ITEM_VALUE, key);
+}
+
+void smoe_result_members(smoe_result *result, const json_t *object) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) add_item(result, SMOE_ITEM_VALUE, key)
+        ->value = json_incref(value);
 }
 
 void smoe_result_line(smoe_result *result, const char *label, const char *fmt, ...) {
@@ -91,6 +104,11 @@ smoe_result *smoe_result_part(smoe_result *result, const char *key) {
     return item->part = smoe_alloc(1, sizeof *item->part);
 }
 
+smoe_result *smoe_result_object(smoe_result *result, const char *key) {
+    smoe_item *item = add_item(result, SMOE_ITEM_OBJECT, key);
+    return item->part = smoe_alloc(1, sizeof *item->part);
+}
+
 /* ---- checking -------------------------------------------------------------------------------- */
 
 int smoe_result_check(const smoe_result *result, smoe_err *err) {
@@ -110,7 +128,10 @@ static void add_json(json_t *object, const smoe_item *item) {
     if (item->kind == SMOE_ITEM_FACT && item->key && item->fact.where & SMOE_IN_JSON)
         smoe_column_set(object, &item->fact, item->datum);
     else if (item->kind == SMOE_ITEM_VALUE)
-        json_object_set(object, item->key, item->value);
+        json_object_set_new(object, item->key,
+                            item->value ? json_incref(item->value) : json_array());
+    else if (item->kind == SMOE_ITEM_OBJECT)
+        json_object_set_new(object, item->key, smoe_result_json(item->part));
     else if (item->kind == SMOE_ITEM_TABLE && item->table->rows && item->key)
         json_object_set_new(object, item->key, smoe_frame_records(item->table));
     else if (item->kind == SMOE_ITEM_FRAME && item->key)

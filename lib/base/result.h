@@ -27,8 +27,11 @@ void smoe_result_free(smoe_result *result);
     smoe_result_fact(result, &(const smoe_column){.name = label, SMOE_TRUTH_OF(__VA_ARGS__)})
 void smoe_result_fact(smoe_result *result, const smoe_column *fact);
 
-/* A member of JSON alone, of any kind; takes over `value`. */
-void smoe_result_value(smoe_result *result, const char *key, json_t *value);
+/* In JSON alone: a list of numbers; a list of parts that is there without any; the members of an
+ * object that was recorded as JSON. */
+void smoe_result_numbers(smoe_result *result, const char *key, const double *value, size_t count);
+void smoe_result_list(smoe_result *result, const char *key);
+void smoe_result_members(smoe_result *result, const json_t *object);
 
 /* A sentence that is printed, behind a label in a column of labels; the label NULL: it begins
  * where the line does; "": below the sentence before. */
@@ -53,6 +56,9 @@ void smoe_result_frame(smoe_result *result, const char *key, const smoe_frame *f
 /* A result within it: an object of the list `key` in JSON; key NULL: its members are those of the
  * whole; "": the whole JSON is the list. */
 smoe_result *smoe_result_part(smoe_result *result, const char *key);
+
+/* An object within it, which is in JSON alone and there without members. */
+smoe_result *smoe_result_object(smoe_result *result, const char *key);
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
@@ -79,7 +85,8 @@ typedef enum smoe_item_kind {
     SMOE_ITEM_LINE,
     SMOE_ITEM_TABLE,
     SMOE_ITEM_FRAME,
-    SMOE_ITEM_PART
+    SMOE_ITEM_PART,
+    SMOE_ITEM_OBJECT
 } smoe_item_kind;
 
 typedef struct smoe_item {
@@ -89,11 +96,11 @@ typedef struct smoe_item {
     smoe_datum datum;
     char *heading; /* of a FACT, or NULL */
     char *text;    /* of a FACT, of a LINE */
-    json_t *value; /* VALUE */
+    json_t *value; /* VALUE; NULL: a list that parts are added to */
     smoe_frame *table;
     const smoe_frame *frame;
-    bool printed; /* FRAME */
-    smoe_result *part;
+    bool printed;      /* FRAME */
+    smoe_result *part; /* PART, OBJECT */
 } smoe_item;
 
 #endif

@@ -203,6 +203,7 @@ static void print_items(const smoe_result *result, FILE *out, const smoe_paper *
         const smoe_item *item = &result->item[i];
         const smoe_frame *frame = item->table ? item->table : item->printed ? item->frame : NULL;
         bool line = item->kind == SMOE_ITEM_LINE || label_of(item);
+        if (item->kind == SMOE_ITEM_OBJECT) continue;
         if (item->part) print_items(item->part, out, paper, last);
         if (item->part && *last) *last = A_PART;
         if (!(frame && is_printed(frame, SMOE_IN_TEXT)) && !line) continue;
@@ -264,7 +265,7 @@ void smoe_result_markdown(const smoe_result *result, FILE *out, int level) {
     for (size_t i = 0; i < result->items; i++) {
         const smoe_item *item = &result->item[i];
         const smoe_frame *frame = item->table;
-        if (item->part) smoe_result_markdown(item->part, out, level);
+        if (item->kind == SMOE_ITEM_PART) smoe_result_markdown(item->part, out, level);
         if (item->kind == SMOE_ITEM_LINE) put_block(item->text, out, 0);
         if (!frame || !is_printed(frame, SMOE_IN_MARKDOWN)) continue;
         if (frame->title) put_block(frame->title, out, level);

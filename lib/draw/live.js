@@ -14,7 +14,7 @@ function time(seconds) {
 /* ---- the table ------------------------------------------------------------------------------ */
 
 function table() {
-    const columns = runs.length ? runs[0].columns : [];
+    const columns = Object.entries(runs.length ? runs[0].columns : {});
     const heads = ['run', 'state', 'step', ...columns.map(c => c[0]), 'left'];
     document.querySelector('#runs thead').replaceChildren(html('tr', {}, ...heads.map(h => html('th', {scope: 'col'}, h))));
     document.querySelector('#runs tbody').replaceChildren(...runs.map((run, i) => {

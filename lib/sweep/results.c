@@ -261,18 +261,17 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
 }
 
 /* What every cell has, as the sweep knows it. */
-static json_t *cells_json(const smoe_sweep *sweep) {
-    json_t *list = json_array();
+static void add_cells(smoe_result *result, const smoe_sweep *sweep) {
+    smoe_result_list(result, "cells");
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
-        json_t *set = json_object();
+        smoe_result *cell = smoe_result_part(result, "cells"), *set;
+        smoe_fact_text(cell, "cell", trial->name);
+        set = smoe_result_object(cell, "set");
         for (size_t c = 0; c < sweep->columns; c++)
-            json_object_set_new(set, sweep->column[c], smoe_json_of_text(trial->value[c]));
-        json_t *record = json_pack("{s:s, s:o}", "cell", trial->name, "set", set);
-        if (trial->outcome) json_object_update(record, trial->outcome);
-        json_array_append_new(list, record);
+            smoe_fact_text(set, sweep->column[c], trial->value[c], .typed = true);
+        if (trial->outcome) smoe_result_members(cell, trial->outcome);
     }
-    return list;
 }
 
 static void add_open(smoe_result *result, const smoe_sweep *sweep) {
@@ -291,7 +290,7 @@ void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
     if (all && trials) {
         smoe_fact_text(result, "sweep", r->sweep->name);
         smoe_fact_text(result, "dir", r->sweep->dir);
-        smoe_result_value(result, "cells", cells_json(r->sweep));
+        add_cells(result, r->sweep);
     }
     if (trials && r->contrasts.seen) smoe_fact_text(result, "seen", r->contrasts.seen);
     if (all) add_trials(result, r, trials ? "results" : "evaluations");

@@ -29,7 +29,13 @@ static void fill(smoe_result *result) {
     smoe_fact_number(result, "bytes:all", NAN);
     smoe_fact_number(result, "left", NAN, .optional = true, .heading = "left out");
     smoe_fact_truth(result, "same", true);
-    smoe_result_value(result, "list", json_pack("[i, i]", 1, 2));
+    smoe_result_numbers(result, "list", (const double[]){1, 2, NAN}, 3);
+    smoe_result_list(result, "empty");
+    smoe_result *object = smoe_result_object(result, "object");
+    smoe_fact_number(object, "a:b", 1, .heading = "not printed");
+    smoe_fact_number(object, "a:b", 2, .plain = true);
+    smoe_result_line(object, "neither", "this");
+    (void)smoe_result_object(object, "none");
     smoe_result_line(result, "", "more of it");
     smoe_frame *frame = smoe_result_table(result, "runs", "runs");
     frame->title = "Runs";
@@ -86,7 +92,8 @@ static void as_json(void **state) {
     char *text = smoe_json_dump(object, 0);
     assert_string_equal(text,
                         "{\"dir\":\"a\\tb\",\"loss\":0.25,\"bytes\":{\"weights\":7,\"all\":null},"
-                        "\"same\":true,\"list\":[1,2],\"runs\":["
+                        "\"same\":true,\"list\":[1,2,null],\"empty\":[],"
+                        "\"object\":{\"a\":{\"b\":1},\"a:b\":2,\"none\":{}},\"runs\":["
                         "{\"set\":{\"experts\":4},\"run\":\"a\",\"p\":0.5,\"bytes\":2000,\"n\":2,"
                         "\"good\":true},"
                         "{\"run\":\"b, c\",\"p\":null,\"bytes\":1000,\"n\":1,\"good\":false},"
@@ -113,6 +120,25 @@ static void as_a_list(void **state) {
         json_decref(list);
         smoe_result_free(&result);
     }
+    smoe_result empty = {0};
+    smoe_result_list(&empty, "");
+    json_t *list = smoe_result_json(&empty);
+    assert_true(json_is_array(list) && !json_array_size(list));
+    json_decref(list);
+    smoe_result_free(&empty);
+}
+
+/* Members of an object that was recorded. */
+static void of_a_record(void **state) {
+    (void)state;
+    smoe_result result = {0};
+    json_t *record = json_pack("{s:[i, i], s:s}", "counts", 1, 2, "of", "tokens");
+    smoe_result_members(&result, record);
+    json_t *object = smoe_result_json(&result);
+    assert_true(json_equal(object, record));
+    json_decref(object);
+    json_decref(record);
+    smoe_result_free(&result);
 }
 
 static void as_markdown(void **state) {
@@ -228,6 +254,7 @@ int main(void) {
         cmocka_unit_test(as_text),
         cmocka_unit_test(as_json),
         cmocka_unit_test(as_a_list),
+        cmocka_unit_test(of_a_record),
         cmocka_unit_test(as_markdown),
         cmocka_unit_test(no_markup),
         cmocka_unit_test_setup_teardown(as_files, scratch_setup, scratch_teardown),
