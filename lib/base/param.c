@@ -12,15 +12,15 @@ static void param_put(smoe_params *params, smoe_param *param) {
     params->size = smoe_param_end(param);
 }
 
-size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
-                       int ndim, const size_t *dim, const char *fmt, ...) {
+size_t smoe_params_add(smoe_params *params, smoe_param_kind kind, int ndim, const size_t *dim,
+                       const char *fmt, ...) {
     params->param = smoe_alloc_next(params->param, params->count, sizeof *params->param);
     smoe_param *p = &params->param[params->count];
     *p = (smoe_param){.ndim = ndim,
                       .size = 1,
-                      .group = group,
-                      .mean = mean,
-                      .std = std,
+                      .group = kind.group,
+                      .mean = kind.mean,
+                      .std = kind.std,
                       .rule = {.lr = 1, .decay = -1}};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
     p->whole = p->size;

@@ -110,9 +110,23 @@ typedef struct smoe_params {
     smoe_arena copies;       /* weights that had to be copied from the file */
 } smoe_params;
 
+/* What a parameter is to weight decay, and its initial values. */
+typedef struct smoe_param_kind {
+    smoe_param_group group;
+    double mean, std;
+} smoe_param_kind;
+
+/* Without weight decay, all `value`; and normal(0, std). */
+static inline smoe_param_kind smoe_param_constant(double value) {
+    return (smoe_param_kind){SMOE_PARAM_PLAIN, value, 0};
+}
+static inline smoe_param_kind smoe_param_normal(smoe_param_group group, double std) {
+    return (smoe_param_kind){group, 0, std};
+}
+
 /* Adds a parameter and returns its index. */
-size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
-                       int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
+size_t smoe_params_add(smoe_params *params, smoe_param_kind kind, int ndim, const size_t *dim,
+                       const char *fmt, ...) SMOE_PRINTF(5, 6);
 
 /* Assigns all offsets again: first parameters that are trained, whole ones before sharded ones,
  * then the frozen ones. To be called after parameters have been frozen or sharded and before slabs

@@ -13,8 +13,8 @@ void smoe_gate_init(smoe_gate *gate) {
     size_t dim[] = {r->E, r->d};
     /* The initialisation of a layer in flax, but without truncation at two standard deviations. */
     double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
-    gate->weight =
-        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.weight", r->prefix);
+    gate->weight = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
+                                   "%s.weight", r->prefix);
 }
 
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep) {

@@ -172,15 +172,15 @@ static void solve(smoe_experts *self, size_t g, bool sparse) {
     size_t E = r->E, first, n = router_experts_group(self, g, &first),
            steps = r->spec->transport_steps;
     size_t room = smoe_moe_places(r->spec, r->block, n, r->image_tokens);
-    const real *z = self->gate.noisy + first * E;
+    const smoe_transport_gains gains = {self->gate.noisy + first * E, n, E};
     double *plan = self->plan + first * E;
     double *u = self->scratch + g * smoe_transport_scratch(r->T, E);
     if (sparse)
-        smoe_transport_sparse(plan, u, self->order + g * r->T, z, n, E, room, steps);
+        smoe_transport_sparse(plan, u, self->order + g * r->T, gains, room, steps);
     else
-        smoe_transport_sinkhorn(plan, u, z, n, E, steps);
+        smoe_transport_sinkhorn(plan, u, gains, steps);
     for (size_t i = 0; i < n * E; i++)
-        self->score[first * E + i] = (real)(sparse ? plan[i] : (double)z[i] + u[i / E]);
+        self->score[first * E + i] = (real)(sparse ? plan[i] : (double)gains.z[i] + u[i / E]);
 }
 
 static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {

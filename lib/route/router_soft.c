@@ -78,15 +78,15 @@ static void soft_phi_init(smoe_soft *soft, bool normalize) {
     r->plan.comb_constant = !entry->learns_combine;
     soft->normalize = normalize;
     size_t dim[] = {r->d, r->E, r->P};
-    soft->phi =
-        smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);
+    soft->phi = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_PLAIN, phi_std(r)), 3, dim,
+                                "%s.phi", r->prefix);
 }
 
 static void soft_init(smoe_router *r) {
     smoe_soft *soft = (smoe_soft *)r;
     soft_phi_init(soft, r->spec->normalize);
     if (r->spec->normalize)
-        soft->scale = smoe_params_add(r->params, SMOE_PARAM_PLAIN, scale_start(r), 0, 0, NULL,
+        soft->scale = smoe_params_add(r->params, smoe_param_constant(scale_start(r)), 0, NULL,
                                       "%s.scale", r->prefix);
 }
 
@@ -287,9 +287,9 @@ static void temperatures_init(smoe_router *r) {
     temperatures_router *self = (temperatures_router *)r;
     double start = log(r->spec->temperature_init);
     soft_phi_init(&self->soft, true);
-    self->dispatch = smoe_params_add(r->params, SMOE_PARAM_PLAIN, start, 0, 0, NULL,
+    self->dispatch = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
                                      "%s.log_dispatch_temperature", r->prefix);
-    self->combine = smoe_params_add(r->params, SMOE_PARAM_PLAIN, start, 0, 0, NULL,
+    self->combine = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
                                     "%s.log_combine_temperature", r->prefix);
 }
 

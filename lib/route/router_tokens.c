@@ -51,9 +51,9 @@ static void score_init(smoe_token_score *score, smoe_router *r, bool sigmoid) {
     const size_t dim[] = {1, r->d};
     double std = 1 / sqrt((double)r->d);
     score->sigmoid = sigmoid;
-    score->weight =
-        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.score.weight", r->prefix);
-    score->bias = smoe_params_add(r->params, SMOE_PARAM_PLAIN, sigmoid ? 0 : 1, 0, 1, dim,
+    score->weight = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
+                                    "%s.score.weight", r->prefix);
+    score->bias = smoe_params_add(r->params, smoe_param_constant(sigmoid ? 0 : 1), 1, dim,
                                   "%s.score.bias", r->prefix);
 }
 

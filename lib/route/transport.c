@@ -6,8 +6,10 @@
 /* Kernels are at least exp(-FLOOR), so that no sum of them is 0. */
 static const double FLOOR = 600;
 
-void smoe_transport_sinkhorn(double *plan, double *scratch, const real *z, size_t n, size_t E,
+void smoe_transport_sinkhorn(double *plan, double *scratch, smoe_transport_gains gains,
                              size_t steps) {
+    const real *z = gains.z;
+    const size_t n = gains.n, E = gains.E;
     double *row = scratch, *column = scratch + n;
     for (size_t t = 0; t < n; t++) {
         double most = (double)z[t * E];
@@ -36,13 +38,15 @@ void smoe_transport_sinkhorn(double *plan, double *scratch, const real *z, size_
 }
 
 /* Column e: the projection of its k largest z - price onto the numbers that are not negative and
- * sum to `mass`: x - tau where that is above 0, tau from the largest set of leading x that stay so.
+ * sum to n/E: x - tau where that is above 0, tau from the largest set of leading x that stay so.
  */
-static void project(double *plan, const double *price, smoe_ranked *ranked, const real *z, size_t n,
-                    size_t E, size_t e, size_t k, double mass) {
+static void project(double *plan, const double *price, smoe_ranked *ranked,
+                    smoe_transport_gains gains, size_t e, size_t k) {
+    const size_t n = gains.n, E = gains.E;
+    const double mass = (double)n / (double)E;
     double sum = 0, tau = 0;
     for (size_t t = 0; t < n; t++) {
-        ranked[t] = (smoe_ranked){(real)((double)z[t * E + e] - price[t]), (int32_t)t};
+        ranked[t] = (smoe_ranked){(real)((double)gains.z[t * E + e] - price[t]), (int32_t)t};
         plan[t * E + e] = 0;
     }
     smoe_ranked_select(ranked, n, k);
@@ -58,14 +62,14 @@ static void project(double *plan, const double *price, smoe_ranked *ranked, cons
 
 /* The dual function has the gradient sum of the row - 1 in a token's price. A step of 1/2: few
  * experts want the same token, each with a mass of about one. */
-void smoe_transport_sparse(double *plan, double *scratch, smoe_ranked *ranked, const real *z,
-                           size_t n, size_t E, size_t k, size_t steps) {
+void smoe_transport_sparse(double *plan, double *scratch, smoe_ranked *ranked,
+                           smoe_transport_gains gains, size_t k, size_t steps) {
+    const size_t n = gains.n, E = gains.E;
     double *price = scratch;
     if (k > n) k = n;
     memset(price, 0, n * sizeof *price);
     for (size_t step = 0; step < steps; step++) {
-        for (size_t e = 0; e < E; e++)
-            project(plan, price, ranked, z, n, E, e, k, (double)n / (double)E);
+        for (size_t e = 0; e < E; e++) project(plan, price, ranked, gains, e, k);
         if (step + 1 == steps) return;
         for (size_t t = 0; t < n; t++) {
             double sum = 0;

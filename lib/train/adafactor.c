@@ -50,7 +50,7 @@ double smoe_adafactor_numbers(const smoe_params *params) {
 /* Adds moments to the table, divided as their parameter is. */
 static void add_moments(smoe_params *second, const smoe_param *p, int ndim, const size_t *dim,
                         const char *ending) {
-    size_t i = smoe_params_add(second, SMOE_PARAM_PLAIN, 0, 0, ndim, dim, "%s%s", p->name, ending);
+    size_t i = smoe_params_add(second, smoe_param_constant(0), ndim, dim, "%s%s", p->name, ending);
     if (!smoe_param_sharded(p)) return;
     size_t each = second->param[i].whole / p->dim[0], one = p->whole / p->dim[0];
     smoe_params_shard(second, i, p->from / one * each, p->size / one * each);

@@ -39,8 +39,12 @@ static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loade
         forward[done] = (smoe_now() - start) / (double)batch.images;
         if (!losses) losses = smoe_alloc(batch.images, sizeof *losses); /* of the largest */
         const real *logits = smoe_model_logits(model);
-        smoe_task_batch(smoe_task_of(spec->train.loss), &sums, NULL, losses, logits, batch.target,
-                        batch.images, N, batch.images, 0);
+        smoe_task_measure(smoe_task_of(spec->train.loss), &sums, NULL, losses,
+                          &(const smoe_task_batch){.logits = logits,
+                                                   .target = batch.target,
+                                                   .B = batch.images,
+                                                   .N = N,
+                                                   .whole = batch.images});
         for (size_t b = 0; b < batch.images; b++) {
             double *outcome = outcomes + 2 * batch.index[b];
             outcome[0] = smoe_task_correct(logits + b * N, batch.target + b * N, N);

@@ -243,8 +243,9 @@ static void gathered_losses(gathered *g) {
                 memcpy(unit[k] + b * D, g->unit[k] + image[from + b] * D, D * sizeof(real));
         }
         zeroshot_logits(logits, smoe_model_pairs(g->model), unit[0], unit[1], B, B);
-        smoe_task_batch(smoe_task_of(g->spec->train.loss), &sums, NULL, rows, logits, target, B, B,
-                        B, 0);
+        smoe_task_measure(smoe_task_of(g->spec->train.loss), &sums, NULL, rows,
+                          &(const smoe_task_batch){
+                              .logits = logits, .target = target, .B = B, .N = B, .whole = B});
         for (size_t b = 0; b < B; b++) g->loss[image[from + b]] = rows[b];
     }
 }

@@ -144,8 +144,10 @@ double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
-static void sgd_update(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
-                       real momentum, real rate, real decay, bool leave) {
+static void sgd_update(real *restrict w, real *restrict g, real *restrict m, size_t n,
+                       real momentum, const smoe_adam_constants *k) {
+    const real clip = k->clip, rate = k->rate, decay = k->decay;
+    const bool leave = k->leave;
     for (size_t i = 0; i < n; i++) {
         real move = clip * g[i];
         if (m) move = m[i] = momentum * m[i] + move;
@@ -225,8 +227,7 @@ static void update_real(const update *u, real *w, real *g, real *m, real *v, siz
     if (u->spec->optimizer.name == SMOE_OPTIMIZER_ADAM)
         smoe_kernels_get()->row->adam(w, g, m, v, n, k);
     else
-        sgd_update(w, g, m, n, k->clip, (real)u->spec->optimizer.momentum, k->rate, k->decay,
-                   k->leave);
+        sgd_update(w, g, m, n, (real)u->spec->optimizer.momentum, k);
 }
 
 /* The n elements from element j of the parameter on, with gradients g. Moments in BF16 pass through

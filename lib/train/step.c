@@ -209,8 +209,13 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
     const real *logits = smoe_model_compare(s->model, s->embedded[0], s->embedded[1], B);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
     smoe_task_sums task = {0};
-    smoe_task_batch(smoe_task_of(train->loss), &task, s->dlogits, s->losses, logits, s->target, B,
-                    B, B, train->label_smoothing);
+    smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
+                      &(const smoe_task_batch){.logits = logits,
+                                               .target = s->target,
+                                               .B = B,
+                                               .N = B,
+                                               .whole = B,
+                                               .smoothing = train->label_smoothing});
     if (chief) sums_put_loss(s->sums, &task);
     smoe_clock_lap(pass->clock, SMOE_PART_loss);
     smoe_model_compare_backward(s->model, s->dlogits, B, chief);
@@ -227,9 +232,13 @@ static void piece_run(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
     if (!s->pairs || s->pieces > 1) piece_forward(s, batch, i, pass);
     if (!s->pairs) {
         smoe_task_sums task = {0};
-        smoe_task_batch(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
-                        smoe_model_logits(s->model), pass->targets, pass->images, s->N, pass->whole,
-                        train->label_smoothing);
+        smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
+                          &(const smoe_task_batch){.logits = smoe_model_logits(s->model),
+                                                   .target = pass->targets,
+                                                   .B = pass->images,
+                                                   .N = s->N,
+                                                   .whole = pass->whole,
+                                                   .smoothing = train->label_smoothing});
         sums_put_loss(sums, &task);
     }
     sums[AUX] = smoe_model_losses(s->model).aux;

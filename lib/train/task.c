@@ -29,21 +29,21 @@ double smoe_task_probability(const smoe_task *task, const real *l, size_t N, siz
     return 1 / sum;
 }
 
-void smoe_task_batch(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
-                     const real *logits, const real *target, size_t B, size_t N, size_t whole,
-                     double smoothing) {
-    double scale = 1 / (double)whole;
+void smoe_task_measure(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
+                       const smoe_task_batch *x) {
+    const size_t B = x->B, N = x->N;
+    const double scale = 1 / (double)x->whole;
     if (task->batch) {
-        task->batch(sums, dlogits, losses, logits, target, B, N, whole, smoothing);
+        task->batch(sums, dlogits, losses, x);
         return;
     }
     SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {
-        const smoe_targets t = targets_of(target + b * N, N, smoothing);
-        losses[b] = task->image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
+        const smoe_targets t = targets_of(x->target + b * N, N, x->smoothing);
+        losses[b] = task->image(dlogits ? dlogits + b * N : NULL, x->logits + b * N, &t, N, scale);
     }
     for (size_t b = 0; b < B; b++) {
         sums->loss += losses[b];
-        sums->correct += smoe_task_correct(logits + b * N, target + b * N, N);
+        sums->correct += smoe_task_correct(x->logits + b * N, x->target + b * N, N);
     }
 }

@@ -23,6 +23,15 @@ static inline double smoe_target(const smoe_targets *x, size_t c) {
     return x->keep * (double)x->t[c] + x->floor;
 }
 
+/* Images whose logits are compared with targets, both [B,N], of a batch of `whole` images. Smoothing
+ * makes of each t_c (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not in what counts
+ * as correct. */
+typedef struct smoe_task_batch {
+    const real *logits, *target;
+    size_t B, N, whole;
+    double smoothing;
+} smoe_task_batch;
+
 /* Loss of one image [N], with its gradient times `scale` in dl (may be NULL). */
 typedef double smoe_task_image_loss(real *dl, const real *l, const smoe_targets *t, size_t N,
                                     double scale);
@@ -34,21 +43,17 @@ typedef struct smoe_task {
     bool multi;
     /* One of the two: the loss of an image, if that of a batch is their sum; or that of a batch. */
     smoe_task_image_loss *image;
-    void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole, double smoothing);
+    void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const smoe_task_batch *x);
 } smoe_task;
 
 /*
- * Loss and metrics: adds B images to *sums. logits, target [B,N].
+ * Loss and metrics: adds the images of a batch to *sums.
  *   softmax  -sum_c t_c log p_c       sigmoid  sum_c log(1 + e^l_c) - t_c l_c
- * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not in
- * what counts as correct.
- * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images of
- * the batch that these are part of. `losses` [B] is scratch.
+ * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`. `losses` [B]
+ * is scratch.
  */
-void smoe_task_batch(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
-                     const real *logits, const real *target, size_t B, size_t N, size_t whole,
-                     double smoothing);
+void smoe_task_measure(const smoe_task *task, smoe_task_sums *sums, real *dlogits, double *losses,
+                       const smoe_task_batch *x);
 
 /* The top class of an image, the lowest index among equals, and whether it has a positive target.
  * Both [N]. */

@@ -19,12 +19,12 @@ static double log_sum(const real *l, size_t n, size_t step) {
 }
 
 /* rows: first the row's, then the column's, which every gradient of the column needs. */
-static void contrastive_batch(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
-                              const real *target, size_t B, size_t N, size_t whole,
-                              double smoothing) {
-    assert(N == B && smoothing == 0);
-    (void)smoothing;
-    double scale = 0.5 / (double)whole;
+static void contrastive_batch(smoe_task_sums *sums, real *dlogits, double *rows,
+                              const smoe_task_batch *x) {
+    const real *logits = x->logits, *target = x->target;
+    const size_t B = x->B, N = x->N;
+    const double scale = 0.5 / (double)x->whole;
+    assert(N == B && x->smoothing == 0);
     SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {
         double row = log_sum(logits + b * N, N, 1);

@@ -43,17 +43,17 @@ void smoe_embed_init(smoe_embed *l, const smoe_build *build) {
     /* The variance is 1/fan-in, as for a convolution, which this layer is equal to. */
     double std = 1 / sqrt((double)(l->channels * l->patch * l->patch));
     if (l->has_token)
-        l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "%scls_token",
+        l->token = smoe_params_add(build->params, smoe_param_constant(0), 3, token, "%scls_token",
                                    build->prefix);
     if (spec->model.registers) /* without positions, registers of the same values would stay so */
-        l->registers = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, registers,
-                                       "%sreg_token", build->prefix);
+        l->registers = smoe_params_add(build->params, smoe_param_normal(SMOE_PARAM_PLAIN, 0.02), 3,
+                                       registers, "%sreg_token", build->prefix);
     if (l->learned)
-        l->position = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, position,
-                                      "%spos_embed", build->prefix);
-    l->weight = smoe_params_add(build->params, SMOE_PARAM_KERNEL, 0, std, 4, kernel,
+        l->position = smoe_params_add(build->params, smoe_param_normal(SMOE_PARAM_PLAIN, 0.02), 3,
+                                      position, "%spos_embed", build->prefix);
+    l->weight = smoe_params_add(build->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 4, kernel,
                                 "%spatch_embed.proj.weight", build->prefix);
-    l->bias = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel,
+    l->bias = smoe_params_add(build->params, smoe_param_constant(0), 1, kernel,
                               "%spatch_embed.proj.bias", build->prefix);
     if (!l->learned) l->fixed = smoe_alloc(position[1] * l->d, sizeof *l->fixed);
     if (spec->model.position == SMOE_POSITION_SINCOS2D) /* zero for the class token */

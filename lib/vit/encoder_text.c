@@ -79,21 +79,22 @@ static int text_init(smoe_encoder *e, size_t N, smoe_err *err) {
         for (size_t t = 0; t < T; t++) x->seen[t] = t + 1;
     }
     size_t table[] = {vocabulary, x->model.width}, places[] = {T, x->model.width};
-    x->token =
-        smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0.02, 2, table, "text.token_embedding.weight");
-    x->position =
-        smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0.01, 2, places, "text.positional_embedding");
+    x->token = smoe_params_add(params, smoe_param_normal(SMOE_PARAM_PLAIN, 0.02), 2, table,
+                               "text.token_embedding.weight");
+    x->position = smoe_params_add(params, smoe_param_normal(SMOE_PARAM_PLAIN, 0.01), 2, places,
+                                  "text.positional_embedding");
     e->blocks = params->count;
     smoe_tower_init(&e->tower, &e->build);
     for (size_t i = e->first; i < params->count; i++)
         rename_layer(params->param[i].name, sizeof params->param[i].name);
     size_t dim[] = {x->model.width, e->N};
-    x->projection = smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)x->model.width),
-                                    2, dim, "text.text_projection");
+    x->projection = smoe_params_add(
+        params, smoe_param_normal(SMOE_PARAM_KERNEL, 1 / sqrt((double)x->model.width)), 2, dim,
+        "text.text_projection");
     x->biased = spec->text.bias;
     if (x->biased)
         x->bias =
-            smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 0, 1, &e->N, "text.text_projection_bias");
+            smoe_params_add(params, smoe_param_constant(0), 1, &e->N, "text.text_projection_bias");
     return 0;
 }
 

@@ -34,8 +34,9 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     l->N = N;
     if (spec->head == SMOE_HEAD_MAP) {
         size_t latent[] = {1, 1, l->d};
-        l->map.latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3,
-                                        latent, "%sattn_pool.latent", build->prefix);
+        l->map.latent =
+            smoe_params_add(params, smoe_param_normal(SMOE_PARAM_PLAIN, 1 / sqrt((double)l->d)), 3,
+                            latent, "%sattn_pool.latent", build->prefix);
         smoe_linear_init(&l->map.query, &l->exact, l->d, l->d, 1, "attn_pool.q");
         smoe_linear_init(&l->map.keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
         l->map.qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;

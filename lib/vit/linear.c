@@ -13,9 +13,9 @@ void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t
     l->out = out;
     size_t dim[] = {out, in};
     double std = sqrt(2.0 / (double)(in + out / kernels));
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s%s.weight",
-                                build->prefix, prefix);
-    l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, dim, "%s%s.bias", build->prefix,
+    l->weight = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
+                                "%s%s.weight", build->prefix, prefix);
+    l->bias = smoe_params_add(l->params, smoe_param_constant(0), 1, dim, "%s%s.bias", build->prefix,
                               prefix);
 }
 

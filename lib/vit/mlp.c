@@ -37,14 +37,14 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     size_t *d1 = experts ? dim1 : dim1 + 1, *d2 = experts ? dim2 : dim2 + 1;
     int axes = experts ? 3 : 2;
     double std = sqrt(2.0 / (double)(l->d + l->h / abreast));
-    l->fc1 =
-        smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, axes, d1, "%s.fc1.weight", prefix);
+    l->fc1 = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), axes, d1,
+                             "%s.fc1.weight", prefix);
     l->fc1_bias =
-        smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d1, "%s.fc1.bias", prefix);
-    l->fc2 =
-        smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, axes, d2, "%s.fc2.weight", prefix);
+        smoe_params_add(l->params, smoe_param_constant(0), axes - 1, d1, "%s.fc1.bias", prefix);
+    l->fc2 = smoe_params_add(l->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), axes, d2,
+                             "%s.fc2.weight", prefix);
     l->fc2_bias =
-        smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
+        smoe_params_add(l->params, smoe_param_constant(0), axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
     for (size_t i = 0; experts && i < 4; i++) {
         smoe_param *p = &l->params->param[added[i]];

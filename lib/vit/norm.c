@@ -8,9 +8,9 @@ void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char 
     l->params = build->params;
     l->n = n;
     l->eps = (real)build->model->norm_eps;
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s%s.weight",
+    l->weight = smoe_params_add(l->params, smoe_param_constant(1), 1, &n, "%s%s.weight",
                                 build->prefix, prefix);
-    l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s%s.bias", build->prefix,
+    l->bias = smoe_params_add(l->params, smoe_param_constant(0), 1, &n, "%s%s.bias", build->prefix,
                               prefix);
 }
 
@@ -52,10 +52,10 @@ void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *pre
     l->dh = spec->width / spec->heads;
     l->eps = (real)spec->norm_eps;
     l->has_bias = spec->qk_norm_form == SMOE_QK_TIMM;
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &l->dh, "%s%s.weight",
+    l->weight = smoe_params_add(l->params, smoe_param_constant(1), 1, &l->dh, "%s%s.weight",
                                 build->prefix, prefix);
     if (l->has_bias)
-        l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &l->dh, "%s%s.bias",
+        l->bias = smoe_params_add(l->params, smoe_param_constant(0), 1, &l->dh, "%s%s.bias",
                                   build->prefix, prefix);
 }
 

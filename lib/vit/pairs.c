@@ -20,10 +20,10 @@ void smoe_pairs_init(smoe_pairs *l, smoe_params *params, const smoe_spec *spec, 
     smoe_loss loss = spec->train.loss;
     double bias = smoe_task_bias(loss, spec->train.batch_size);
     *l = (smoe_pairs){.params = params, .D = D, .biased = smoe_task_bias(loss, 2) != 0};
-    l->scale = smoe_params_add(params, SMOE_PARAM_PLAIN, log(smoe_task_factor(loss)), 0, 0, NULL,
+    l->scale = smoe_params_add(params, smoe_param_constant(log(smoe_task_factor(loss))), 0, NULL,
                                "logit_scale");
     if (l->biased)
-        l->bias = smoe_params_add(params, SMOE_PARAM_PLAIN, bias, 0, 0, NULL, "logit_bias");
+        l->bias = smoe_params_add(params, smoe_param_constant(bias), 0, NULL, "logit_bias");
 }
 
 void smoe_pairs_reserve(smoe_pairs *l, const smoe_space *space) {

@@ -170,10 +170,11 @@ static void names(void **state) {
 static void table(smoe_params *params, bool more) {
     const size_t matrix[] = {3, 5}, tall[] = {300, 301}, deep[] = {4, 2, 3};
     *params = (smoe_params){0};
-    if (more) smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1, 2, matrix, "first.%d", 7);
-    smoe_params_add(params, SMOE_PARAM_KERNEL, 2, 0.5, 2, tall, "tall");
-    smoe_params_add(params, SMOE_PARAM_PLAIN, 3, 0, 0, NULL, "scalar");
-    smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1, 3, deep, "kernels");
+    if (more)
+        smoe_params_add(params, smoe_param_normal(SMOE_PARAM_PLAIN, 1), 2, matrix, "first.%d", 7);
+    smoe_params_add(params, (smoe_param_kind){SMOE_PARAM_KERNEL, 2, 0.5}, 2, tall, "tall");
+    smoe_params_add(params, smoe_param_constant(3), 0, NULL, "scalar");
+    smoe_params_add(params, smoe_param_normal(SMOE_PARAM_KERNEL, 1), 3, deep, "kernels");
 }
 
 static void parameter_table(void **state) {

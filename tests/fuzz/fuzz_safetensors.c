@@ -44,10 +44,10 @@ static void check_accepted(const smoe_safetensors *file, const char *end) {
 static void load(const smoe_safetensors *file) {
     smoe_params params = {0};
     smoe_err err = {0};
-    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 2, (size_t[]){2, 3}, "a");
-    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 0, NULL, "s");
-    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 5, 2}, "pos_embed");
-    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 2, (size_t[]){2, 3}, "experts.a");
+    smoe_params_add(&params, smoe_param_constant(0), 2, (size_t[]){2, 3}, "a");
+    smoe_params_add(&params, smoe_param_constant(0), 0, NULL, "s");
+    smoe_params_add(&params, smoe_param_constant(0), 3, (size_t[]){1, 5, 2}, "pos_embed");
+    smoe_params_add(&params, smoe_param_constant(0), 2, (size_t[]){2, 3}, "experts.a");
     params.param[3].stacked = true;
     if (!smoe_params_allocate(&params, 1, &err))
         for (smoe_fit fit = SMOE_FIT_EXACT; fit <= SMOE_FIT_UPCYCLE; fit++) {

@@ -368,7 +368,7 @@ static void sinkhorn_marginals(void **state) {
     for (size_t s = 0; s < 3; s++) {
         real *z = random_logits(sizes[s]);
         double plan[N * E], scratch[N + E];
-        smoe_transport_sinkhorn(plan, scratch, z, N, E, s < 2 ? 500 : 20);
+        smoe_transport_sinkhorn(plan, scratch, (smoe_transport_gains){z, N, E}, s < 2 ? 500 : 20);
         for (size_t t = 0; t < N; t++) assert_close(row_sum(plan, t), 1, 1e-12);
         for (size_t e = 0; e < E && s < 2; e++) assert_close(column_sum(plan, e), N / E, 1e-6);
         for (size_t t = 0; t < N && s < 2; t++)
@@ -386,7 +386,7 @@ static void sinkhorn_by_hand(void **state) {
     (void)state;
     const real z[] = {(real)log(4), 0, 0, 0};
     double plan[4], scratch[4];
-    smoe_transport_sinkhorn(plan, scratch, z, 2, 2, 200);
+    smoe_transport_sinkhorn(plan, scratch, (smoe_transport_gains){z, 2, 2}, 200);
     const double want[] = {2. / 3, 1. / 3, 1. / 3, 2. / 3};
     for (size_t i = 0; i < 4; i++) assert_close(plan[i], want[i], 1e-7);
 }
@@ -398,13 +398,13 @@ static void sparse_by_hand(void **state) {
     const real z[] = {1, 0};
     double plan[2], scratch[3];
     smoe_ranked ranked[2];
-    smoe_transport_sparse(plan, scratch, ranked, z, 2, 1, 2, 1);
+    smoe_transport_sparse(plan, scratch, ranked, (smoe_transport_gains){z, 2, 1}, 2, 1);
     assert_close(plan[0], 1.5, 1e-6);
     assert_close(plan[1], 0.5, 1e-6);
-    smoe_transport_sparse(plan, scratch, ranked, z, 2, 1, 2, 2);
+    smoe_transport_sparse(plan, scratch, ranked, (smoe_transport_gains){z, 2, 1}, 2, 2);
     assert_close(plan[0], 1.25, 1e-6);
     assert_close(plan[1], 0.75, 1e-6);
-    smoe_transport_sparse(plan, scratch, ranked, z, 2, 1, 1, 1);
+    smoe_transport_sparse(plan, scratch, ranked, (smoe_transport_gains){z, 2, 1}, 1, 1);
     assert_close(plan[0], 2, 1e-6);
     assert_close(plan[1], 0, 0);
 }
@@ -419,7 +419,8 @@ static void sparse_marginals(void **state) {
         double plan[N * E], scratch[N + E], off[2] = {0};
         smoe_ranked ranked[N];
         for (size_t more = 0; more < 2; more++) {
-            smoe_transport_sparse(plan, scratch, ranked, z, N, E, places[k], more ? 200 : 1);
+            smoe_transport_sparse(plan, scratch, ranked, (smoe_transport_gains){z, N, E}, places[k],
+                                  more ? 200 : 1);
             for (size_t e = 0; e < E; e++) {
                 size_t entries = 0;
                 for (size_t t = 0; t < N; t++) {
@@ -461,9 +462,9 @@ static void experts_take_most_of_the_plan(void **state) {
         double plan[N * E], scratch[N + E];
         smoe_ranked ranked[N];
         if (i)
-            smoe_transport_sparse(plan, scratch, ranked, z, N, E, 7, 20);
+            smoe_transport_sparse(plan, scratch, ranked, (smoe_transport_gains){z, N, E}, 7, 20);
         else
-            smoe_transport_sinkhorn(plan, scratch, z, N, E, 20);
+            smoe_transport_sinkhorn(plan, scratch, (smoe_transport_gains){z, N, E}, 20);
         for (size_t e = 0; e < E; e++) {
             bool taken[N] = {0};
             double least = INFINITY, most = 0;

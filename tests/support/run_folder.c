@@ -13,9 +13,9 @@
 
 void run_folder_params(smoe_params *p, int slabs) {
     smoe_err err = {0};
-    smoe_params_add(p, SMOE_PARAM_KERNEL, 0, 0, 2, (size_t[]){RUN_FOLDER_BIG / 100, 100},
-                    "big.weight");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 0, NULL, "scale");
+    smoe_params_add(p, smoe_param_normal(SMOE_PARAM_KERNEL, 0), 2,
+                    (size_t[]){RUN_FOLDER_BIG / 100, 100}, "big.weight");
+    smoe_params_add(p, smoe_param_constant(0), 0, NULL, "scale");
     assert_int_equal(smoe_params_allocate(p, slabs, &err), 0);
 }
 

@@ -26,14 +26,14 @@ static void resized(real *out, const float *values, size_t to, size_t from, size
     smoe_safetensors *file;
     smoe_err err;
     assert_int_equal(smoe_safetensors_parse(&file, empty, sizeof empty - 1, "empty", &err), 0);
-    if (to == 10) smoe_params_add(&p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 1, d}, "cls_token");
+    if (to == 10) smoe_params_add(&p, smoe_param_constant(0), 3, (size_t[]){1, 1, d}, "cls_token");
     smoe_tensor t = {.name = "pos_embed",
                      .dtype = SMOE_DTYPE_F32,
                      .ndim = 3,
                      .dim = {1, from, d},
                      .size = from * d,
                      .data = values};
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, to, d}, "pos_embed");
+    smoe_params_add(&p, smoe_param_constant(0), 3, (size_t[]){1, to, d}, "pos_embed");
     const smoe_init_map map = {.params = &p, .file = file};
     for (size_t i = 0; i < to * d; i++) out[i] = 7;
     smoe_init_map_fill(out, &map, smoe_params_find(&p, "pos_embed"),
@@ -108,19 +108,19 @@ static void table(smoe_params *p, size_t tokens, size_t E) {
     smoe_err err = {0};
     size_t dim1[] = {E, H, W}, dim2[] = {E, W, H}, dense = E == 0;
     const char *infix = E ? "experts." : "";
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, tokens, W}, "pos_embed");
+    smoe_params_add(p, smoe_param_constant(7), 3, (size_t[]){1, tokens, W}, "pos_embed");
     int ndim = E ? 3 : 2;
-    smoe_params_add(p, SMOE_PARAM_KERNEL, 7, 0, ndim, dim1 + dense, "blocks.3.mlp.%sfc1.weight",
+    smoe_params_add(p, (smoe_param_kind){SMOE_PARAM_KERNEL, 7, 0}, ndim, dim1 + dense,
+                    "blocks.3.mlp.%sfc1.weight", infix);
+    smoe_params_add(p, smoe_param_constant(7), ndim - 1, dim1 + dense, "blocks.3.mlp.%sfc1.bias",
                     infix);
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim1 + dense, "blocks.3.mlp.%sfc1.bias",
-                    infix);
-    smoe_params_add(p, SMOE_PARAM_KERNEL, 7, 0, ndim, dim2 + dense, "blocks.3.mlp.%sfc2.weight",
-                    infix);
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
+    smoe_params_add(p, (smoe_param_kind){SMOE_PARAM_KERNEL, 7, 0}, ndim, dim2 + dense,
+                    "blocks.3.mlp.%sfc2.weight", infix);
+    smoe_params_add(p, smoe_param_constant(7), ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
                     infix);
     for (size_t i = 1; E && i < p->count; i++) p->param[i].stacked = true;
     if (E)
-        smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
+        smoe_params_add(p, smoe_param_constant(7), 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
     smoe_params_init(p, 0);
 }
@@ -264,14 +264,14 @@ static void registers(void **state) {
     smoe_params file_has = {0}, pools = {0}, token = {0};
     smoe_err err = {0};
     size_t one[] = {1, 1, W}, two[] = {1, R, W}, three[] = {1, R + 1, W};
-    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, one, "cls_token");
-    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, two, "reg_token");
-    smoe_params_add(&file_has, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 1 + R + 4, W}, "pos_embed");
-    smoe_params_add(&pools, SMOE_PARAM_PLAIN, 7, 0, 3, three, "reg_token");
-    smoe_params_add(&pools, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 4, W}, "pos_embed");
-    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, one, "cls_token");
-    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, two, "reg_token");
-    smoe_params_add(&token, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, 5, W}, "pos_embed");
+    smoe_params_add(&file_has, smoe_param_constant(7), 3, one, "cls_token");
+    smoe_params_add(&file_has, smoe_param_constant(7), 3, two, "reg_token");
+    smoe_params_add(&file_has, smoe_param_constant(7), 3, (size_t[]){1, 1 + R + 4, W}, "pos_embed");
+    smoe_params_add(&pools, smoe_param_constant(7), 3, three, "reg_token");
+    smoe_params_add(&pools, smoe_param_constant(7), 3, (size_t[]){1, 4, W}, "pos_embed");
+    smoe_params_add(&token, smoe_param_constant(7), 3, one, "cls_token");
+    smoe_params_add(&token, smoe_param_constant(7), 3, two, "reg_token");
+    smoe_params_add(&token, smoe_param_constant(7), 3, (size_t[]){1, 5, W}, "pos_embed");
     assert_int_equal(smoe_params_allocate(&file_has, 1, &err), 0);
     assert_int_equal(smoe_params_allocate(&pools, 1, &err), 0);
     assert_int_equal(smoe_params_allocate(&token, 1, &err), 0);

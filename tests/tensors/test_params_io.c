@@ -19,11 +19,11 @@
 /* The table of the ViT that tests/interop/layout.py describes, written out here again. */
 static void vit(smoe_params *p, bool token) {
     enum { D = 8, H = 12, N = 5 };
-    if (token) smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 1, D}, "cls_token");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, 4 + token, D}, "pos_embed");
-    smoe_params_add(p, SMOE_PARAM_KERNEL, 0, 0, 4, (size_t[]){D, 3, 2, 2},
+    if (token) smoe_params_add(p, smoe_param_constant(0), 3, (size_t[]){1, 1, D}, "cls_token");
+    smoe_params_add(p, smoe_param_constant(0), 3, (size_t[]){1, 4 + token, D}, "pos_embed");
+    smoe_params_add(p, smoe_param_normal(SMOE_PARAM_KERNEL, 0), 4, (size_t[]){D, 3, 2, 2},
                     "patch_embed.proj.weight");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 1, (size_t[]){D}, "patch_embed.proj.bias");
+    smoe_params_add(p, smoe_param_constant(0), 1, (size_t[]){D}, "patch_embed.proj.bias");
     for (int i = 0; i < 2; i++) {
         static const struct {
             const char *name;
@@ -36,13 +36,13 @@ static void vit(smoe_params *p, bool token) {
                     {"mlp.fc1.weight", 2, {H, D}},      {"mlp.fc1.bias", 1, {H}},
                     {"mlp.fc2.weight", 2, {D, H}},      {"mlp.fc2.bias", 1, {D}}};
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-            smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, rows[r].ndim, rows[r].dim, "blocks.%d.%s", i,
+            smoe_params_add(p, smoe_param_constant(0), rows[r].ndim, rows[r].dim, "blocks.%d.%s", i,
                             rows[r].name);
     }
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 1, (size_t[]){D}, "norm.weight");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 1, (size_t[]){D}, "norm.bias");
-    smoe_params_add(p, SMOE_PARAM_HEAD, 0, 0, 2, (size_t[]){N, D}, "head.weight");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 0, 0, 1, (size_t[]){N}, "head.bias");
+    smoe_params_add(p, smoe_param_constant(0), 1, (size_t[]){D}, "norm.weight");
+    smoe_params_add(p, smoe_param_constant(0), 1, (size_t[]){D}, "norm.bias");
+    smoe_params_add(p, smoe_param_normal(SMOE_PARAM_HEAD, 0), 2, (size_t[]){N, D}, "head.weight");
+    smoe_params_add(p, smoe_param_constant(0), 1, (size_t[]){N}, "head.bias");
     smoe_err err = {0};
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
 }
@@ -135,9 +135,9 @@ static void test_params_parts(void **state) {
 
 /* A table of three tensors, and files that fail to match it in every way. */
 static void small(smoe_params *p) {
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){2, 1}, "w");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 0, NULL, "s");
-    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 1, (size_t[]){2}, "b");
+    smoe_params_add(p, smoe_param_constant(7), 2, (size_t[]){2, 1}, "w");
+    smoe_params_add(p, smoe_param_constant(7), 0, NULL, "s");
+    smoe_params_add(p, smoe_param_constant(7), 1, (size_t[]){2}, "b");
     smoe_err err = {0};
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
     smoe_params_init(p, 0);
@@ -209,8 +209,8 @@ static void test_params_another_head(void **state) {
     (void)state;
     smoe_params p = {0};
     size_t w[] = {2, 1};
-    smoe_params_add(&p, SMOE_PARAM_HEAD, 7, 0, 2, w, "head.weight");
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, w, "norm.bias");
+    smoe_params_add(&p, (smoe_param_kind){SMOE_PARAM_HEAD, 7, 0}, 2, w, "head.weight");
+    smoe_params_add(&p, smoe_param_constant(7), 1, w, "norm.bias");
     smoe_err err = {0};
     assert_int_equal(smoe_params_allocate(&p, 1, &err), 0);
     smoe_params_init(&p, 0);
@@ -233,9 +233,10 @@ static void test_params_another_head(void **state) {
 static void test_params_whole_head(void **state) {
     (void)state;
     smoe_params p = {0};
-    smoe_params_add(&p, SMOE_PARAM_HEAD, 7, 0, 2, (size_t[]){2, 1}, "head.weight");
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, (size_t[]){2}, "head.bias");
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, (size_t[]){2}, "norm.bias");
+    smoe_params_add(&p, (smoe_param_kind){SMOE_PARAM_HEAD, 7, 0}, 2, (size_t[]){2, 1},
+                    "head.weight");
+    smoe_params_add(&p, smoe_param_constant(7), 1, (size_t[]){2}, "head.bias");
+    smoe_params_add(&p, smoe_param_constant(7), 1, (size_t[]){2}, "norm.bias");
     smoe_err err = {0};
     assert_int_equal(smoe_params_allocate(&p, 1, &err), 0);
     static const char zeros[64];

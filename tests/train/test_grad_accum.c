@@ -28,7 +28,7 @@ static void sums_follow_the_tree(void **state) {
         smoe_params params = {0};
         smoe_grad_accum pieces;
         smoe_err err;
-        smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 1, (const size_t[]){SIZE}, "x");
+        smoe_params_add(&params, smoe_param_constant(0), 1, (const size_t[]){SIZE}, "x");
         assert_int_equal(smoe_params_allocate(&params, 2, &err), 0);
         assert_int_equal(smoe_grad_accum_open(&pieces, &params, count, &err), 0);
         assert_int_equal(1 << pieces.levels, count);

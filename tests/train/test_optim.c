@@ -110,7 +110,8 @@ static void table(smoe_params *params, const smoe_train_spec *t) {
     smoe_err err;
     *params = (smoe_params){0};
     for (int group = SMOE_PARAM_PLAIN; group <= SMOE_PARAM_HEAD; group++)
-        smoe_params_add(params, (smoe_param_group)group, 1, 0, 1, &two, "t%d", group);
+        smoe_params_add(params, (smoe_param_kind){(smoe_param_group)group, 1, 0}, 1, &two, "t%d",
+                        group);
     assert_int_equal(smoe_optim_allocate(params, t, &err), 0);
     smoe_params_init(params, 0);
 }
@@ -271,7 +272,7 @@ static void adafactor_factors(void **state) {
     for (int threads = 1; threads <= 3; threads++) {
         smoe_params p = {0};
         smoe_err err;
-        smoe_params_add(&p, SMOE_PARAM_PLAIN, 1, 0, 3, dim, "experts");
+        smoe_params_add(&p, smoe_param_constant(1), 3, dim, "experts");
         p.param[0].stacked = true;
         assert_int_equal(smoe_optim_allocate(&p, &t, &err), 0);
         assert_int_equal(smoe_optim_bytes(&p, &t), (ALL + E * (A + C)) * sizeof(real));
@@ -499,7 +500,7 @@ static void frozen_rows(void **state) {
     smoe_params p = {0};
     smoe_err err;
     for (size_t i = 0; i < 3; i++)
-        smoe_params_add(&p, SMOE_PARAM_KERNEL, 1, 0, 1, &sizes[i], "t%zu", i);
+        smoe_params_add(&p, (smoe_param_kind){SMOE_PARAM_KERNEL, 1, 0}, 1, &sizes[i], "t%zu", i);
     p.param[1].frozen = true;
     smoe_params_place(&p);
     const size_t at[] = {0, 48, 32}; /* in lines of 16, the frozen one last */
@@ -537,7 +538,8 @@ static void same_bits_for_any_threads(void **state) {
             smoe_train_spec t = constant_rate((smoe_optimizer)name);
             *p = (smoe_params){0};
             for (size_t i = 0; i < 3; i++)
-                smoe_params_add(p, SMOE_PARAM_KERNEL, 0, 1, 1, &sizes[i], "t%zu", i);
+                smoe_params_add(p, smoe_param_normal(SMOE_PARAM_KERNEL, 1), 1, &sizes[i], "t%zu",
+                                i);
             assert_int_equal(smoe_optim_allocate(p, &t, &err), 0);
             smoe_threads_set(threads);
             smoe_params_init(p, 5);
@@ -569,8 +571,8 @@ static void norms_of_many_parts(void **state) {
     static size_t first[EXPERTS + 1];
     smoe_params params = {0};
     smoe_err err;
-    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 1, &large, "large");
-    smoe_params_add(&params, SMOE_PARAM_KERNEL, 0, 0, 3, three, "experts");
+    smoe_params_add(&params, smoe_param_constant(0), 1, &large, "large");
+    smoe_params_add(&params, smoe_param_normal(SMOE_PARAM_KERNEL, 0), 3, three, "experts");
     assert_int_equal(smoe_params_allocate(&params, 2, &err), 0);
     params.g[large - 1] = 3;
     dy[EXPERTS - 1] = 2;
@@ -589,7 +591,7 @@ static void many(smoe_params *params, const smoe_train_spec *t) {
     const size_t size = MANY;
     smoe_err err;
     *params = (smoe_params){0};
-    smoe_params_add(params, SMOE_PARAM_PLAIN, 1, 0, 1, &size, "t");
+    smoe_params_add(params, smoe_param_constant(1), 1, &size, "t");
     assert_int_equal(smoe_optim_allocate(params, t, &err), 0);
     smoe_params_init(params, 0);
 }
@@ -681,8 +683,8 @@ static void roundings_do_not_repeat(void **state) {
     const size_t size = MANY;
     smoe_params p = {0};
     smoe_err err;
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 1, 0, 1, &size, "a");
-    smoe_params_add(&p, SMOE_PARAM_PLAIN, 1, 0, 1, &size, "b");
+    smoe_params_add(&p, smoe_param_constant(1), 1, &size, "a");
+    smoe_params_add(&p, smoe_param_constant(1), 1, &size, "b");
     assert_int_equal(smoe_optim_allocate(&p, &t, &err), 0);
     for (size_t i = 0; i < p.size; i++) {
         p.v_bf16[i] = smoe_bf16_round(1);

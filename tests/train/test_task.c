@@ -15,7 +15,13 @@ static smoe_task_sums smoothed(const real *logits, const real *target, size_t B,
                                smoe_loss kind, real *dlogits, double smoothing) {
     smoe_task_sums sums = {0};
     double rows[64];
-    smoe_task_batch(smoe_task_of(kind), &sums, dlogits, rows, logits, target, B, N, B, smoothing);
+    smoe_task_measure(smoe_task_of(kind), &sums, dlogits, rows,
+                      &(const smoe_task_batch){.logits = logits,
+                                               .target = target,
+                                               .B = B,
+                                               .N = N,
+                                               .whole = B,
+                                               .smoothing = smoothing});
     return sums;
 }
 
@@ -93,7 +99,9 @@ static void contrastive_by_hand(void **state) {
     real d[4];
     double rows[2];
     smoe_task_sums sums = {0};
-    smoe_task_batch(smoe_task_of(SMOE_LOSS_CONTRASTIVE), &sums, d, rows, l, target, 2, 2, 2, 0);
+    smoe_task_measure(
+        smoe_task_of(SMOE_LOSS_CONTRASTIVE), &sums, d, rows,
+        &(const smoe_task_batch){.logits = l, .target = target, .B = 2, .N = 2, .whole = 2});
     assert_close(rows[0], (log(4) + log(3)) / 2, 1e-6);
     assert_close(rows[1], (log(2) + log(2.5)) / 2, 1e-6);
     assert_close(sums.loss, rows[0] + rows[1], 1e-12);
@@ -156,7 +164,9 @@ static void precision(void **state) {
     const real target[] = {0, 1, 0, /**/ 0, 1, 1, /**/ 1, 0, 1};
     smoe_task_sums sums = {.loss = 5, .correct = 7};
     double rows[3];
-    smoe_task_batch(smoe_task_of(SMOE_LOSS_SIGMOID), &sums, NULL, rows, l, target, 3, 3, 3, 0);
+    smoe_task_measure(
+        smoe_task_of(SMOE_LOSS_SIGMOID), &sums, NULL, rows,
+        &(const smoe_task_batch){.logits = l, .target = target, .B = 3, .N = 3, .whole = 3});
     assert_int_equal(sums.correct, 7 + 2);
     assert_true(sums.loss > 5);
 }

@@ -66,8 +66,13 @@ static void step_by_hand(parts *p, size_t step, const json_t *record) {
     double *rows = calloc(p->B, sizeof *rows);
     smoe_task_sums sums = {0};
     smoe_model_forward(p->model, batch.pixels, &pass);
-    smoe_task_batch(smoe_task_of(train->loss), &sums, dlogits, rows, smoe_model_logits(p->model),
-                    batch.target, p->B, p->N, p->B, train->label_smoothing);
+    smoe_task_measure(smoe_task_of(train->loss), &sums, dlogits, rows,
+                      &(const smoe_task_batch){.logits = smoe_model_logits(p->model),
+                                               .target = batch.target,
+                                               .B = p->B,
+                                               .N = p->N,
+                                               .whole = p->B,
+                                               .smoothing = train->label_smoothing});
     double aux = smoe_model_losses(p->model).aux;
     smoe_model_backward(p->model, dlogits, &pass);
     double norm = smoe_optim_norm(p->params);

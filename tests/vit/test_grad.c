@@ -162,8 +162,13 @@ typedef struct scores {
 static double mean_loss(void *user) {
     scores *s = user;
     smoe_task_sums sums = {0};
-    smoe_task_batch(smoe_task_of(s->kind), &sums, NULL, s->rows, s->logits, s->target, B, CLASSES,
-                    B, s->smoothing);
+    smoe_task_measure(smoe_task_of(s->kind), &sums, NULL, s->rows,
+                      &(const smoe_task_batch){.logits = s->logits,
+                                               .target = s->target,
+                                               .B = B,
+                                               .N = CLASSES,
+                                               .whole = B,
+                                               .smoothing = s->smoothing});
     return sums.loss / B;
 }
 
@@ -179,8 +184,13 @@ static void losses(void **state) {
         s.smoothing = i % 2 ? 0.2 : 0;
         if (smoe_task_pairs(s.kind)) continue; /* test_text.c has those */
         for (size_t c = 0; c < B * CLASSES; c++) g[c] = (real)NAN;
-        smoe_task_batch(smoe_task_of(s.kind), &sums, g, s.rows, s.logits, s.target, B, CLASSES, B,
-                        s.smoothing);
+        smoe_task_measure(smoe_task_of(s.kind), &sums, g, s.rows,
+                          &(const smoe_task_batch){.logits = s.logits,
+                                                   .target = s.target,
+                                                   .B = B,
+                                                   .N = CLASSES,
+                                                   .whole = B,
+                                                   .smoothing = s.smoothing});
         gradcheck check = {.loss = mean_loss, .user = &s, .step = STEP, .tolerance = TOLERANCE};
         gradcheck_begin(&check);
         if (!gradcheck_array(&check, "logits", s.logits, g, B * CLASSES))

@@ -78,8 +78,12 @@ static double train_step(smoe_model *model, const smoe_spec *spec, const real *p
     smoe_task_sums sums = {0};
     for (size_t b = 0; b < IMAGES; b++) target[b * CLASSES + labels[b]] = 1;
     smoe_model_forward(model, pixels, &pass);
-    smoe_task_batch(smoe_task_of(spec->train.loss), &sums, dlogits, rows, smoe_model_logits(model),
-                    target, IMAGES, CLASSES, IMAGES, 0);
+    smoe_task_measure(smoe_task_of(spec->train.loss), &sums, dlogits, rows,
+                      &(const smoe_task_batch){.logits = smoe_model_logits(model),
+                                               .target = target,
+                                               .B = IMAGES,
+                                               .N = CLASSES,
+                                               .whole = IMAGES});
     double loss = sums.loss / IMAGES + smoe_model_losses(model).weighted;
     smoe_model_backward(model, dlogits, &pass);
     smoe_optim_step(params, &spec->train, step, smoe_optim_norm(params));

@@ -135,8 +135,12 @@ static void train(models_rig *r, real *g) {
         smoe_task_sums sums = {0};
         r->pass.step = step;
         smoe_model_forward(r->model, r->image, &r->pass);
-        smoe_task_batch(smoe_task_of(t->loss), &sums, d, rows, smoe_model_logits(r->model), target,
-                        IMAGES, r->N, IMAGES, 0);
+        smoe_task_measure(smoe_task_of(t->loss), &sums, d, rows,
+                          &(const smoe_task_batch){.logits = smoe_model_logits(r->model),
+                                                   .target = target,
+                                                   .B = IMAGES,
+                                                   .N = r->N,
+                                                   .whole = IMAGES});
         smoe_model_backward(r->model, d, &r->pass);
         if (!step) memcpy(g, r->params->g, r->params->size * sizeof *g);
         smoe_optim_step(r->params, t, step, smoe_optim_norm(r->params));

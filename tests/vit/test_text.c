@@ -46,8 +46,12 @@ static smoe_task_sums forward(subject *s) {
     const smoe_inputs in = {s->rig.image, s->tokens, lengths};
     smoe_task_sums sums = {0};
     smoe_model_forward_pairs(s->rig.model, &in, &s->rig.pass);
-    smoe_task_batch(smoe_task_of(s->loss), &sums, s->dlogits, s->rows,
-                    smoe_model_pairs(s->rig.model)->logits, s->target, B, B, B, 0);
+    smoe_task_measure(smoe_task_of(s->loss), &sums, s->dlogits, s->rows,
+                      &(const smoe_task_batch){.logits = smoe_model_pairs(s->rig.model)->logits,
+                                               .target = s->target,
+                                               .B = B,
+                                               .N = B,
+                                               .whole = B});
     return sums;
 }
 
