@@ -302,7 +302,7 @@ over_training() {
         for (r = 1; r <= count; r++) for (step = first; step <= end; step = step == end ? end + 1 : 2 * step > end ? end : 2 * step) {
             if (!n[order[r], step]) continue
             printf "| %s, step %d |", order[r], step
-            for (i = last + 1; i <= columns; i++) printf " %.2f |", sum[order[r], step, i] / n[order[r], step]
+            for (i = last + 1; i <= columns; i++) printf head[i] ~ /precision/ ? " %.3f |" : " %.2f |", sum[order[r], step, i] / n[order[r], step]
             print ""
         }
     }' "$1"
