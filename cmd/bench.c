@@ -380,8 +380,8 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;
-    int status =
-        smoe_bench_run(&result, spec, classes, weights, rounds, bench_show, &progress, err);
+    int status = smoe_bench_run(&result, spec, classes,
+                                &(smoe_bench_options){rounds, weights, bench_show, &progress}, err);
     smoe_progress_close(&progress);
     if (status) return -1;
     if (!weights) result.data_s = smoe_bench_data(spec);

@@ -134,8 +134,9 @@ static int prune_loaded(smoe_loaded *l, const smoe_spec *spec, size_t experts,
     size_t images = smoe_dataset_images(l->set);
     const char *step = smoe_safetensors_metadata(l->file, "smoe.step");
     if (smoe_model_create(&model, spec, smoe_dataset_classes(l->set), err) ||
-        smoe_prune(&pruned, model, experts, l->model, &l->spec, l->file, l->set,
-                   images < IMAGES ? images : IMAGES, l->batch, err))
+        smoe_prune(&pruned, model, experts, &(smoe_model_source){l->model, &l->spec, l->file},
+                   &(smoe_likeness_images){l->set, images < IMAGES ? images : IMAGES, l->batch},
+                   err))
         return -1;
     if (!options->dry_run &&
         smoe_model_file_write(options->arg[1], smoe_model_params(model), spec,

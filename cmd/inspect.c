@@ -190,14 +190,18 @@ static int write_tables(const inspect_job *job, smoe_err *err) {
 }
 
 /* Existing sheets are replaced, those of other images are removed. */
-static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                         double width, bool *drawn, const smoe_options *options, smoe_err *err) {
+static int draw_overlays(const inspect_job *job, const smoe_sample *samples, size_t count,
+                         double width, bool *drawn, smoe_err *err) {
     SMOE_FREED_BY(smoe_frame_free) smoe_frame tiles = {0};
-    SMOE_FREED char *path = smoe_text_format("%s/overlays/tiles.csv", options->out);
+    const char *out = job->options->out;
+    SMOE_FREED char *path = smoe_text_format("%s/overlays/tiles.csv", out);
+    smoe_overlays sheets = {
+        .folder = out, .units = {job->run->slot, job->run->slots}, .width = width, .frame = &tiles};
     smoe_overlays_frame(&tiles);
-    if ((options->force && smoe_overlays_remove(options->out, err)) ||
-        smoe_overlays_write(samples, count, units, options->out, width, &tiles, drawn, err))
+    if ((job->options->force && smoe_overlays_remove(out, err)) ||
+        smoe_overlays_write(&sheets, samples, count, err))
         return -1;
+    *drawn = sheets.drawn;
     return smoe_frame_csv(&tiles, path, err);
 }
 
@@ -212,7 +216,6 @@ static int inspect_draw(const inspect_job *job, smoe_err *err) {
         const smoe_sample *own = smoe_inspect_samples(job->run[i].inspection, &kept);
         memcpy(samples + count, own, kept * sizeof *own);
     }
-    const smoe_overlay_units units = {job->run->slot, job->run->slots};
     const smoe_report report = {.frames = job->frame,
                                 .frame_count = job->frames,
                                 .samples = samples,
@@ -222,7 +225,7 @@ static int inspect_draw(const inspect_job *job, smoe_err *err) {
     double width;
     bool sheets;
     if (smoe_cmd_width(options, &width, err) ||
-        draw_overlays(samples, count, &units, width, &sheets, options, err) ||
+        draw_overlays(job, samples, count, width, &sheets, err) ||
         smoe_figures_write(job->frame, job->frames, options->out, width, &scripts, &drawn, err))
         return -1;
     if (drawn < scripts || !sheets)

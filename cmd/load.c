@@ -11,7 +11,7 @@
 static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec alone = {0};
     smoe_err own = {0};
-    if (err->code == SMOE_USAGE && smoe_spec_parse_text(&alone, carried, NULL, 0, &own)) {
+    if (err->code == SMOE_USAGE && smoe_spec_parse(&alone, carried, NULL, 0, &own)) {
         *err = own;
         if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     }
@@ -67,13 +67,13 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (options->spec && smoe_cmd_text(&file, options->spec, options, err)) return -1;
     file.trained = true;
     file.of_cells = l->trains;
-    const smoe_spec_text carried = {.text = (char *)text,
+    const smoe_spec_text carried = {.text = text,
                                     .length = text ? strlen(text) : 0,
-                                    .label = (char *)l->path,
+                                    .label = l->path,
                                     .trained = true,
                                     .of_cells = l->trains};
-    if (smoe_spec_parse_text(&l->spec, options->spec ? &file : &carried, options->assign,
-                             options->overrides, err)) {
+    if (smoe_spec_parse(&l->spec, options->spec ? &file : &carried, options->assign,
+                        options->overrides, err)) {
         if (!options->spec) blame_file(&carried, err);
         return -1;
     }

@@ -68,7 +68,6 @@ static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, c
                                        .moments = options->moments,
                                        .partial = options->partial}};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
-    size_t skipped = 0;
     if (seeds) {
         memmove(assign + 1, assign, count++ * sizeof *assign);
         assign[0] = (char *)seeds;
@@ -76,11 +75,11 @@ static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, c
     if (is_run(arg)) return smoe_grid_of_run(sweep, arg, assign, count, err);
     if (smoe_cmd_choice(&how.start.choice, options, err) ||
         smoe_cmd_text(&text, arg, options, err) ||
-        smoe_grid_of_spec(sweep, &text, assign, count, &how, &skipped, err))
+        smoe_grid_of_spec(sweep, &text, assign, count, &how, err))
         return -1;
-    if (skipped && !options->quiet)
-        fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", skipped,
-                skipped == 1 ? " is" : "s are", err->text);
+    if (sweep->skipped && !options->quiet)
+        fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", sweep->skipped,
+                sweep->skipped == 1 ? " is" : "s are", err->text);
     return 0;
 }
 
@@ -89,18 +88,17 @@ static int expand_ablation(smoe_sweep *sweep, const char *file, const char *seed
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(smoe_axes_free) smoe_axes axes = {0};
-    size_t skipped;
     for (size_t i = 0; i < count; i++)
         if (!strncmp(assign[i], "model.moe.router=", 17))
             return smoe_fail(err, SMOE_USAGE, "override %s: choose the routers with --routers",
                              assign[i]);
     if (smoe_cmd_text(&text, file, options, err)) return -1;
     text.of_cells = true;
-    if (smoe_spec_parse_text(&spec, &text, assign, count, err) ||
+    if (smoe_spec_parse(&spec, &text, assign, count, err) ||
         smoe_ablate_axes(&axes, &spec, options->routers, seeds ? strchr(seeds, '=') + 1 : "0,1,2",
                          err))
         return -1;
-    return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, &skipped, err);
+    return smoe_sweep_expand(sweep, &text, assign, count, &axes, false, err);
 }
 
 static int expand(smoe_sweep *sweep, const sweep_kind *kind, const char *arg,

@@ -77,8 +77,8 @@ static size_t model_image_elements(const source *s) {
 static int model_read_spec(source *s, const char *text, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
     smoe_spec_text carried = {
-        .text = (char *)text, .length = strlen(text), .label = (char *)s->path, .trained = true};
-    if (!smoe_spec_parse_text(&s->spec, &carried, NULL, 0, err)) return 0;
+        .text = text, .length = strlen(text), .label = s->path, .trained = true};
+    if (!smoe_spec_parse(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     return -1;
 }

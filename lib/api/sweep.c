@@ -29,9 +29,8 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
                                    .init = settings->init,
                                    .start = {.upcycle = settings->upcycle}};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};
-    size_t skipped;
     if (smoe_spec_text_read(&text, file, err) ||
-        smoe_grid_of_spec(sweep, &text, (char *const *)overrides, count, &how, &skipped, err) ||
+        smoe_grid_of_spec(sweep, &text, (char *const *)overrides, count, &how, err) ||
         (settings->mode == SMOE_RUN_FORCE && smoe_sweep_remove(dir, err)))
         return -1;
     return smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);

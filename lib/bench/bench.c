@@ -143,8 +143,7 @@ typedef struct bencher {
     double *seconds;       /* [SERIES, rounds] of one kind of pass */
     smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
     size_t measured;
-    void (*progress)(void *user, size_t done, size_t of); /* of timed rounds */
-    void *user;
+    const smoe_bench_options *options;
     size_t timed, all;
     smoe_bench *out;
 } bencher;
@@ -228,7 +227,8 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         series[LAYERS][i] = series[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) series[p][i] = parts.seconds[p];
         for (size_t k = 0; k < SMOE_WORK_COUNT; k++) series[WORK + k][i] = worked.seconds[k];
-        if (x->progress) x->progress(x->user, ++x->timed, x->all);
+        x->timed++;
+        if (x->options->progress) x->options->progress(x->options->user, x->timed, x->all);
     }
     for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(series[p], x->rounds);
     for (size_t k = 0; k < SMOE_WORK_COUNT; k++)
@@ -391,16 +391,15 @@ static void bencher_free(bencher *x) {
 }
 
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
-                   const smoe_safetensors *weights, size_t rounds,
-                   void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
+                   const smoe_bench_options *options, smoe_err *err) {
+    const smoe_safetensors *weights = options->weights;
     SMOE_FREED_BY(bencher_free)
     bencher x = {.spec = spec,
                  .B = spec->train.batch_size,
                  .N = classes,
-                 .rounds = rounds,
-                 .progress = progress,
-                 .user = user,
-                 .all = weights ? rounds : 2 * rounds,
+                 .rounds = options->rounds,
+                 .options = options,
+                 .all = weights ? options->rounds : 2 * options->rounds,
                  .out = bench};
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
@@ -442,7 +441,7 @@ double smoe_estimate_memory(void) {
 static int estimate_measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size_t classes,
                             smoe_bench *bench, smoe_err *err) {
     double start = smoe_now();
-    if (smoe_bench_run(bench, spec, classes, NULL, 1, NULL, NULL, err)) return -1;
+    if (smoe_bench_run(bench, spec, classes, &(smoe_bench_options){.rounds = 1}, err)) return -1;
     by->spent += smoe_now() - start;
     *rate = bench->train.flops / bench->train.whole.min;
     return 0;
@@ -456,7 +455,10 @@ static int measure_reference(smoe_estimator *by, smoe_err *err) {
         "train: {batch_size: 4}\n";
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_bench bench;
-    if (smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err)) return -1;
+    if (smoe_spec_parse(
+            &spec, &(smoe_spec_text){.text = text, .length = sizeof text - 1, .label = "reference"},
+            NULL, 0, err))
+        return -1;
     return estimate_measure(&by->reference, by, &spec, 10, &bench, err);
 }
 

@@ -85,14 +85,19 @@ double smoe_bench_products(const smoe_bench_pass *pass, const smoe_machine *mach
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory);
 
-/* `rounds` timed rounds after an untimed one, of inference and then of training, with measurements
- * of the peaks in between. `weights`, a checkpoint of that spec: inference with its weights in the
- * file, and no training, whose results are then 0; NULL: initial weights in memory. progress(user,
- * done, of) may be NULL. */
+/* How a spec is timed. */
+typedef struct smoe_bench_options {
+    size_t rounds;                   /* timed, after an untimed one */
+    const smoe_safetensors *weights; /* a checkpoint of that spec: inference with its weights in the
+                                        file, and no training, whose results are then 0; NULL:
+                                        initial weights in memory */
+    void (*progress)(void *user, size_t done, size_t of); /* or NULL */
+    void *user;
+} smoe_bench_options;
+
+/* Rounds of inference and then of training, with measurements of the peaks in between. */
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
-                   const smoe_safetensors *weights, size_t rounds,
-                   void (*progress)(void *user, size_t done, size_t of), void *user,
-                   smoe_err *err) SMOE_MUST_CHECK;
+                   const smoe_bench_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Seconds of processor time to make a training batch of the spec's data, which happens beside the
  * step; 0 where they cannot be opened. */

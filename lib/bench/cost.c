@@ -215,9 +215,9 @@ static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
 int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,
                       size_t count, smoe_err *err) {
     smoe_spec_text counted = *text;
-    if (smoe_spec_parse_text(spec, text, overrides, count, err)) return -1;
+    if (smoe_spec_parse(spec, text, overrides, count, err)) return -1;
     if (!(spec->train.flops > 0)) return 0;
     int status = cost_steps_of(spec, &counted.steps, err);
     smoe_spec_free(spec);
-    return status ? -1 : smoe_spec_parse_text(spec, &counted, overrides, count, err);
+    return status ? -1 : smoe_spec_parse(spec, &counted, overrides, count, err);
 }

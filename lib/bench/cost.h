@@ -79,7 +79,7 @@ double smoe_cost_bytes_sum(const smoe_cost_bytes *bytes);
 /* The number of classes: of the spec, the source, or the data, which is only listed. */
 int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_err *err) SMOE_MUST_CHECK;
 
-/* As smoe_spec_parse_text. Where train.flops is given, train.steps becomes the number of whole
+/* As smoe_spec_parse. Where train.flops is given, train.steps becomes the number of whole
  * steps that it allows, and train.flops 0, so that the resolved spec has steps alone. SMOE_USAGE:
  * less than one step. */
 int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *overrides,

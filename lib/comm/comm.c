@@ -3,6 +3,7 @@
 #include "math/rows.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <zlib.h>
 
 const smoe_comm smoe_comm_alone = {.size = 1};
@@ -162,22 +163,26 @@ void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, smoe
     }
 }
 
-/* The reverse: the last division is exchanged first. */
-static void gather_halves(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind,
-                          int bit, size_t first, size_t end) {
-    if (bit >= c->size) return;
-    half h = half_of(c, bit, first, end);
-    gather_halves(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
-    size_t own = comm_smaller(h.first * unit, bytes), own_end = comm_smaller(h.end * unit, bytes);
-    size_t away = comm_smaller(h.away_first * unit, bytes),
-           away_end = comm_smaller(h.away_end * unit, bytes);
-    smoe_comm_exchange(c, kind, h.other, place_at(x, own), own_end - own, place_at(x, away),
-                       away_end - away);
-}
-
+/* The reverse of a sum's exchanges: the last division is exchanged first. */
 void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
     assert(is_power(c->size));
-    gather_halves(c, x, bytes, unit, kind, 1, 0, (bytes + unit - 1) / unit);
+    half division[CHAR_BIT * sizeof c->size];
+    size_t first = 0, end = (bytes + unit - 1) / unit, divisions = 0;
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        half h = half_of(c, bit, first, end);
+        division[divisions++] = h;
+        first = h.first;
+        end = h.end;
+    }
+    while (divisions--) {
+        const half *h = &division[divisions];
+        size_t own = comm_smaller(h->first * unit, bytes);
+        size_t own_end = comm_smaller(h->end * unit, bytes);
+        size_t away = comm_smaller(h->away_first * unit, bytes);
+        size_t away_end = comm_smaller(h->away_end * unit, bytes);
+        smoe_comm_exchange(c, kind, h->other, place_at(x, own), own_end - own, place_at(x, away),
+                           away_end - away);
+    }
 }
 
 /* At each level two processes exchange the parts of their neighbours. */

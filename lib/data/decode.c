@@ -72,9 +72,9 @@ int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     return 0;
 }
 
-int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
-                const uint8_t *bytes, size_t size, smoe_err *err) {
-    if (formats[header->kind]->image(image, header, channels, shrink, bytes, size, err)) return -1;
+int smoe_decode(smoe_image *image, const smoe_image_file *file, size_t channels, size_t shrink,
+                smoe_err *err) {
+    if (formats[file->header->kind]->image(image, file, channels, shrink, err)) return -1;
     return smoe_image_convert(image, channels, err);
 }
 
@@ -82,12 +82,12 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
                     smoe_rng *crop, smoe_image *work, smoe_err *err) {
     smoe_image_header header;
     if (smoe_decode_header(&header, bytes, size, err)) return -1;
-    return smoe_decode_known(out, data, &header, bytes, size, crop, work, err);
+    return smoe_decode_known(out, data, &(smoe_image_file){&header, bytes, size}, crop, work, err);
 }
 
-int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_header *header,
-                      const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
-                      smoe_err *err) {
+int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_file *file,
+                      smoe_rng *crop, smoe_image *work, smoe_err *err) {
+    const smoe_image_header *header = file->header;
     const size_t side = data->image_size;
     unsigned turn = data->orientation == SMOE_ORIENTATION_APPLY ? header->orientation : 1;
     size_t width = header->width, height = header->height;
@@ -102,7 +102,7 @@ int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_im
     double least = border ? fmax(box.width, box.height) : fmin(box.width, box.height);
     size_t shrink = header->kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
-    if (smoe_decode(work, header, data->channels, shrink, bytes, size, err)) return -1;
+    if (smoe_decode(work, file, data->channels, shrink, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
      * even where part of it is padding. */
     double scale = 1 / (double)shrink;

@@ -46,13 +46,20 @@ const char *smoe_decode_foreign(const uint8_t *bytes, size_t size);
 int smoe_decode_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) SMOE_MUST_CHECK;
 
+/* A file in memory whose header was read. */
+typedef struct smoe_image_file {
+    const smoe_image_header *header;
+    const uint8_t *bytes;
+    size_t size;
+} smoe_image_file;
+
 /*
  * All of the image. `shrink` 1, 2, 4 or 8: a JPEG may be decoded at that fraction of its size
  * (rounded up), which is much faster; others never are. channels is 1 or 3; colour to grey is luma,
  * transparency is laid over black.
  */
-int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
-                const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode(smoe_image *image, const smoe_image_file *file, size_t channels, size_t shrink,
+                smoe_err *err) SMOE_MUST_CHECK;
 
 /* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing to
  * data.image_size, and with data.orientation apply turning. */
@@ -60,9 +67,8 @@ int smoe_decode_fit(smoe_image *out, const smoe_data_spec *data, const uint8_t *
                     smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same of an image whose header was read. */
-int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_header *header,
-                      const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
-                      smoe_err *err) SMOE_MUST_CHECK;
+int smoe_decode_known(smoe_image *out, const smoe_data_spec *data, const smoe_image_file *file,
+                      smoe_rng *crop, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A format of image files, of which each decode_*.c has one; the table of them is that of
  * decode.c. */
@@ -73,8 +79,8 @@ typedef struct smoe_decode_format {
     int (*header)(smoe_image_header *header, const uint8_t *bytes, size_t size, smoe_err *err);
     /* All of the image, in the 1 or 3 channels that are wanted or that the file has; a JPEG at the
      * fraction 1/shrink. */
-    int (*image)(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
-                 const uint8_t *bytes, size_t size, smoe_err *err);
+    int (*image)(smoe_image *image, const smoe_image_file *file, size_t channels, size_t shrink,
+                 smoe_err *err);
 } smoe_decode_format;
 
 extern const smoe_decode_format smoe_decode_jpeg, smoe_decode_png, smoe_decode_webp;

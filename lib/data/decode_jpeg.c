@@ -127,15 +127,17 @@ static void inks_to_colour(smoe_image *image) {
 
 /* Warnings that are left are failures (a truncated scan is one), and scans are limited: a file of a
  * few kilobytes can claim enough of them to keep a decoder busy for minutes. */
-static int jpeg_image(smoe_image *image, const smoe_image_header *header, size_t channels,
-                      size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
+static int jpeg_image(smoe_image *image, const smoe_image_file *file, size_t channels,
+                      size_t shrink, smoe_err *err) {
     SMOE_FREED uint8_t *own = NULL;
+    const smoe_image_header *header = file->header;
+    size_t size = file->size;
     size_t width = (header->width + shrink - 1) / shrink;
     size_t height = (header->height + shrink - 1) / shrink;
     bool inks = header->mode == SMOE_MODE_INKS;
     int format = inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
     if (smoe_image_shape(image, width, height, inks ? 4 : channels, err)) return -1;
-    bytes = sound_jpeg(bytes, &size, &own);
+    const uint8_t *bytes = sound_jpeg(file->bytes, &size, &own);
     tjhandle tj = tjInitDecompress();
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height, format,

@@ -123,12 +123,12 @@ static int read_png_header(smoe_image_header *header, const uint8_t *bytes, size
     return 0;
 }
 
-static int read_png_image(smoe_image *image, const smoe_image_header *header, size_t channels,
-                          size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
+static int read_png_image(smoe_image *image, const smoe_image_file *file, size_t channels,
+                          size_t shrink, smoe_err *err) {
     SMOE_FREED_BY(reader_close) reader r;
-    (void)header, (void)channels, (void)shrink;
-    if (reader_open(&r, bytes, size, err) || guard(&r, png_read_header, "header", err) ||
-        guard(&r, set_form, "header", err) ||
+    (void)channels, (void)shrink;
+    if (reader_open(&r, file->bytes, file->size, err) ||
+        guard(&r, png_read_header, "header", err) || guard(&r, set_form, "header", err) ||
         smoe_image_shape(image, png_get_image_width(r.png, r.info),
                          png_get_image_height(r.png, r.info), png_get_channels(r.png, r.info), err))
         return -1;

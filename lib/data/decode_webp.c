@@ -29,15 +29,16 @@ static int webp_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     return 0;
 }
 
-static int webp_image(smoe_image *image, const smoe_image_header *header, size_t wanted,
-                      size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
+static int webp_image(smoe_image *image, const smoe_image_file *file, size_t wanted, size_t shrink,
+                      smoe_err *err) {
+    const smoe_image_header *header = file->header;
     size_t channels = header->mode == SMOE_MODE_COLOUR_ALPHA ? 4 : 3;
     size_t row = header->width * channels, all = row * header->height;
     (void)wanted, (void)shrink;
     if (smoe_image_shape(image, header->width, header->height, channels, err)) return -1;
     uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) =
         channels == 4 ? WebPDecodeRGBAInto : WebPDecodeRGBInto;
-    if (!decode(bytes, size, image->pixel, all, (int)row))
+    if (!decode(file->bytes, file->size, image->pixel, all, (int)row))
         return smoe_fail(err, SMOE_DATA, "damaged WebP image: it cannot be decoded whole");
     if (channels == 4) smoe_image_over_black(image);
     return 0;

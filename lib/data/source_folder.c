@@ -114,7 +114,8 @@ static int decode_image(const smoe_dataset *set, size_t i, smoe_rng *crop,
     if (!bytes) return -1;
     int status = smoe_decode_header(header, bytes, size, err);
     if (!status)
-        status = smoe_decode_known(image, &set->data, header, bytes, size, crop, work, err);
+        status = smoe_decode_known(image, &set->data, &(smoe_image_file){header, bytes, size}, crop,
+                                   work, err);
     return status ? smoe_folder_prefix(set, a->name, err) : 0;
 }
 

@@ -375,24 +375,16 @@ static int overlay_put_script(FILE *out, const void *context, smoe_err *err) {
     return 0;
 }
 
-/* Where the sheets of a call go. */
-typedef struct target {
-    const smoe_overlay_units *units;
-    const char *folder; /* of the sheets */
-    double width;       /* of a paper, or 0 */
-    smoe_frame *frame;
-    bool *drawn;
-} target;
-
-static int write_png(const sheet *sh, const target *to, const char *name, const char *ending,
+static int write_png(const sheet *sh, const smoe_overlays *to, const char *name, const char *ending,
                      smoe_err *err) {
-    SMOE_FREED char *path = smoe_text_format("%s/%s%s.png", to->folder, name, ending);
+    SMOE_FREED char *path = smoe_text_format("%s/overlays/%s%s.png", to->folder, name, ending);
     SMOE_FREED_BY(smoe_image_free) smoe_image out = {0};
     return sheet_paint(&out, sh, err) ? -1 : smoe_encode_png_write(&out, path, err);
 }
 
 /* At the image's size; and magnified to be legible, as a figure with names. */
-static int write_sheet(sheet *sh, const target *to, const char *name, smoe_err *err) {
+static int write_sheet(sheet *sh, smoe_overlays *to, const char *name, smoe_err *err) {
+    SMOE_FREED char *within = smoe_text_format("%s/overlays", to->folder);
     script x = {sh, name, 1, to->width > 0 ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT};
     bool done = false;
     fit_names(sh, to->width);
@@ -402,15 +394,15 @@ static int write_sheet(sheet *sh, const target *to, const char *name, smoe_err *
     if (to->width > 0) x.scale = to->width * SMOE_PLOT_INCH / (double)sh->width;
     sheet_lay_out(sh, sh->scale, LARGE_GAP, (size_t)ceil(1.7 * x.font / x.scale));
     if (write_png(sh, to, name, "-large", err)) return -1;
-    if (smoe_gnuplot_draw(to->folder, name, overlay_put_script, &x, to->width > 0, &done, err))
+    if (smoe_gnuplot_draw(within, name, overlay_put_script, &x, to->width > 0, &done, err))
         return -1;
-    *to->drawn = *to->drawn && done;
+    to->drawn &= done;
     return 0;
 }
 
 static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
-                       const target *to, const char *name, smoe_err *err) {
-    const smoe_overlay_units *units = to->units;
+                       smoe_overlays *to, const char *name, smoe_err *err) {
+    const smoe_overlay_units *units = &to->units;
     SMOE_FREED_BY(sheet_free) sheet sh = {0};
     SMOE_FREED char *file = smoe_text_format("overlays/%s.png", name);
     size_t chosen[CHOSEN], most = l->dispatch ? l->S : l->E;
@@ -438,14 +430,12 @@ int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *heig
     return sheet_paint(&out, &sh, err) ? -1 : smoe_encode_png(&out, png, size, err);
 }
 
-int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                        const char *folder, double width, smoe_frame *frame, bool *drawn,
+int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_t count,
                         smoe_err *err) {
-    SMOE_FREED char *within = smoe_text_format("%s/overlays", folder);
-    const target to = {units, within, width, frame, drawn};
+    SMOE_FREED char *within = smoe_text_format("%s/overlays", sheets->folder);
     bool several = count && strcmp(samples[0].run, samples[count - 1].run);
     int status = count ? smoe_file_make_folder(within, err) : 0;
-    *drawn = true;
+    sheets->drawn = true;
     for (size_t i = 0, run = 1; i < count && !status; i++) {
         const smoe_sample *s = &samples[i];
         SMOE_FREED_BY(smoe_image_free) smoe_image picture = {0};
@@ -456,7 +446,7 @@ int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_ove
             if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
             snprintf(name, sizeof name, "%simage%zu-blocks%zu", prefix, s->image,
                      s->layer[l].block);
-            status = write_layer(s, &s->layer[l], &picture, &to, name, err);
+            status = write_layer(s, &s->layer[l], &picture, sheets, name, err);
         }
     }
     return status;

@@ -43,14 +43,20 @@ int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
                         const smoe_sample *sample, size_t layer, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
- * layer, and -large.png, magnified to be legible; of that a figure with names and a bar of shades,
- * .gp and .svg (.pdf for a paper of that width in inches, else 0), where *drawn says whether
- * gnuplot drew all of them. With several runs their names begin with runK- in the order of the
- * samples. Adds a row to `frame` for every tile. A unit that a layer does not have is
- * SMOE_USAGE. */
-int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                        const char *folder, double width, smoe_frame *frame, bool *drawn,
+/* The sheets of a call. */
+typedef struct smoe_overlays {
+    const char *folder; /* they are in FOLDER/overlays */
+    smoe_overlay_units units;
+    double width;      /* inches of a paper that figures are for, or 0 */
+    smoe_frame *frame; /* gets a row for every tile */
+    bool drawn;        /* out: gnuplot drew all of the figures */
+} smoe_overlays;
+
+/* Writes overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE layer, and
+ * -large.png, magnified to be legible; of that a figure with names and a bar of shades, .gp and
+ * .svg (.pdf for a paper). With several runs their names begin with runK- in the order of the
+ * samples. A unit that a layer does not have is SMOE_USAGE. */
+int smoe_overlays_write(smoe_overlays *sheets, const smoe_sample *samples, size_t count,
                         smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

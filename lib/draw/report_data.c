@@ -213,18 +213,24 @@ static json_t *image_json(const smoe_sample *s, smoe_err *err) {
                      data_number(s->probability, 4), "png", base64_json(png, size));
 }
 
-/* A matrix as bytes, row by row, as the member `name`, and each row's maximum as the member `most`:
- * element (r, c) is at w[r * row_step + c * column_step]. */
-static void set_weights(json_t *object, const char *name, const char *most, const float *w,
-                        size_t rows, size_t columns, size_t row_step, size_t column_step) {
+/* Weights whose element (r, c) is at[r * row + c * column]. */
+typedef struct weights {
+    const float *at;
+    size_t rows, columns, row, column;
+} weights;
+
+/* A matrix as bytes, row by row, as the member `name`, and each row's maximum as the member
+ * `most`. */
+static void set_weights(json_t *object, const char *name, const char *most, weights w) {
+    const size_t rows = w.rows, columns = w.columns;
     SMOE_FREED uint8_t *byte = smoe_alloc(rows * columns + 1, 1);
     json_t *largest = json_array();
     for (size_t r = 0; r < rows; r++) {
+        const float *row = w.at + r * w.row;
         float max = 0;
-        for (size_t c = 0; c < columns; c++) max = fmaxf(max, w[r * row_step + c * column_step]);
+        for (size_t c = 0; c < columns; c++) max = fmaxf(max, row[c * w.column]);
         for (size_t c = 0; c < columns; c++)
-            byte[r * columns + c] =
-                max > 0 ? (uint8_t)lrintf(255 * w[r * row_step + c * column_step] / max) : 0;
+            byte[r * columns + c] = max > 0 ? (uint8_t)lrintf(255 * row[c * w.column] / max) : 0;
         json_array_append_new(largest, data_number((double)max, 4));
     }
     json_object_set_new(object, most, largest);
@@ -234,8 +240,11 @@ static void set_weights(json_t *object, const char *name, const char *most, cons
 static json_t *weights_json(const smoe_sample *s, const smoe_sample_layer *l) {
     json_t *object = json_object(), *list;
     if (l->dispatch) {
-        set_weights(object, "dispatch", "dispatchMax", l->dispatch, l->S, s->T, 1, l->S);
-        set_weights(object, "combine", "combineMax", l->combine, s->T, l->S, l->S, 1);
+        set_weights(
+            object, "dispatch", "dispatchMax",
+            (weights){l->dispatch, .rows = l->S, .columns = s->T, .row = 1, .column = l->S});
+        set_weights(object, "combine", "combineMax",
+                    (weights){l->combine, .rows = s->T, .columns = l->S, .row = l->S, .column = 1});
         return object;
     }
     list = json_array();

@@ -24,6 +24,11 @@ typedef struct work {
     real *sums; /* [2][SUMS] */
 } work;
 
+/* Consecutive columns or terms of a product. */
+typedef struct span {
+    size_t first, count;
+} span;
+
 /* Whether C is rounded once, when all terms are summed. */
 static bool is_narrow(const smoe_product *x) {
     return x->to.c.bf16 || x->to.work != SMOE_GELU_NONE;
@@ -85,12 +90,13 @@ static void prefetch_operand(smoe_matrix_block *block, smoe_matrix x) {
     block->prefetches = (x.col == 1 ? x.m : x.n) * block->prefetch.run;
 }
 
-/* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
+/* Rows i .. i+SIDE of these columns, with these terms. The panels of B are packed while
  * the first rows are computed; if there are no other rows, each panel overwrites the one before.
  * `next` > 0: this many rows are packed afterwards. */
-static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
-                      size_t k, size_t next) {
+static void row_panel(const work *w, const smoe_bf16 *a, size_t i, span of, span terms,
+                      size_t next) {
     const smoe_product *x = w->x;
+    const size_t j0 = of.first, n = of.count, p0 = terms.first, k = terms.count;
     size_t size = panel_of(w, k), apart = x->a.m > SIDE ? size : 0;
     smoe_bf16 *b = w->b;
     smoe_block_end before;
@@ -137,7 +143,8 @@ static void by_panels(const work *w, size_t kc) {
                 bool last = among + 1 == abreast && i + SIDE < x->a.m;
                 for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->a.m; q++)
                     pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
-                row_panel(w, w->a + among * size, i, j0, n, p0, k, last ? abreast * SIDE : 0);
+                row_panel(w, w->a + among * size, i, (span){j0, n}, (span){p0, k},
+                          last ? abreast * SIDE : 0);
             }
             p0 += kc;
         } while (p0 < x->a.n);

@@ -99,12 +99,13 @@ static inline void norm_part(real *y, const real stats[2], const real *x, const 
     }
 }
 
-static void row_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
-                     size_t R, size_t n, real eps) {
+static void row_norm(smoe_outputs y, const smoe_norm_rows *rows, const smoe_norm_weights *norm) {
     enum { PART = 512 };
-    real part[PART];
-    for (size_t row = 0; row < R; row++, x += n, stats += 2) {
-        norm_stats(stats, x, n, eps);
+    real part[PART], *stats = rows->stats;
+    const real *x = rows->x, *w = norm->w, *b = norm->b;
+    const size_t n = norm->n;
+    for (size_t row = 0; row < rows->R; row++, x += n, stats += 2) {
+        norm_stats(stats, x, n, norm->eps);
         for (size_t i = 0; i < n; i += PART) {
             size_t k = n - i < PART ? n - i : PART, at = row * n + i;
             norm_part(y.bf16 ? part : y.at + at, stats, x + i, w + i, b + i, k);
@@ -113,10 +114,12 @@ static void row_norm(smoe_outputs y, real *stats, const real *x, const real *w, 
     }
 }
 
-static void norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
-                          const real *stats, const real *w, size_t R, size_t n) {
-    for (size_t row = 0; row < R; row++, x += n, dy += n, dx += n) {
-        real mean = stats[2 * row], r = stats[2 * row + 1];
+static void norm_backward(real *dx, real *dw, real *db, const real *dy, const smoe_norm_rows *rows,
+                          const smoe_norm_weights *norm) {
+    const real *x = rows->x, *w = norm->w;
+    const size_t n = norm->n;
+    for (size_t row = 0; row < rows->R; row++, x += n, dy += n, dx += n) {
+        real mean = rows->stats[2 * row], r = rows->stats[2 * row + 1];
         vreal su = {0}, sux = {0};
         for (size_t i = 0; i < n; i += VL) {
             size_t k = width(i, n);

@@ -124,6 +124,20 @@ typedef struct smoe_adam_constants {
     real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
 } smoe_adam_constants;
 
+/* A LayerNorm over n numbers: y = (x - mean)/sqrt(var + eps) * w + b; w and b [n]. */
+typedef struct smoe_norm_weights {
+    const real *w, *b; /* b is not looked at by backward */
+    size_t n;
+    real eps;
+} smoe_norm_weights;
+
+/* Rows x [R,n] and their stats [R,2], mean and 1/sqrt(var + eps): forward fills them. */
+typedef struct smoe_norm_rows {
+    const real *x;
+    real *stats;
+    size_t R;
+} smoe_norm_rows;
+
 /* Element-wise and row-wise work. R rows of n elements, row-major without gaps unless a stride ld
  * is given. What happens to a row does not depend on which row it is or how many there are. */
 typedef struct smoe_row_kernels {
@@ -134,12 +148,11 @@ typedef struct smoe_row_kernels {
                           smoe_gelu kind);
     /* y = gelu(x) and slopes = gelu'(x); slopes may be x. */
     void (*gelu_slopes)(real *y, real *slopes, const real *x, size_t n, smoe_gelu kind);
-    /* y = (x - mean)/sqrt(var + eps) * w + b by rows; stats [R,2]: mean, 1/sqrt(var + eps). */
-    void (*norm)(smoe_outputs y, real *stats, const real *x, const real *w, const real *b, size_t R,
-                 size_t n, real eps);
+    /* y = the norm of each row. */
+    void (*norm)(smoe_outputs y, const smoe_norm_rows *rows, const smoe_norm_weights *norm);
     /* dx, dw, db: += the gradients through the norm over these rows. */
-    void (*norm_backward)(real *dx, real *dw, real *db, const real *dy, const real *x,
-                          const real *stats, const real *w, size_t R, size_t n);
+    void (*norm_backward)(real *dx, real *dw, real *db, const real *dy, const smoe_norm_rows *rows,
+                          const smoe_norm_weights *norm);
     /* Softmax of each row, in place. */
     void (*softmax)(real *x, size_t R, size_t n, size_t ld);
     /* dp becomes p * (dp - sum(p * dp)), by rows. */

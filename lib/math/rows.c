@@ -24,14 +24,19 @@ void smoe_rows_round(real *y, const real *x, size_t size) {
     for (size_t i = 0; i < size; i++) y[i] = smoe_bf16_widen(smoe_bf16_round((float)x[i]));
 }
 
-void smoe_rows_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
-                    size_t R, size_t n, real eps) {
+/* Rows first .. end of them. */
+static smoe_norm_rows rows_between(const smoe_norm_rows *rows, size_t n, size_t first, size_t end) {
+    return (smoe_norm_rows){rows->x + first * n, rows->stats + 2 * first, end - first};
+}
+
+void smoe_rows_norm(smoe_outputs y, const smoe_norm_rows *rows, const smoe_norm_weights *norm) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t step = n < CHUNK ? CHUNK / n : 1;
+    const size_t R = rows->R, n = norm->n, step = n < CHUNK ? CHUNK / n : 1;
     SMOE_SHARED(elementwise, R * n)
-    for (size_t i = 0; i < R; i += step)
-        kern->norm(smoe_outputs_from(y, i * n), stats + 2 * i, x + i * n, w, b, min(step, R - i), n,
-                   eps);
+    for (size_t i = 0; i < R; i += step) {
+        const smoe_norm_rows some = rows_between(rows, n, i, min(i + step, R));
+        kern->norm(smoe_outputs_from(y, i * n), &some, norm);
+    }
 }
 
 void smoe_rows_sum_serial(real *out, smoe_matrix x) {
@@ -54,17 +59,19 @@ static void rows_gather(real *out, const real *parts, size_t n) {
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) kern->add(out, parts + p * n, n);
 }
 
-void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
-                             const real *stats, const real *w, size_t R, size_t n, real *parts) {
+void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy,
+                             const smoe_norm_rows *rows, const smoe_norm_weights *norm,
+                             real *parts) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const size_t R = rows->R, n = norm->n;
     real *dws = parts, *dbs = parts + SMOE_ROW_PARTS * n;
     SMOE_SHARED(elementwise, R * n)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(dws + p * n, 0, n * sizeof(real));
         memset(dbs + p * n, 0, n * sizeof(real));
-        kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, x + begin * n,
-                            stats + 2 * begin, w, end - begin, n);
+        const smoe_norm_rows some = rows_between(rows, n, begin, end);
+        kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, &some, norm);
     }
     if (dw) rows_gather(dw, dws, n);
     if (db) rows_gather(db, dbs, n);

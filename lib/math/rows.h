@@ -5,6 +5,7 @@
 #ifndef SMOE_ROWS_H
 #define SMOE_ROWS_H
 
+#include "math/kernels.h"
 #include "math/matrix.h"
 
 enum { SMOE_ROW_PARTS = 16 };
@@ -12,13 +13,12 @@ enum { SMOE_ROW_PARTS = 16 };
 /* Elements of the `parts` scratch that sums over rows of n columns need (two sums at a time). */
 size_t smoe_rows_parts(size_t n);
 
-/* LayerNorm of R rows of n: y = (x - mean)/sqrt(var + eps) * w + b, w and b [n]; stats [R,2], mean
- * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n] (each may be
- * NULL), are added to; parts is scratch of smoe_rows_parts(n). */
-void smoe_rows_norm(smoe_outputs y, real *stats, const real *x, const real *w, const real *b,
-                    size_t R, size_t n, real eps);
-void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
-                             const real *stats, const real *w, size_t R, size_t n, real *parts);
+/* LayerNorm of rows (math/kernels.h). Its gradients dx [R,n], dw and db [n] (each may be NULL) are
+ * added to; parts is scratch of smoe_rows_parts(n). */
+void smoe_rows_norm(smoe_outputs y, const smoe_norm_rows *rows, const smoe_norm_weights *norm);
+void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy,
+                             const smoe_norm_rows *rows, const smoe_norm_weights *norm,
+                             real *parts);
 /* out [n] += column sums of x [R,n], whose rows may have gaps only in BF16; and the same by the
  * calling thread alone. */
 void smoe_rows_sum(real *out, smoe_matrix x, real *parts);

@@ -434,13 +434,15 @@ struct smoe_spec {
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* The text of a spec before parsing, with its label for messages and its folder for relative data
- * paths. A file is read once, even if it is then parsed several times with different overrides. */
+/* The text of a spec before parsing, YAML (or JSON, which is YAML), with its label for messages and
+ * its folder for relative data paths. A file is read once, even if it is then parsed several times
+ * with different overrides. */
 typedef struct smoe_spec_text {
-    char *text;
+    const char *text;
     size_t length;
-    char *label;  /* FILE, or <stdin> */
-    char *folder; /* of the file, as it is now, whatever becomes of links and of the current folder;
+    const char *label; /* FILE, or <stdin>; NULL: "spec" */
+    const char
+        *folder; /* of the file, as it is now, whatever becomes of links and of the current folder;
                      NULL of standard input */
     const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
                             the caller's */
@@ -456,12 +458,6 @@ typedef struct smoe_spec_text {
 int smoe_spec_text_read(smoe_spec_text *text, const char *file, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_spec_text_free(smoe_spec_text *text);
 
-/* The same from YAML (or JSON, which is YAML) in memory; `label` stands for the file in messages
- * and `folder` (may be NULL: the current one) is what relative data paths are relative to. */
-int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
-                    const char *folder, char *const *overrides, size_t count,
-                    smoe_err *err) SMOE_MUST_CHECK;
-
 /* Profiles: sets of keys with the values of the papers, or of their authors' public code; entries
  * of profiles.def. */
 typedef struct smoe_profile_entry {
@@ -476,8 +472,8 @@ enum {
 extern const smoe_profile_entry smoe_profiles[SMOE_PROFILES];
 
 /* Parses such a text. */
-int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
-                         size_t count, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                    size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether a value of this key can change anything with the other values of the spec; see acts.def.
  */

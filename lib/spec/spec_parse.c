@@ -34,9 +34,9 @@ static void check_whole(smoe_reading *reading, const smoe_spec_text *from) {
                              keys - given, keys);
 }
 
-int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
-                         size_t count, smoe_err *err) {
-    const char *label = from->label;
+int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                    size_t count, smoe_err *err) {
+    const char *label = from->label ? from->label : "spec";
     smoe_reading reading = {.spec = spec,
                             .err = err,
                             .label = label,
@@ -62,15 +62,6 @@ int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *cons
     }
     smoe_locale_leave(locale);
     return status || reading.problems ? -1 : 0;
-}
-
-int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
-                    const char *folder, char *const *overrides, size_t count, smoe_err *err) {
-    const smoe_spec_text from = {.text = (char *)text,
-                                 .length = length,
-                                 .label = (char *)(label ? label : "spec"),
-                                 .folder = (char *)folder};
-    return smoe_spec_parse_text(spec, &from, overrides, count, err);
 }
 
 /* A named pipe is refused, because it may never have a writer. An unnamed one, such as /dev/stdin
@@ -118,9 +109,9 @@ int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
 }
 
 void smoe_spec_text_free(smoe_spec_text *text) {
-    free(text->text);
-    free(text->label);
-    free(text->folder);
+    free((char *)text->text);
+    free((char *)text->label);
+    free((char *)text->folder);
     *text = (smoe_spec_text){0};
 }
 
@@ -130,7 +121,7 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
     int status = smoe_spec_text_read(&text, file, err);
-    if (!status) status = smoe_spec_parse_text(spec, &text, overrides, count, err);
+    if (!status) status = smoe_spec_parse(spec, &text, overrides, count, err);
     smoe_spec_text_free(&text);
     return status;
 }

@@ -80,8 +80,9 @@ static int state_put(making *m, const char *path, const smoe_tensor *tensors, si
         snprintf(text[i], sizeof text[i], "%" PRIu64, value);
         if (numbers[i].always || value) metadata[pairs++] = (smoe_pair){numbers[i].key, text[i]};
     }
-    return smoe_shards_write(path, m->spec->train.shard_bytes, tensors, count, metadata, pairs,
-                             &m->turns, err);
+    return smoe_shards_write(path, m->spec->train.shard_bytes,
+                             &(const smoe_content){tensors, count, metadata, pairs}, &m->turns,
+                             err);
 }
 
 /* The moments of the table as tensors in one array; names live in the two blocks. */

@@ -112,8 +112,9 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     SMOE_FREED smoe_tensor *tensors = smoe_params_tensors(params, &weights);
     char step[24];
     size_t count = model_file_describe(pairs, step, &json, spec, steps, names);
-    return smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs, count,
-                             turns, err);
+    return smoe_shards_write(path, spec->train.shard_bytes,
+                             &(const smoe_content){tensors, params->count, pairs, count}, turns,
+                             err);
 }
 
 char *smoe_model_file_remark(const smoe_safetensors *file) {
@@ -192,7 +193,8 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     }
     if (model_file_choose(tensors, params->count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
-    return smoe_safetensors_write(path, tensors, params->count, pairs, count, err);
+    return smoe_safetensors_write(path, &(const smoe_content){tensors, params->count, pairs, count},
+                                  err);
 }
 
 /* The source of a tensor whose `data` is the original tensor. */
@@ -240,5 +242,6 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
     }
     if (model_file_choose(tensors, count, storage, stored, err)) return -1;
     if (storage->dry) return 0;
-    return smoe_safetensors_write(path, tensors, count, pairs, pair_count, err);
+    return smoe_safetensors_write(path, &(const smoe_content){tensors, count, pairs, pair_count},
+                                  err);
 }

@@ -88,7 +88,7 @@ static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_poin
                                  .label = trial->name,
                                  .trained = true,
                                  .of_cells = true};
-    return smoe_spec_parse_text(spec, &text, point->assign, point->overrides, err);
+    return smoe_spec_parse(spec, &text, point->assign, point->overrides, err);
 }
 
 /* What the points are in the trials so far. */

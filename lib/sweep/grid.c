@@ -136,15 +136,13 @@ static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
-                      smoe_err *err) {
+                      size_t count, const smoe_axes *axes, bool skip, smoe_err *err) {
     SMOE_FREED_BY(smoe_axis_clear) smoe_axis all = {0};
     smoe_spec_text cells = *text;
     idles idle = {0};
     int status = 0;
     cells.of_cells = true;
     *sweep = (smoe_sweep){.seed = SIZE_MAX};
-    *skipped = 0;
     *err = (smoe_err){0};
     if (!smoe_axes_product(&all, axes, MOST_TRIALS))
         return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_TRIALS);
@@ -165,12 +163,12 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         if (good == 1) trial->name = trial_name(sweep, trial, number);
         if (good < 1) smoe_trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
-        *skipped += good == 0;
+        sweep->skipped += good == 0;
         status = good < 0 ? -1 : 0;
     }
-    if (!status && !(*skipped && !skip)) status = idles_judge(sweep, &idle, text->label, err);
+    if (!status && !(sweep->skipped && !skip)) status = idles_judge(sweep, &idle, text->label, err);
     free(idle.item);
-    if (status || (*skipped && !skip)) return -1;
+    if (status || (sweep->skipped && !skip)) return -1;
     if (!sweep->trials) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
     return check_distinct(sweep, err);
 }
@@ -224,38 +222,37 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
 }
 
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
-                       size_t *skipped, smoe_err *err) {
+                       smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec base = {0};
     smoe_spec_text common = *text;
     smoe_err own = {0};
     common.of_cells = true;
-    *skipped = 0;
-    int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes, skip, skipped, err);
+    int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes, skip, err);
     /* A mistake that every trial has is reported once. */
-    if (status && *skipped && !sweep->trials &&
-        smoe_spec_parse_text(&base, &common, l->plain, l->plains, &own))
+    if (status && sweep->skipped && !sweep->trials &&
+        smoe_spec_parse(&base, &common, l->plain, l->plains, &own))
         *err = own;
-    else if (status && *skipped && l->axes.count && !skip)
+    else if (status && sweep->skipped && l->axes.count && !skip)
         smoe_fail_more(err, SMOE_USAGE,
-                       "%zu combination%s no valid spec; --skip-invalid leaves %s out", *skipped,
-                       *skipped == 1 ? " is" : "s are", *skipped == 1 ? "it" : "them");
+                       "%zu combination%s no valid spec; --skip-invalid leaves %s out",
+                       sweep->skipped, sweep->skipped == 1 ? " is" : "s are",
+                       sweep->skipped == 1 ? "it" : "them");
     return status;
 }
 
 int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_grid_options *options, size_t *skipped,
-                      smoe_err *err) {
+                      size_t count, const smoe_grid_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     SMOE_FREED_BY(lists_free) lists l = {0};
     /* A spec that is invalid by itself may be valid in every trial. But mistakes in its section
      * `sweep`, or a file that is not a spec, are always errors. */
-    if (smoe_spec_parse_text(&spec, text, NULL, 0, err) &&
+    if (smoe_spec_parse(&spec, text, NULL, 0, err) &&
         (spec.sweep.bad || err->code != SMOE_USAGE || !spec.origin))
         return -1;
     lists_open(&l, overrides, count);
     if (lists_axes(&l, &spec.sweep, err)) return -1;
     bool nothing = !l.axes.count && !l.points.count;
-    if (make_trials(sweep, text, &l, options->skip_invalid, skipped, err)) return -1;
+    if (make_trials(sweep, text, &l, options->skip_invalid, err)) return -1;
     if (nothing)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: nothing to sweep: give it a section sweep, or key=a,b,c",
@@ -277,7 +274,6 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     SMOE_FREED_BY(lists_free) lists l = {0};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text spec = {0};
     SMOE_FREED char *file = smoe_text_format("%s/spec.yaml", dir);
-    size_t skipped;
     lists_open(&l, overrides, count);
     if (l.laters)
         return smoe_fail(err, SMOE_USAGE,
@@ -287,7 +283,7 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
     if (!l.points.count)
         return smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
     if (smoe_spec_text_read(&spec, file, err) ||
-        smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err))
+        smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, err))
         return -1;
     if (!(sweep->run = realpath(dir, NULL))) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", dir);
     return smoe_kept_find(sweep, err) ? -1 : smoe_evaluations_plan(sweep, &l.points, err);

@@ -71,18 +71,19 @@ typedef struct smoe_sweep {
     smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/sweep_plan.h */
     char *reference; /* what groups are compared with, see sweep/sweep_plan.h; NULL: the first */
     bool sealed;     /* the manifest has a digest, which is right */
+    size_t skipped;  /* combinations that are no valid spec */
     char *remarks;   /* lines on values of the spec that act in no trial, or NULL */
 } smoe_sweep;
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
- * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
+ * all named in err (SMOE_USAGE); with `skip` they are left out, and err has
  * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE), and so is
  * an override, of a key that is swept or not, that has no effect in any trial; values of the spec's
  * file without effect are named in sweep->remarks. */
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
+                      size_t count, const smoe_axes *axes, bool skip,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* From a spec with its section `sweep`, or an existing run, and overrides. Overrides with lists,
@@ -96,10 +97,10 @@ typedef struct smoe_grid_options {
     smoe_start start;
 } smoe_grid_options;
 
-/* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some
+/* The trials of a spec. SMOE_USAGE: there are some
  * (without skip_invalid), or if nothing is to be swept. */
 int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
-                      size_t count, const smoe_grid_options *options, size_t *skipped,
+                      size_t count, const smoe_grid_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* A sweep with one trial, the existing run in DIR, evaluated at the lists. */

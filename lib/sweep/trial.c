@@ -175,7 +175,10 @@ uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
 }
 
 int smoe_trial_parse(smoe_spec *spec, const smoe_trial *trial, smoe_err *err) {
-    return smoe_spec_parse(spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL, 0, err);
+    return smoe_spec_parse(
+        spec,
+        &(smoe_spec_text){.text = trial->spec, .length = strlen(trial->spec), .label = trial->name},
+        NULL, 0, err);
 }
 
 bool smoe_trial_same(const smoe_trial *was, const smoe_trial *is) {

@@ -343,8 +343,8 @@ static int made_of(smoe_safetensors **made, const smoe_foreign_file *f, const ta
                                   .data = out};
         memcpy(tensor[i].dim, t->dim, sizeof tensor[i].dim);
     }
-    return smoe_safetensors_make(made, f->path, tensor, all->count, pairs, count, &arena, note,
-                                 err);
+    return smoe_safetensors_make(
+        made, f->path, &(const smoe_content){tensor, all->count, pairs, count}, &arena, note, err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

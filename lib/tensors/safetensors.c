@@ -310,9 +310,9 @@ smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *cons
     return file;
 }
 
-int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smoe_tensor *tensors,
-                          size_t count, const smoe_pair *metadata, size_t pairs, smoe_arena *arena,
-                          const char *note, smoe_err *err) {
+int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smoe_content *content,
+                          smoe_arena *arena, const char *note, smoe_err *err) {
+    const smoe_tensor *tensors = content->tensor;
     smoe_safetensors *file = smoe_alloc(1, sizeof *file);
     shown name;
     int status = 0;
@@ -320,11 +320,11 @@ int smoe_safetensors_make(smoe_safetensors **result, const char *path, const smo
     file->note = smoe_alloc_text(note);
     file->arena = *arena;
     file->header = json_pack("{s:{}}", METADATA);
-    file->tensor = smoe_alloc(count, sizeof *file->tensor);
-    for (size_t i = 0; i < pairs; i++)
-        json_object_set_new(json_object_get(file->header, METADATA), metadata[i].key,
-                            json_string(metadata[i].value));
-    for (size_t i = 0; i < count && !status; i++) {
+    file->tensor = smoe_alloc(content->count, sizeof *file->tensor);
+    for (size_t i = 0; i < content->pairs; i++)
+        json_object_set_new(json_object_get(file->header, METADATA), content->pair[i].key,
+                            json_string(content->pair[i].value));
+    for (size_t i = 0; i < content->count && !status; i++) {
         smoe_tensor *t = &file->tensor[file->count++];
         size_t type = type_of(tensors[i].type);
         *t = tensors[i];
@@ -606,13 +606,13 @@ static int tensor_put(output *out, const smoe_tensor *t, smoe_err *err) {
     return 0;
 }
 
-int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
-                           const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+int smoe_safetensors_write(const char *path, const smoe_content *content, smoe_err *err) {
     output out = {.digest = NULL};
+    size_t count = content->count, pairs = content->pairs;
     if (smoe_file_create(&out.file, path, err)) return -1;
-    SMOE_FREED const smoe_tensor **order = ordered(tensors, count);
+    SMOE_FREED const smoe_tensor **order = ordered(content->tensor, count);
     SMOE_FREED smoe_pair *all = smoe_alloc(pairs + 2, sizeof *all);
-    if (pairs) memcpy(all, metadata, pairs * sizeof *all);
+    if (pairs) memcpy(all, content->pair, pairs * sizeof *all);
     if (out.file.temporary) { /* what is no file cannot be patched */
         out.digest = smoe_digest_new();
         all[pairs++] = (smoe_pair){HAS_DIGEST, DIGEST};

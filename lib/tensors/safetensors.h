@@ -90,6 +90,13 @@ const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *
 typedef struct smoe_pair {
     const char *key, *value;
 } smoe_pair;
+/* What a file holds that is to be made. */
+typedef struct smoe_content {
+    const smoe_tensor *tensor;
+    size_t count;
+    const smoe_pair *pair; /* metadata */
+    size_t pairs;
+} smoe_content;
 size_t smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs);
 const char *smoe_safetensors_path(const smoe_safetensors *file);
 /* Several files as one, with the tensors of all, one file after the other, and the metadata of the
@@ -99,9 +106,8 @@ smoe_safetensors *smoe_safetensors_join(const char *path, smoe_safetensors *cons
 /* Tensors in memory as a file: of each name, type, shape and data, which is in the arena. That
  * becomes the file's own, or is freed; names, metadata and the note (NULL: none) are copied.
  * SMOE_DATA: a name is not printable. */
-int smoe_safetensors_make(smoe_safetensors **file, const char *path, const smoe_tensor *tensors,
-                          size_t count, const smoe_pair *metadata, size_t pairs, smoe_arena *arena,
-                          const char *note, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_safetensors_make(smoe_safetensors **file, const char *path, const smoe_content *content,
+                          smoe_arena *arena, const char *note, smoe_err *err) SMOE_MUST_CHECK;
 /* The mapped memory that the file was parsed from becomes its own, to be unmapped with it. */
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
 void smoe_safetensors_free(smoe_safetensors *file);
@@ -128,7 +134,7 @@ int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc,
  * goes from the caller's memory to the file without a copy. The same arguments give the same bytes.
  * Errors (disk full too) are SMOE_RUNTIME naming path; where it or a source fails nothing is left
  * behind. */
-int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
-                           const smoe_pair *metadata, size_t pairs, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_safetensors_write(const char *path, const smoe_content *content,
+                           smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

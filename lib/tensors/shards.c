@@ -70,49 +70,41 @@ static int print_index(FILE *out, const void *context, smoe_err *err) {
 }
 
 /* One shard, if it is this process's turn, and its tensors in the map of the index. */
-static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors, size_t count,
-                       const smoe_pair *metadata, size_t pairs, smoe_turns *turns, smoe_err *err) {
-    if (turns_next(turns) && smoe_safetensors_write(path, tensors, count, metadata, pairs, err))
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(map, tensors[i].name, json_string(last_of_path(path)));
+static int shard_write(const char *path, json_t *map, const smoe_content *content,
+                       smoe_turns *turns, smoe_err *err) {
+    if (turns_next(turns) && smoe_safetensors_write(path, content, err)) return -1;
+    for (size_t i = 0; i < content->count; i++)
+        json_object_set_new(map, content->tensor[i].name, json_string(last_of_path(path)));
     return 0;
 }
 
-int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensors, size_t count,
-                      const smoe_pair *metadata, size_t pairs, smoe_turns *turns, smoe_err *err) {
+int smoe_shards_write(const char *path, uint64_t most, const smoe_content *content,
+                      smoe_turns *turns, smoe_err *err) {
     smoe_turns alone = {.writers = 1};
+    const size_t count = content->count;
     uint64_t total = 0;
     size_t shards = 0, first = 0;
     if (!turns) turns = &alone;
-    for (size_t i = 0; i < count; i++) total += shards_bytes_of(&tensors[i]);
+    for (size_t i = 0; i < count; i++) total += shards_bytes_of(&content->tensor[i]);
     if (total <= most || count < 2)
-        return turns_next(turns)
-                   ? smoe_safetensors_write(path, tensors, count, metadata, pairs, err)
-                   : 0;
+        return turns_next(turns) ? smoe_safetensors_write(path, content, err) : 0;
     SMOE_FREED smoe_tensor *sorted = smoe_alloc(count, sizeof *sorted);
-    json_t *map = json_object(), *json = json_object();
-    SMOE_FREED char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
-    int status = -1;
-    memcpy(sorted, tensors, count * sizeof *sorted);
+    json_auto_t *map = json_object();
+    memcpy(sorted, content->tensor, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, shards_by_name);
     for (size_t i = 0; i < count; i = shard_end(sorted, i, count, most)) shards++;
     for (size_t i = 0; i < shards; i++) {
         size_t end = shard_end(sorted, first, count, most);
-        char *file = shard_path(path, i, shards);
-        int written =
-            shard_write(file, map, sorted + first, end - first, metadata, pairs, turns, err);
-        free(file);
-        if (written) goto out;
+        SMOE_FREED char *file = shard_path(path, i, shards);
+        const smoe_content shard = {sorted + first, end - first, content->pair, content->pairs};
+        if (shard_write(file, map, &shard, turns, err)) return -1;
         first = end;
     }
-    json_object_set_new(json, "metadata", json_pack("{s:I}", "total_size", (json_int_t)total));
-    json_object_set(json, "weight_map", map);
-    status = turns_next(turns) ? smoe_file_print(index, print_index, json, err) : 0;
-out:
-    json_decref(map);
-    json_decref(json);
-    return status;
+    if (!turns_next(turns)) return 0;
+    SMOE_FREED char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
+    json_auto_t *json =
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    return smoe_file_print(index, print_index, json, err);
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */

@@ -23,9 +23,8 @@ typedef struct smoe_turns {
  * many follows from sizes and names alone. All have the metadata. Files of another number of shards
  * are not removed: the folder is a new one. `turns`: NULL if this process writes all. Errors as for
  * smoe_safetensors_write. */
-int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensors, size_t count,
-                      const smoe_pair *metadata, size_t pairs, smoe_turns *turns,
-                      smoe_err *err) SMOE_MUST_CHECK;
+int smoe_shards_write(const char *path, uint64_t most, const smoe_content *content,
+                      smoe_turns *turns, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Opens all files of an index as one, which is known as `path` (usually NAME.safetensors), without
  * looking at digests. SMOE_DATA where the index and the files disagree (a tensor of one that the

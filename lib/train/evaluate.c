@@ -23,8 +23,9 @@ void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) 
 /* Evaluates the batches of this process: outcomes [images of the set, 2] correct and loss, 0 where
  * not here; *infer_s is the median of the seconds of the forward passes, per image. */
 static int evaluate_batches(smoe_model *model, const smoe_spec *spec, smoe_loader *loader,
-                            const smoe_eval_options *how, size_t N, double *outcomes,
-                            double *infer_s, smoe_err *err) {
+                            const smoe_eval_options *how, double *outcomes, double *infer_s,
+                            smoe_err *err) {
+    const size_t N = smoe_model_width(model);
     smoe_batch batch;
     SMOE_FREED double *forward = NULL;
     SMOE_FREED double *losses = NULL;
@@ -72,13 +73,13 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                                    .part = (size_t)how.comm->rank,
                                    .parts = (size_t)how.comm->size};
     SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
-    size_t images = smoe_dataset_images(set), N = smoe_dataset_classes(set);
+    size_t images = smoe_dataset_images(set);
     SMOE_FREED double *outcomes = smoe_alloc(2 * images, sizeof *outcomes);
     double sum = 0, correct = 0, infer_s = NAN;
     int status = smoe_loader_open(&loader, set, spec, &loading, err);
     if (smoe_comm_agree(how.comm, status, NULL, err)) return -1;
     double start = smoe_now();
-    status = evaluate_batches(model, spec, loader, &how, N, outcomes, &infer_s, err);
+    status = evaluate_batches(model, spec, loader, &how, outcomes, &infer_s, err);
     smoe_model_serve(model);
     if (smoe_comm_agree(how.comm, status, NULL, err)) return -1;
     smoe_comm_join(how.comm, outcomes, 2 * images * sizeof *outcomes);

@@ -6,17 +6,18 @@
 #include <math.h>
 
 int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
-                         const smoe_dataset *set, size_t images, size_t batch, smoe_err *err) {
-    size_t width = smoe_model_width(model), of = smoe_dataset_images(set);
+                         const smoe_likeness_images *by, smoe_err *err) {
+    const size_t images = by->images;
+    size_t width = smoe_model_width(model), of = smoe_dataset_images(by->set);
     SMOE_FREED uint32_t *only = smoe_alloc(images, sizeof *only);
     for (size_t i = 0; i < images; i++)
         only[i] = (uint32_t)((double)i * (double)of / (double)images);
     const smoe_loader_options options = {
-        .batch_size = batch, .seed = spec->seed, .only = only, .images = images};
+        .batch_size = by->batch, .seed = spec->seed, .only = only, .images = images};
     SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
     smoe_batch b;
     int more;
-    if (smoe_loader_open(&loader, set, spec, &options, err)) return -1;
+    if (smoe_loader_open(&loader, by->set, spec, &options, err)) return -1;
     while ((more = smoe_loader_next(loader, &b, err)) > 0) {
         smoe_pass pass = {.seed = spec->seed, .images = b.images};
         smoe_model_forward(model, b.pixels, &pass);

@@ -6,13 +6,26 @@
 #define SMOE_LIKENESS_H
 
 #include "data/dataset.h"
+#include "tensors/safetensors.h"
 #include "vit/model.h"
 
-/* Logits [images, width] of images that lie evenly over the set, without augmentation. The model is
- * reserved for `batch` images. */
+/* A model that was trained: its spec, and the file that its weights are from. */
+typedef struct smoe_model_source {
+    smoe_model *model;
+    const smoe_spec *spec;
+    const smoe_safetensors *file;
+} smoe_model_source;
+
+/* The images by which models are compared: so many that lie evenly over the set, without
+ * augmentation; the models are reserved for `batch` images. */
+typedef struct smoe_likeness_images {
+    const smoe_dataset *set;
+    size_t images, batch;
+} smoe_likeness_images;
+
+/* Logits [images, width]. */
 int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec,
-                         const smoe_dataset *set, size_t images, size_t batch,
-                         smoe_err *err) SMOE_MUST_CHECK;
+                         const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;
 
 typedef struct smoe_likeness {
     size_t images, same;         /* of these, with the same top class */

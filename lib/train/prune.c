@@ -21,8 +21,8 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
              smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));
     bool heeds = smoe_router_heeds(smoe_router_find(moe->router), "slots_per_expert");
     smoe_spec_text own = {
-        .text = (char *)text, .length = strlen(text), .label = "the pruned model", .trained = true};
-    return smoe_spec_parse_text(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
+        .text = text, .length = strlen(text), .label = "the pruned model", .trained = true};
+    return smoe_spec_parse(to, &own, experts ? prune : mean, experts && heeds ? 2 : 1, err);
 }
 
 /* ---- which experts --------------------------------------------------------------------------- */
@@ -130,26 +130,25 @@ static int prune_fill(smoe_params *params, const smoe_model *from, const smoe_sa
     return 0;
 }
 
-int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, smoe_model *from,
-               const smoe_spec *spec, const smoe_safetensors *file, const smoe_dataset *set,
-               size_t images, size_t batch, smoe_err *err) {
-    size_t width = smoe_model_width(from);
-    *p = (smoe_pruned){.layers = smoe_model_moe_layers(from),
-                       .before = spec->model.moe.experts,
+int smoe_prune(smoe_pruned *p, smoe_model *to, size_t experts, const smoe_model_source *from,
+               const smoe_likeness_images *by, smoe_err *err) {
+    size_t width = smoe_model_width(from->model), images = by->images;
+    *p = (smoe_pruned){.layers = smoe_model_moe_layers(from->model),
+                       .before = from->spec->model.moe.experts,
                        .experts = experts};
     p->share = smoe_alloc(p->layers * p->before, sizeof *p->share);
     p->kept = smoe_alloc(p->layers * p->before, sizeof *p->kept);
     SMOE_FREED float *before = smoe_alloc(2 * images * width, sizeof *before);
     float *after = before + images * width;
-    smoe_model_watch(from, prune_watch, p);
-    int status = smoe_likeness_logits(before, from, spec, set, images, batch, err);
-    smoe_model_watch(from, NULL, NULL);
+    smoe_model_watch(from->model, prune_watch, p);
+    int status = smoe_likeness_logits(before, from->model, from->spec, by, err);
+    smoe_model_watch(from->model, NULL, NULL);
     if (status) return -1;
     for (size_t i = 0; i < p->layers; i++) prune_choose(p, i);
     if (smoe_params_allocate(smoe_model_params(to), 1, err) ||
-        prune_fill(smoe_model_params(to), from, file, p, err) ||
-        smoe_model_reserve(to, batch, false, err) ||
-        smoe_likeness_logits(after, to, spec, set, images, batch, err))
+        prune_fill(smoe_model_params(to), from->model, from->file, p, err) ||
+        smoe_model_reserve(to, by->batch, false, err) ||
+        smoe_likeness_logits(after, to, from->spec, by, err))
         return -1;
     p->likeness = smoe_likeness_of(before, after, images, width);
     return 0;

@@ -5,7 +5,6 @@
 #ifndef SMOE_PRUNE_H
 #define SMOE_PRUNE_H
 
-#include "tensors/safetensors.h"
 #include "train/likeness.h"
 
 typedef struct smoe_pruned {
@@ -23,14 +22,13 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /*
- * The weights of `to`, created from that spec and without slabs, from the file of `from`, the model
- * of `spec`, which is mapped and reserved for `batch` images. Experts are ranked, and logits
- * compared, by images that lie evenly over the set. Of equals the one with the lower index is kept.
- * The mean weighs each expert by its share. Release with smoe_pruned_free in any case.
+ * The weights of `to`, created from that spec and without slabs, from the file of `from`, which is
+ * mapped. Experts are ranked, and logits compared, by the images. Of equals the one with the lower
+ * index is kept. The mean weighs each expert by its share. Release with smoe_pruned_free in any
+ * case.
  */
-int smoe_prune(smoe_pruned *pruned, smoe_model *to, size_t experts, smoe_model *from,
-               const smoe_spec *spec, const smoe_safetensors *file, const smoe_dataset *set,
-               size_t images, size_t batch, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_prune(smoe_pruned *pruned, smoe_model *to, size_t experts, const smoe_model_source *from,
+               const smoe_likeness_images *by, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_pruned_free(smoe_pruned *pruned);
 
 #endif

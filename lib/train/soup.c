@@ -163,7 +163,8 @@ static int pot_save(pot *p, const smoe_soup_member *member, size_t count, const 
         if (strcmp(pairs[i].key, "smoe.soup")) pairs[kept++] = pairs[i];
     pairs = smoe_alloc_more(pairs, kept + 1, sizeof *pairs);
     pairs[kept++] = (smoe_pair){"smoe.soup", text};
-    return smoe_safetensors_write(out, tensors, p->params->count, pairs, kept, err);
+    return smoe_safetensors_write(
+        out, &(const smoe_content){tensors, p->params->count, pairs, kept}, err);
 }
 
 int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,

@@ -4,7 +4,6 @@
 #include "spec/routers.h"
 #include "tensors/init_map.h"
 #include "tensors/params_io.h"
-#include "train/likeness.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -43,7 +42,8 @@ typedef struct comparison {
     const smoe_spec *spec;
     smoe_model *model, *dense;
     bool copied[SMOE_MAX_BLOCKS]; /* blocks whose experts are copies */
-    size_t images, classes;
+    size_t classes;
+    smoe_likeness_images by;
     void (*say)(const void *user, const char *line);
     const void *user;
 } comparison;
@@ -97,7 +97,7 @@ static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err
     if (smoe_params_allocate(params, 1, err)) return -1;
     smoe_params_init(params, spec.seed); /* as the other's, where the file has nothing */
     if (smoe_params_load(params, file, SMOE_FIT_PARTIAL, NULL, err)) return -1;
-    return smoe_model_reserve(c->dense, c->images, false, err);
+    return smoe_model_reserve(c->dense, c->by.batch, false, err);
 }
 
 /* ---- the routing ----------------------------------------------------------------------------- */
@@ -154,31 +154,32 @@ static const char *compare_advice(const smoe_moe_spec *moe) {
     return "";
 }
 
-int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
-                         const smoe_dataset *set, size_t batch,
+int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *set, size_t batch,
                          void (*line)(const void *user, const char *line), const void *user,
                          smoe_err *err) {
     enum { MOST = 64 };
+    const smoe_spec *spec = upcycled->spec;
+    size_t all = smoe_dataset_images(set), images = batch < MOST ? batch : MOST;
+    if (images > all) images = all;
     comparison c = {.spec = spec,
-                    .model = model,
-                    .images = batch < MOST ? batch : MOST,
+                    .model = upcycled->model,
                     .classes = smoe_dataset_classes(set),
+                    .by = {set, images, images},
                     .say = line,
                     .user = user};
-    if (c.images > smoe_dataset_images(set)) c.images = smoe_dataset_images(set);
-    find_copied(&c, file);
-    SMOE_FREED float *before = smoe_alloc(2 * c.images * c.classes, sizeof *before);
-    float *after = before + c.images * c.classes;
-    int status = open_dense(&c, file, err);
-    if (!status) status = smoe_likeness_logits(before, c.dense, spec, set, c.images, c.images, err);
+    find_copied(&c, upcycled->file);
+    SMOE_FREED float *before = smoe_alloc(2 * images * c.classes, sizeof *before);
+    float *after = before + images * c.classes;
+    int status = open_dense(&c, upcycled->file, err);
+    if (!status) status = smoe_likeness_logits(before, c.dense, spec, &c.by, err);
     smoe_model_free(c.dense);
     if (status) return -1;
-    smoe_model_watch(model, compare_watch, &c);
-    status = smoe_likeness_logits(after, model, spec, set, c.images, c.images, err);
-    smoe_model_watch(model, NULL, NULL);
+    smoe_model_watch(c.model, compare_watch, &c);
+    status = smoe_likeness_logits(after, c.model, spec, &c.by, err);
+    smoe_model_watch(c.model, NULL, NULL);
     if (status) return -1;
     char text[320];
-    smoe_likeness likeness = smoe_likeness_of(before, after, c.images, c.classes);
+    smoe_likeness likeness = smoe_likeness_of(before, after, images, c.classes);
     smoe_likeness_text(text, sizeof text, &likeness);
     compare_say(&c, "upcycled: %s%s", text,
                 likeness.preserved ? "" : compare_advice(&spec->model.moe));

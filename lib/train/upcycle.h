@@ -6,9 +6,7 @@
 #ifndef SMOE_UPCYCLE_H
 #define SMOE_UPCYCLE_H
 
-#include "data/dataset.h"
-#include "tensors/safetensors.h"
-#include "vit/model.h"
+#include "train/likeness.h"
 
 /* Adds to every kernel that was copied into experts normal numbers with a standard deviation of
  * `share` times the root mean square of the copies, keyed by (seed, tensor). */
@@ -16,11 +14,10 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
                         double share);
 
 /* Reports, in one line per block whose experts are copies, which properties of the routing make its
- * function differ from the MLP. Then it compares the logits of the dense model with those of
- * `model`, which has been loaded from the file and is reserved for `batch` images, on images of
- * the set (train/likeness.h). */
-int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
-                         const smoe_dataset *set, size_t batch,
+ * function differ from the MLP. Then it compares the logits of the dense model in the file with
+ * those of the model, which has been loaded from it and is reserved for `batch` images, on images
+ * of the set. */
+int smoe_upcycle_compare(const smoe_model_source *upcycled, const smoe_dataset *set, size_t batch,
                          void (*say)(const void *user, const char *line), const void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 

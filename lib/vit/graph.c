@@ -343,8 +343,9 @@ static int graph_fit(smoe_safetensors **fitted, smoe_params *params, const smoe_
     tensors = smoe_params_tensors(params, &(smoe_slab){.prefix = "", .values = params->w});
     for (size_t i = 0; i < params->count; i++) tensors[i].type = smoe_dtype_name(tensors[i].dtype);
     size_t pairs = smoe_safetensors_pairs(from, &pair);
-    return smoe_safetensors_make(fitted, smoe_safetensors_path(from), tensors, params->count, pair,
-                                 pairs, &(smoe_arena){0}, NULL, err);
+    return smoe_safetensors_make(fitted, smoe_safetensors_path(from),
+                                 &(const smoe_content){tensors, params->count, pair, pairs},
+                                 &(smoe_arena){0}, NULL, err);
 }
 
 int smoe_graph_write(const char *path, const smoe_spec *spec, const smoe_safetensors *weights,

@@ -32,15 +32,21 @@ void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char 
     layer->moved_train = 6 * numbers * sizeof(real);
 }
 
+static smoe_norm_weights norm_weights(const smoe_norm *l) {
+    return (smoe_norm_weights){smoe_weight(l->params, l->weight), smoe_weight(l->params, l->bias),
+                               l->n, l->eps};
+}
+
 void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R) {
-    smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
-                   smoe_weight(l->params, l->bias), R, l->n, l->eps);
+    const smoe_norm_weights norm = norm_weights(l);
+    smoe_rows_norm(y, &(smoe_norm_rows){x, l->stats, R}, &norm);
 }
 
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {
+    const smoe_norm_weights norm = norm_weights(l);
     smoe_rows_norm_backward(dx, smoe_gradient(l->params, l->weight),
-                            smoe_gradient(l->params, l->bias), dy, x, l->stats,
-                            smoe_weight(l->params, l->weight), R, l->n, l->parts);
+                            smoe_gradient(l->params, l->bias), dy,
+                            &(smoe_norm_rows){x, l->stats, R}, &norm, l->parts);
 }
 
 /* ---- of queries or keys, head by head, whose weights all heads share ------------------------- */
@@ -66,33 +72,37 @@ void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space) {
         l->parts = smoe_arena_take(space->scratch, SMOE_ROW_PARTS * 2 * l->dh, sizeof(real));
 }
 
+static smoe_norm_weights qk_norm_weights(const smoe_qk_norm *l) {
+    return (smoe_norm_weights){smoe_weight(l->params, l->weight),
+                               l->has_bias ? smoe_weight(l->params, l->bias) : l->zeros, l->dh,
+                               l->eps};
+}
+
 void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
                           size_t R) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    const real *bias = l->zeros;
-    if (l->has_bias)
-        bias = smoe_weight(l->params, l->bias);
-    else
-        memset(l->zeros, 0, l->dh * sizeof(real));
+    const smoe_norm_weights norm = qk_norm_weights(l);
+    if (!l->has_bias) memset(l->zeros, 0, l->dh * sizeof(real));
     SMOE_SHARED(elementwise, R * l->H * l->dh)
-    for (size_t row = 0; row < R; row++)
-        kern->norm(smoe_reals_out(y + row * ldy), l->stats + row * 2 * l->H, x + row * ldx,
-                   smoe_weight(l->params, l->weight), bias, l->H, l->dh, l->eps);
+    for (size_t row = 0; row < R; row++) {
+        const smoe_norm_rows heads = {x + row * ldx, l->stats + row * 2 * l->H, l->H};
+        kern->norm(smoe_reals_out(y + row * ldy), &heads, &norm);
+    }
 }
 
 void smoe_qk_norm_backward(smoe_qk_norm *l, real *dx, const real *dy, size_t lddy, const real *x,
                            size_t ldx, size_t R) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t H = l->H, dh = l->dh;
-    const real *weight = smoe_weight(l->params, l->weight);
+    const smoe_norm_weights norm = qk_norm_weights(l);
     SMOE_SHARED(elementwise, R * H * dh)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         real *sums = l->parts + p * 2 * dh;
         memset(sums, 0, 2 * dh * sizeof *sums);
         for (size_t row = R * p / SMOE_ROW_PARTS; row < R * (p + 1) / SMOE_ROW_PARTS; row++) {
+            const smoe_norm_rows heads = {x + row * ldx, l->stats + row * 2 * H, H};
             memset(dx + row * ldx, 0, H * dh * sizeof *dx);
-            kern->norm_backward(dx + row * ldx, sums, sums + dh, dy + row * lddy, x + row * ldx,
-                                l->stats + row * 2 * H, weight, H, dh);
+            kern->norm_backward(dx + row * ldx, sums, sums + dh, dy + row * lddy, &heads, &norm);
         }
     }
     real *dw = smoe_gradient(l->params, l->weight);

@@ -198,7 +198,7 @@ static void decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_im
     smoe_image_header header;
     smoe_err err = {0};
     if (smoe_decode_header(&header, bytes, size, &err) ||
-        smoe_decode(image, &header, channels, shrink, bytes, size, &err))
+        smoe_decode(image, &(smoe_image_file){&header, bytes, size}, channels, shrink, &err))
         fail_msg("%s", err.text);
     assert_int_equal(header.kind, kind);
 }
@@ -208,7 +208,7 @@ static void refused(const uint8_t *bytes, size_t size, const char *word) {
     smoe_image image = {0};
     smoe_err err = {0};
     int status = smoe_decode_header(&header, bytes, size, &err);
-    if (!status) status = smoe_decode(&image, &header, 3, 1, bytes, size, &err);
+    if (!status) status = smoe_decode(&image, &(smoe_image_file){&header, bytes, size}, 3, 1, &err);
     smoe_image_free(&image);
     assert_int_equal(status, -1);
     assert_int_equal(err.code, SMOE_DATA);

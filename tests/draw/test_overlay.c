@@ -22,7 +22,9 @@ static void read_png(smoe_image *image, const char *path, size_t channels) {
     smoe_image_header header;
     smoe_err err = {0};
     assert_int_equal(smoe_decode_header(&header, (uint8_t *)bytes, size, &err), 0);
-    assert_int_equal(smoe_decode(image, &header, channels, 1, (uint8_t *)bytes, size, &err), 0);
+    assert_int_equal(
+        smoe_decode(image, &(smoe_image_file){&header, (uint8_t *)bytes, size}, channels, 1, &err),
+        0);
     free(bytes);
 }
 
@@ -82,7 +84,7 @@ static void test_effective(void **state) {
 typedef struct sheets {
     scratch scratch;
     smoe_frame tiles;
-    bool drawn;
+    smoe_overlays to;
     sample_tables *sample_tables;
 } sheets;
 
@@ -92,9 +94,8 @@ static void make(sheets *s, sample_tables *d, size_t first, size_t count,
     s->sample_tables = d;
     scratch_make(&s->scratch);
     smoe_overlays_frame(&s->tiles);
-    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, 0, &s->tiles,
-                            &s->drawn, &err))
-        fail_msg("%s", err.text);
+    s->to = (smoe_overlays){.folder = s->scratch.dir, .units = *units, .frame = &s->tiles};
+    if (smoe_overlays_write(&s->to, d->sample + first, count, &err)) fail_msg("%s", err.text);
 }
 
 static void drop(sheets *s) {
@@ -225,11 +226,9 @@ static void test_figure(void **state) {
     assert_non_null(strstr(text, "svg size 962,"));
     free(text);
     smoe_err err = {0};
-    const double paper = 3.25;
-    assert_int_equal(smoe_overlays_write(s.sample_tables->sample + 1, 1,
-                                         &(smoe_overlay_units){NULL, 0}, s.scratch.dir, paper,
-                                         &s.tiles, &s.drawn, &err),
-                     0);
+    s.to.units = (smoe_overlay_units){NULL, 0};
+    s.to.width = 3.25;
+    assert_int_equal(smoe_overlays_write(&s.to, s.sample_tables->sample + 1, 1, &err), 0);
     text = scratch_read(scratch_path(&s.scratch, path, "overlays/image1-blocks3.gp"), NULL);
     assert_non_null(strstr(text, "pdfcairo size 3.250in,"));
     free(text);
@@ -278,18 +277,16 @@ static void test_refused(void **state) {
     const sample_tables *d = *state;
     scratch s;
     smoe_frame tiles;
-    bool drawn;
+    size_t unit = 4;
     smoe_err err = {0};
     scratch_make(&s);
     smoe_overlays_frame(&tiles);
-    assert_int_equal(smoe_overlays_write(d->sample, 1, &(smoe_overlay_units){(size_t[]){4}, 1},
-                                         s.dir, 0, &tiles, &drawn, &err),
-                     -1);
+    smoe_overlays to = {.folder = s.dir, .units = {&unit, 1}, .frame = &tiles};
+    assert_int_equal(smoe_overlays_write(&to, d->sample, 1, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "no slot 4, only 0 .. 3"));
-    assert_int_equal(smoe_overlays_write(d->sample + 2, 1, &(smoe_overlay_units){(size_t[]){2}, 1},
-                                         s.dir, 0, &tiles, &drawn, &err),
-                     -1);
+    unit = 2;
+    assert_int_equal(smoe_overlays_write(&to, d->sample + 2, 1, &err), -1);
     assert_non_null(strstr(err.text, "no expert 2, only 0 .. 1"));
     smoe_frame_free(&tiles);
     scratch_remove(&s);

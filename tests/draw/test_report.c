@@ -303,7 +303,7 @@ static void check_picture(json_t *image, const smoe_sample *s) {
     smoe_err err = {0};
     assert_int_equal(smoe_overlay_picture(s, &want, &err), 0);
     assert_int_equal(smoe_decode_header(&header, bytes, size, &err), 0);
-    assert_int_equal(smoe_decode(&got, &header, 3, 1, bytes, size, &err), 0);
+    assert_int_equal(smoe_decode(&got, &(smoe_image_file){&header, bytes, size}, 3, 1, &err), 0);
     assert_memory_equal(got.pixel, want.pixel, 48);
     smoe_image_free(&want);
     smoe_image_free(&got);

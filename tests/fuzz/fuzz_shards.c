@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!fuzz_folder[0] && (!fuzz_place() || atexit(clean))) abort();
     fuzz_write("model.safetensors.index.json", data, size);
     snprintf(path, sizeof path, "%s/a.safetensors", fuzz_place());
-    if (access(path, F_OK) && smoe_safetensors_write(path, tensors, 2, NULL, 0, &err)) abort();
+    if (access(path, F_OK) && smoe_safetensors_write(path, &(const smoe_content){tensors, 2}, &err))
+        abort();
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", fuzz_place());
     if (smoe_shards_open(&file, path, path, &err)) {
         if (!err.text[0] || file) abort();

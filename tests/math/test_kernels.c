@@ -191,16 +191,19 @@ static void norms(void **state) {
     EACH_ISA(k) {
         for (size_t n = 2; n <= WIDEST; n++) {
             holes(y);
-            k->norm(smoe_reals_out(y), stats, x, w, b, ROWS, n, 1e-6f);
+            k->norm(smoe_reals_out(y), &(smoe_norm_rows){x, stats, ROWS},
+                    &(smoe_norm_weights){w, b, n, 1e-6f});
             assert_holes(y, ROWS * n);
             for (size_t r = 0; r < ROWS; r++) {
                 check_norm_row(y + r * n, stats + 2 * r, x + r * n, w, b, n);
-                k->norm(smoe_reals_out(one), stat, x + r * n, w, b, 1, n, 1e-6f);
+                k->norm(smoe_reals_out(one), &(smoe_norm_rows){x + r * n, stat, 1},
+                        &(smoe_norm_weights){w, b, n, 1e-6f});
                 assert_memory_equal(one, y + r * n, n * sizeof(real)); /* whatever the others */
             }
             real bad = x[n + 1];
             x[n + 1] = (real)NAN; /* row 1 */
-            k->norm(smoe_reals_out(y), stats, x, w, b, ROWS, n, 1e-6f);
+            k->norm(smoe_reals_out(y), &(smoe_norm_rows){x, stats, ROWS},
+                    &(smoe_norm_weights){w, b, n, 1e-6f});
             for (size_t i = 0; i < ROWS * n; i++) assert_true(isnan(y[i]) == (i / n == 1));
             x[n + 1] = bad;
         }
@@ -220,8 +223,10 @@ static void norm_backwards(void **state) {
             double sums[2][WIDEST] = {{0}};
             for (size_t i = 0; i < SIZE; i++) dx[i] = i < ROWS * n ? 2 : HOLE;
             for (size_t i = 0; i < n; i++) dw[i] = db[i] = 3;
-            k->norm(smoe_reals_out(y), stats, x, w, w, ROWS, n, 1e-6f);
-            k->norm_backward(dx, dw, db, dy, x, stats, w, ROWS, n);
+            k->norm(smoe_reals_out(y), &(smoe_norm_rows){x, stats, ROWS},
+                    &(smoe_norm_weights){w, w, n, 1e-6f});
+            k->norm_backward(dx, dw, db, dy, &(smoe_norm_rows){x, stats, ROWS},
+                             &(smoe_norm_weights){w, NULL, n, 0});
             assert_holes(dx, ROWS * n);
             for (size_t row = 0; row < ROWS; row++) {
                 double mean = (double)stats[2 * row], r = (double)stats[2 * row + 1];
@@ -511,8 +516,10 @@ typedef struct results {
 
 static void all_of_them(results *r, const real *x, const real *dy, const real *w, real *parts) {
     memset(r, 0, sizeof *r);
-    smoe_rows_norm(smoe_reals_out(r->norm), r->stats, x, w, w, MANY, BROAD, 1e-6f);
-    smoe_rows_norm_backward(r->norm_dx, r->dw, r->db, dy, x, r->stats, w, MANY, BROAD, parts);
+    smoe_rows_norm(smoe_reals_out(r->norm), &(smoe_norm_rows){x, r->stats, MANY},
+                   &(smoe_norm_weights){w, w, BROAD, 1e-6f});
+    smoe_rows_norm_backward(r->norm_dx, r->dw, r->db, dy, &(smoe_norm_rows){x, r->stats, MANY},
+                            &(smoe_norm_weights){w, NULL, BROAD, 0}, parts);
     smoe_rows_sum(r->sum, smoe_matrix_of(dy, MANY, BROAD), parts);
     smoe_rows_add(r->add, x, MANY * BROAD);
 }

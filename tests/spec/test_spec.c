@@ -89,7 +89,9 @@ static void check_fixture(const char *name) {
     size_t count = fixture_overrides(line, overrides), lines = 0;
     smoe_err err;
     smoe_spec spec;
-    if (!smoe_spec_parse(&spec, text, strlen(text), name, NULL, overrides, count, &err))
+    if (!smoe_spec_parse(&spec,
+                         &(smoe_spec_text){.text = text, .length = strlen(text), .label = name},
+                         overrides, count, &err))
         fail_msg("%s was accepted", name);
     assert_int_equal(err.code, SMOE_USAGE);
     size_t length = strlen(expected);
@@ -439,13 +441,22 @@ static void absurd_input_is_refused(void **state) {
     char *text = malloc(MIB + 1);
     memset(text, ' ', MIB + 1);
     memcpy(text, "{}", 2);
-    assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_parse(&spec,
+                                     &(smoe_spec_text){.text = text, .length = MIB, .label = "t"},
+                                     NULL, 0, &err),
+                     0);
     smoe_spec_free(&spec);
-    assert_int_equal(smoe_spec_parse(&spec, text, MIB + 1, "t", NULL, NULL, 0, &err), -1);
+    assert_int_equal(
+        smoe_spec_parse(&spec, &(smoe_spec_text){.text = text, .length = MIB + 1, .label = "t"},
+                        NULL, 0, &err),
+        -1);
     assert_string_equal(err.text, "t: larger than 1 MiB, the limit of a spec");
     smoe_spec_free(&spec);
     memset(text, '[', MIB);
-    assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), -1);
+    assert_int_equal(smoe_spec_parse(&spec,
+                                     &(smoe_spec_text){.text = text, .length = MIB, .label = "t"},
+                                     NULL, 0, &err),
+                     -1);
     smoe_spec_free(&spec);
     free(text);
     assert_int_equal(smoe_spec_read(&spec, "no/such.yaml", NULL, 0, &err), -1);
@@ -561,15 +572,25 @@ static void a_cut_spec_is_refused(void **state) {
     smoe_spec first, again;
     smoe_err err = {0};
     static const char *const given = "train: {steps: 12345, batch_size: 8}";
-    assert_int_equal(smoe_spec_parse(&first, given, strlen(given), "t", NULL, NULL, 0, &err), 0);
+    assert_int_equal(
+        smoe_spec_parse(&first,
+                        &(smoe_spec_text){.text = given, .length = strlen(given), .label = "t"},
+                        NULL, 0, &err),
+        0);
     char *yaml = specs_yaml(&first, false);
     size_t size = strlen(yaml), lines = 0;
-    assert_int_equal(smoe_spec_parse(&again, yaml, size, "t", NULL, NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_parse(&again,
+                                     &(smoe_spec_text){.text = yaml, .length = size, .label = "t"},
+                                     NULL, 0, &err),
+                     0);
     smoe_spec_free(&again);
     for (size_t cut = size - 1; cut; cut--) {
         if (yaml[cut - 1] != '\n' && cut + 40 < size) continue;
         lines++;
-        assert_int_equal(smoe_spec_parse(&again, yaml, cut, "t", NULL, NULL, 0, &err), -1);
+        assert_int_equal(
+            smoe_spec_parse(&again, &(smoe_spec_text){.text = yaml, .length = cut, .label = "t"},
+                            NULL, 0, &err),
+            -1);
         assert_int_equal(err.code, SMOE_USAGE);
         smoe_spec_free(&again);
     }

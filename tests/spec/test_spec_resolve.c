@@ -339,15 +339,15 @@ static void trained_models_are_not_asked_about_training(void **state) {
     smoe_err err;
     smoe_spec s;
     text.trained = true;
-    assert_int_equal(smoe_spec_parse_text(&s, &text, NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_parse(&s, &text, NULL, 0, &err), 0);
     assert_int_equal(s.model.moe.group_images, 12);
     assert_int_equal(s.train.batch_size, 16);
     smoe_spec_free(&s);
-    assert_int_equal(smoe_spec_parse_text(&s, &text, overrides, 1, &err), -1);
+    assert_int_equal(smoe_spec_parse(&s, &text, overrides, 1, &err), -1);
     assert_string_equal(err.text, "override model.moe.k=65: model.moe.k: a token cannot choose 65 "
                                   "of 64 experts: use k of 64 at most");
     smoe_spec_free(&s);
-    assert_int_equal(smoe_spec_parse_text(&s, &text, idle, 1, &err), -1);
+    assert_int_equal(smoe_spec_parse(&s, &text, idle, 1, &err), -1);
     assert_string_equal(err.text, "override train.batch_size=24: train.batch_size: has no effect: "
                                   "it needs a model that is trained here");
     smoe_spec_free(&s);
@@ -593,7 +593,12 @@ static void a_missing_path_names_the_places(void **state) {
     char *path, *folder = at(p, "specs");
     smoe_spec s;
     static const char text[] = "data: {source: idx, path: gone, classes: 10}";
-    assert_int_equal(smoe_spec_parse(&s, text, strlen(text), "t", folder, NULL, 0, &err), 0);
+    assert_int_equal(
+        smoe_spec_parse(
+            &s,
+            &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t", .folder = folder},
+            NULL, 0, &err),
+        0);
     setenv("SMOE_DATA", "/x:/y", 1);
     assert_int_equal(smoe_spec_path(&s, "data.path", &path, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
@@ -624,7 +629,12 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     smoe_spec s, again;
     assert_int_equal(smoe_spec_read(&s, file, NULL, 0, &err), 0);
     char *json = smoe_spec_json(&s);
-    assert_int_equal(smoe_spec_parse(&again, json, strlen(json), "t", "/", NULL, 0, &err), 0);
+    assert_int_equal(
+        smoe_spec_parse(
+            &again,
+            &(smoe_spec_text){.text = json, .length = strlen(json), .label = "t", .folder = "/"},
+            NULL, 0, &err),
+        0);
     assert_int_equal(smoe_spec_path(&again, "data.path", &path, &err), 0);
     assert_string_equal(path, expected);
     free(path);
@@ -702,7 +712,7 @@ static smoe_spec profiled(const char *text, const char *profile, const char *ass
     smoe_spec_text from = specs_text(text);
     char *overrides[] = {(char *)assign};
     from.profile = profile;
-    if (smoe_spec_parse_text(&s, &from, overrides, assign != NULL, &err)) fail_msg("%s", err.text);
+    if (smoe_spec_parse(&s, &from, overrides, assign != NULL, &err)) fail_msg("%s", err.text);
     return s;
 }
 
@@ -731,7 +741,7 @@ static void a_profile_stands_before_the_file(void **state) {
     smoe_spec_text from = specs_text("{}");
     smoe_err err;
     from.profile = "vmoo";
-    assert_int_equal(smoe_spec_parse_text(&s, &from, NULL, 0, &err), -1);
+    assert_int_equal(smoe_spec_parse(&s, &from, NULL, 0, &err), -1);
     assert_string_equal(err.text, "no profile vmoo");
     smoe_spec_free(&s);
 }

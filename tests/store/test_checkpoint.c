@@ -333,7 +333,9 @@ static void test_state_metadata_is_checked(void **state) {
                              {"smoe.best_step", rows[i].best_step}};
         smoe_checkpoint at;
         assert_int_equal(
-            smoe_safetensors_write(path, all, 4, pairs, rows[i].best_step ? 4 : 3, &r->err), 0);
+            smoe_safetensors_write(
+                path, &(const smoe_content){all, 4, pairs, rows[i].best_step ? 4 : 3}, &r->err),
+            0);
         assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), rows[i].message ? -1 : 1);
         if (!rows[i].message) continue;
         assert_int_equal(r->err.code, SMOE_DATA);
@@ -464,7 +466,7 @@ static void test_locate(void **state) {
     run_folder_closed(r, run, "done");
     /* a foreign file has no spec; other files are refused */
     snprintf(folder, sizeof folder, "%s/foreign.safetensors", r->scratch.dir);
-    assert_int_equal(smoe_safetensors_write(folder, NULL, 0, NULL, 0, &r->err), 0);
+    assert_int_equal(smoe_safetensors_write(folder, &(const smoe_content){NULL}, &r->err), 0);
     locate(r, folder, NULL, folder, false);
     scratch_write(folder, "PK\3\4 something else", 19);
     not_located(r, folder, NULL, SMOE_DATA, "damaged: ");

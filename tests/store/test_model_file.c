@@ -90,7 +90,7 @@ static void test_there_and_back(void **state) {
                      .data = values};
     smoe_pair pairs[] = {{"b", "1"}, {"a", "2"}};
     scratch_path(*state, path, "first");
-    assert_int_equal(smoe_safetensors_write(path, &t, 1, pairs, 2, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){&t, 1, pairs, 2}, &err), 0);
     smoe_safetensors *first = opened(path);
     for (size_t i = 0; i < 3; i++) {
         smoe_storage to = {.type = types[i]}, from = {.type = SMOE_DTYPE_F32};
@@ -117,7 +117,7 @@ static void refused(void **state, const smoe_tensor *t, smoe_dtype type, const c
     smoe_stored result;
     smoe_storage storage = {.type = type};
     scratch_path(*state, path, "bad");
-    assert_int_equal(smoe_safetensors_write(path, t, 1, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, 1}, &err), 0);
     smoe_safetensors *file = opened(path);
     scratch_path(*state, out, "out");
     assert_int_equal(smoe_model_file_convert(out, file, &storage, &result, &err), -1);

@@ -26,11 +26,11 @@ bool models_spec(smoe_spec *spec, const char *keys) {
         assert_true(count < OVERRIDES);
         list[count++] = key;
     }
-    const smoe_spec_text base = {.text = (char *)models_base,
+    const smoe_spec_text base = {.text = models_base,
                                  .length = strlen(models_base),
-                                 .label = (char *)"small",
+                                 .label = "small",
                                  .of_cells = true}; /* lists of keys serve several routers */
-    int status = smoe_spec_parse_text(spec, &base, list, count, &err);
+    int status = smoe_spec_parse(spec, &base, list, count, &err);
     free(copy);
     if (!status) return true;
     assert_int_equal(err.code, SMOE_USAGE);

@@ -30,12 +30,17 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
     smoe_spec spec;
     smoe_axes axes = {0}, points = {0};
     char *plain[1];
-    size_t n, skipped;
-    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, NULL, 0, err))
+    size_t n;
+    if (smoe_spec_parse(&spec,
+                        &(smoe_spec_text){.text = from->text,
+                                          .length = from->length,
+                                          .label = from->label,
+                                          .folder = from->folder},
+                        NULL, 0, err))
         fail_msg("%s", err->text);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &n, err), 0);
     assert_int_equal(smoe_axes_of(&points, &spec.sweep.evaluate, NULL, 0, plain, &n, err), 0);
-    if (smoe_sweep_expand(sweep, from, NULL, 0, &axes, false, &skipped, err))
+    if (smoe_sweep_expand(sweep, from, NULL, 0, &axes, false, err))
         fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;

@@ -171,16 +171,18 @@ static void the_command_line_beats_the_section(void **state) {
 /* ---- trials ---------------------------------------------------------------------------------- */
 
 /* The trials of the text of a spec with a sweep. */
-static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
+static int expand(smoe_sweep *sweep, const char *text, bool skip, smoe_err *err) {
     smoe_spec spec;
     smoe_spec_text from = specs_text(text);
     smoe_axes axes = {0};
     char *plain[1];
     size_t plains;
     smoe_err ignored;
-    (void)!smoe_spec_parse(&spec, text, strlen(text), "t", NULL, NULL, 0, &ignored);
+    (void)!smoe_spec_parse(&spec,
+                           &(smoe_spec_text){.text = text, .length = strlen(text), .label = "t"},
+                           NULL, 0, &ignored);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &plains, err), 0);
-    int status = smoe_sweep_expand(sweep, &from, NULL, 0, &axes, skip, skipped, err);
+    int status = smoe_sweep_expand(sweep, &from, NULL, 0, &axes, skip, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
     return status;
@@ -241,18 +243,17 @@ static void the_same_trial_twice_is_refused(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
-    size_t skipped;
     assert_int_equal(expand(&sweep,
                             SMALL "sweep: {grid: {model.moe.layers: [none, [1], last-1]}, "
                                   "seeds: [0, 1]}\n",
-                            false, &skipped, &err),
+                            false, &err),
                      -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "model.moe.layers=[1] seed=0 and model.moe.layers=last-1 seed=0 "
                                   "are the same: a value is given twice");
     smoe_sweep_free(&sweep);
     assert_int_equal(expand(&sweep, SMALL "sweep: {zip: {train.steps: [10, 1e1], seed: [0, 00]}}\n",
-                            false, &skipped, &err),
+                            false, &err),
                      -1);
     assert_string_equal(
         err.text,
@@ -268,10 +269,9 @@ static void invalid_trials_are_all_named(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
-    size_t skipped;
-    assert_int_equal(expand(&sweep, invalid, false, &skipped, &err), -1);
+    assert_int_equal(expand(&sweep, invalid, false, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_int_equal(skipped, 3);
+    assert_int_equal(sweep.skipped, 3);
     assert_int_equal(err.lines, 3);
     for (int experts = 2; experts <= 4; experts++) {
         char text[200];
@@ -283,8 +283,8 @@ static void invalid_trials_are_all_named(void **state) {
         assert_non_null(strstr(err.text, text));
     }
     smoe_sweep_free(&sweep);
-    assert_int_equal(expand(&sweep, invalid, true, &skipped, &err), 0);
-    assert_int_equal(skipped, 3);
+    assert_int_equal(expand(&sweep, invalid, true, &err), 0);
+    assert_int_equal(sweep.skipped, 3);
     assert_int_equal(sweep.trials, 3);
     assert_string_equal(sweep.trial[1].name, "002-experts=3,heads=1"); /* numbers are kept */
     smoe_sweep_free(&sweep);
@@ -477,10 +477,13 @@ static void rows_of_an_ablation(void **state) {
     smoe_err err;
     smoe_axes axes = {0};
     smoe_sweep sweep;
-    size_t skipped;
-    assert_int_equal(smoe_spec_parse(&spec, from.text, from.length, "t", NULL, NULL, 0, &err), 0);
+    assert_int_equal(
+        smoe_spec_parse(&spec,
+                        &(smoe_spec_text){.text = from.text, .length = from.length, .label = "t"},
+                        NULL, 0, &err),
+        0);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, all_routers, "3,4", &err), 0);
-    assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &skipped, &err), 0);
+    assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &err), 0);
     assert_int_equal(sweep.trials, 12);
     for (size_t i = 0; i < 12; i++) {
         smoe_spec s = specs_good(sweep.trial[i].spec, NULL, NULL, NULL);

@@ -617,7 +617,8 @@ static void names_of_hugging_face(void **state) {
     assert_model(write_pickle(s, path, &p), 0);
     const smoe_pair pair = {"smoe.spec", "{}"};
     scratch_path(s, path, "hf.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, tensors, count, &pair, 1, &err), 0);
+    assert_int_equal(
+        smoe_safetensors_write(path, &(const smoe_content){tensors, count, &pair, 1}, &err), 0);
     assert_model(path, 0);
     smoe_safetensors *file;
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
@@ -664,7 +665,7 @@ static void names_of_open_clip(void **state) {
             .name = open_clip[i][0], .ndim = 1, .dim = {1}, .size = 1, .data = &values[i]};
     }
     scratch_path(s, path, "clip.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, tensors, COUNT, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){tensors, COUNT}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_int_equal(smoe_safetensors_count(file), COUNT);
     for (size_t i = 0; i < COUNT; i++) {
@@ -687,7 +688,7 @@ static void projection_without_bias(void **state) {
     smoe_safetensors *file;
     smoe_err err;
     scratch_path(s, path, "clip.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, tensors, 2, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){tensors, 2}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     const smoe_tensor *t = smoe_safetensors_find(file, "head.proj.bias");
     assert_non_null(t);
@@ -714,7 +715,7 @@ static void bias_of_one_block(void **state) {
     smoe_safetensors *file;
     smoe_err err;
     scratch_path(s, path, "biases.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, tensors, 5, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){tensors, 5}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_null(smoe_safetensors_find(file, "blocks.11.attn.proj.bias"));
     assert_non_null(smoe_safetensors_find(file, "blocks.11.mlp.fc2.bias"));
@@ -815,7 +816,9 @@ static void parts_and_factors(void **state) {
     smoe_err err;
     scratch_path(s, path, "parts.safetensors");
     assert_int_equal(
-        smoe_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, NULL, 0, &err), 0);
+        smoe_safetensors_write(
+            path, &(const smoe_content){tensors, sizeof tensors / sizeof *tensors}, &err),
+        0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_string_equal(smoe_safetensors_note(file),
                         "weights of backbone; 2 biases that it lacks are 0; layer scale is "
@@ -854,7 +857,7 @@ static smoe_safetensors *stubs_open(const scratch *s, const stub *stubs, size_t 
                                    .data = zeros};
     }
     scratch_path(s, path, "stubs.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, tensors, count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){tensors, count}, &err), 0);
     if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
     return file;
 }
@@ -950,8 +953,9 @@ static void parts_in_shards(void **state) {
             .name = name[i], .ndim = 1, .dim = {1}, .size = 1, .data = &value[i]};
         char own[32];
         snprintf(own, sizeof own, "%zu.safetensors", i);
-        assert_int_equal(smoe_safetensors_write(scratch_path(s, path, own), &t, 1, NULL, 0, &err),
-                         0);
+        assert_int_equal(
+            smoe_safetensors_write(scratch_path(s, path, own), &(const smoe_content){&t, 1}, &err),
+            0);
         size_t at = strlen(index);
         snprintf(index + at, sizeof index - at, "%s\"%s\": \"%s\"", i ? ", " : "", name[i], own);
     }

@@ -138,7 +138,7 @@ static smoe_safetensors *file_of(const scratch *dir, const smoe_params *p) {
     smoe_safetensors *file;
     scratch_path(dir, path, "f");
     t = smoe_params_tensors(p, &(smoe_slab){.prefix = "", .values = p->w});
-    assert_int_equal(smoe_safetensors_write(path, t, p->count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, p->count}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     free(t);
     return file;

@@ -73,7 +73,7 @@ static smoe_safetensors *written(const smoe_params *p, const scratch *folder) {
     smoe_safetensors *file;
     t = smoe_params_tensors(p, &(smoe_slab){.prefix = "", .values = p->w});
     scratch_path(folder, path, "p");
-    assert_int_equal(smoe_safetensors_write(path, t, p->count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, p->count}, &err), 0);
     free(t);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     return file;
@@ -293,7 +293,7 @@ static void test_params_partial_text(void **state) {
     }
     char path[SCRATCH_PATH], want[1024];
     scratch_path(*state, path, "f");
-    assert_int_equal(smoe_safetensors_write(path, some, count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){some, count}, &err), 0);
     smoe_safetensors *file;
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     char *text = smoe_init_map_text(&p, file, SMOE_FIT_PARTIAL);
@@ -309,7 +309,7 @@ static void test_params_partial_text(void **state) {
     some[0] = all[p.count - 1];
     some[0].dim[0] = some[0].size = 4;
     some[1] = all[p.count - 3];
-    assert_int_equal(smoe_safetensors_write(path, some, 2, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){some, 2}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     text = smoe_init_map_text(&p, file, SMOE_FIT_PARTIAL);
     assert_non_null(strstr(text, "blocks.{0,1}.attn.proj.weight and 17 more; not used: head.bias"));
@@ -391,7 +391,8 @@ static void test_others_read_our_files(void **state) {
                          {"smoe.step", "12"},
                          {"smoe.spec", "{\"seed\":0}"}};
     scratch_path(*state, path, "model.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, t, p.count, pairs, 4, &err), 0);
+    assert_int_equal(
+        smoe_safetensors_write(path, &(const smoe_content){t, p.count, pairs, 4}, &err), 0);
     free(t);
     smoe_params_free(&p);
     if (!layout("check", path, "12")) skip();

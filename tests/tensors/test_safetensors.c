@@ -348,7 +348,8 @@ static void test_writer_bytes(void **state) {
         {"B", SMOE_DTYPE_F64, 0, {0}, 1, &tenth, NULL, NULL, NULL},
     };
     scratch_path(*state, path, "w.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, t, 6, metadata, 2, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, 6, metadata, 2}, &err),
+                     0);
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\",\"smoe.spec\":\"{\\\"a\\\": "
         "\\\"\xc3\xa9\\\\n\\\"}\",\"smoe.digest\":\"smoe.xxh3\",\"smoe.xxh3\":"
@@ -388,8 +389,9 @@ static void test_writer_bytes(void **state) {
     smoe_tensor last = t[5];
     memmove(t + 1, t, 5 * sizeof *t);
     t[0] = last;
-    assert_int_equal(
-        smoe_safetensors_write(scratch_path(*state, other, "v"), t, 6, metadata, 2, &err), 0);
+    assert_int_equal(smoe_safetensors_write(scratch_path(*state, other, "v"),
+                                            &(const smoe_content){t, 6, metadata, 2}, &err),
+                     0);
     scratch_assert_same(path, other);
     free(bytes);
 }
@@ -401,7 +403,8 @@ static void test_write_then_read(void **state) {
     float x[3] = {0x1p-149f, -0.0f, INFINITY};
     smoe_tensor t = {"blocks.0.x", SMOE_DTYPE_F32, 3, {1, 3, 1}, 3, x, NULL, NULL, NULL};
     scratch_path(*state, path, "w");
-    assert_int_equal(smoe_safetensors_write(path, &t, 1, metadata, 2, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){&t, 1, metadata, 2}, &err),
+                     0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     const smoe_tensor *r = smoe_safetensors_find(file, "blocks.0.x");
     assert_int_equal(r->ndim, 3);
@@ -411,7 +414,7 @@ static void test_write_then_read(void **state) {
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.spec"), metadata[1].value);
     smoe_safetensors_free(file);
     /* an empty table is a file too */
-    assert_int_equal(smoe_safetensors_write(path, NULL, 0, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){NULL}, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_int_equal(smoe_safetensors_count(file), 0);
     smoe_safetensors_free(file);
@@ -424,16 +427,17 @@ static void test_write_failures(void **state) {
     smoe_tensor t[2] = {{"x", SMOE_DTYPE_F32, 1, {1 << 15}, 1 << 15, x, NULL, NULL, NULL},
                         {"x", SMOE_DTYPE_F32, 0, {0}, 1, x, NULL, NULL, NULL}};
     scratch_path(*state, path, "no/w");
-    assert_int_equal(smoe_safetensors_write(path, t, 1, NULL, 0, &err), -1);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, 1}, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, path));
-    assert_int_equal(smoe_safetensors_write("/dev/full", t, 1, NULL, 0, &err), -1);
+    assert_int_equal(smoe_safetensors_write("/dev/full", &(const smoe_content){t, 1}, &err), -1);
     assert_string_equal(err.text, "/dev/full: cannot write: No space left on device");
     scratch_path(*state, path, "w");
-    assert_int_equal(smoe_safetensors_write(path, t, 2, NULL, 0, &err), -1); /* a name twice */
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, 2}, &err),
+                     -1); /* a name twice */
     assert_int_equal(err.code, SMOE_RUNTIME);
     t[0].name = "\xff";
-    assert_int_equal(smoe_safetensors_write(path, t, 1, NULL, 0, &err), -1);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){t, 1}, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_int_equal(scratch_entries(((scratch *)*state)->dir), 0);
 
@@ -446,7 +450,7 @@ static void test_write_failures(void **state) {
     small.rlim_cur = 4096;
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int status = smoe_safetensors_write(path, t, 1, NULL, 0, &err);
+    int status = smoe_safetensors_write(path, &(const smoe_content){t, 1}, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     signal(SIGXFSZ, before);
     assert_int_equal(status, -1);
@@ -470,7 +474,8 @@ static void test_every_bit_is_covered(void **state) {
     const smoe_tensor t = {"w", SMOE_DTYPE_F32, 1, {3}, 3, x, NULL, NULL, NULL};
     smoe_err err = {0};
     scratch_path(*state, path, "d.safetensors");
-    assert_int_equal(smoe_safetensors_write(path, &t, 1, metadata, 2, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, &(const smoe_content){&t, 1, metadata, 2}, &err),
+                     0);
     size_t size;
     char *bytes = scratch_read(path, &size);
     smoe_safetensors *file;

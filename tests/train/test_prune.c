@@ -77,8 +77,8 @@ static void prune(pruning *k, size_t experts) {
     if (fewer_of(&k->fewer, &k->spec, experts, &k->err)) fail_msg("%s", k->err.text);
     assert_int_equal(smoe_model_create(&k->to, &k->fewer, smoe_dataset_classes(k->set), &k->err),
                      0);
-    if (smoe_prune(&k->pruned, k->to, experts, k->from, &k->spec, k->file, k->set, IMAGES, BATCH,
-                   &k->err))
+    if (smoe_prune(&k->pruned, k->to, experts, &(smoe_model_source){k->from, &k->spec, k->file},
+                   &(smoe_likeness_images){k->set, IMAGES, BATCH}, &k->err))
         fail_msg("%s", k->err.text);
     assert_int_equal(k->pruned.likeness.images, IMAGES);
     assert_true(k->pruned.likeness.spread > 0);

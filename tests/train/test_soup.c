@@ -34,8 +34,11 @@ static const char text[] =
 static int set_up(void **state) {
     soup_fixture *k = calloc(1, sizeof *k);
     scratch_make(&k->folder);
-    assert_int_equal(smoe_spec_parse(&k->spec, text, strlen(text), "soup", NULL, NULL, 0, &k->err),
-                     0);
+    assert_int_equal(
+        smoe_spec_parse(&k->spec,
+                        &(smoe_spec_text){.text = text, .length = strlen(text), .label = "soup"},
+                        NULL, 0, &k->err),
+        0);
     assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", &k->err), 0);
     for (int i = 0; i < MEMBERS; i++) {
         smoe_model *model;

@@ -171,7 +171,8 @@ static void init_from(job *j, const filled *list, size_t count) {
                                   .data = data[i]};
     }
     scratch_path(&j->folder, j->init, "init.safetensors");
-    assert_int_equal(smoe_safetensors_write(j->init, tensor, count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_write(j->init, &(const smoe_content){tensor, count}, &err),
+                     0);
     for (size_t i = 0; i < count; i++) free(data[i]);
 }
 
