@@ -81,7 +81,7 @@ static void train_job_free(train_job *job) {
 /* Rounding, and at least one place per buffer, can change a small capacity. */
 static void remark_capacity(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    bool listed = moe->k.listed || moe->capacity.listed;
+    bool listed = moe->choice.k.listed || moe->choice.capacity.listed;
     for (size_t i = 0, said = 0; smoe_moe_chooses(moe) && i < spec->model.depth; i++) {
         if (!moe->is_moe[i] || (said && !listed)) continue;
         smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));

@@ -121,7 +121,8 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
  * weights of the gate and the biases, whose order is another. */
 static bool shows_scores(const smoe_router *router) {
     const smoe_router_entry *entry = smoe_router_find(router->spec->router);
-    bool biased = smoe_router_heeds(entry, "balance") && router->spec->balance == SMOE_BALANCE_BIAS;
+    bool biased =
+        smoe_router_heeds(entry, "balance") && router->spec->balance.way == SMOE_BALANCE_BIAS;
     return router->plan.scores && smoe_router_heeds(entry, "noise") && !biased;
 }
 

@@ -16,7 +16,7 @@ static int value_evaluate(const smoe_inspection *r, const bool *random, smoe_eva
     smoe_model_randomise(s->model, random);
     int status = smoe_evaluate(s->model, s->spec, s->set, s->batch,
                                &(smoe_eval_options){.comm = r->comm}, eval, err);
-    smoe_model_randomise(s->model, s->spec->model.moe.is_random);
+    smoe_model_randomise(s->model, s->spec->model.moe.random.is_random);
     return status;
 }
 

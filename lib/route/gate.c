@@ -12,7 +12,8 @@ void smoe_gate_init(smoe_gate *gate) {
     if (!gate->unit) gate->unit = 1;
     size_t dim[] = {r->E, r->d};
     /* The initialisation of a layer in flax, but without truncation at two standard deviations. */
-    double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
+    double std =
+        r->spec->choice.gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->choice.gate_std;
     gate->weight = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_KERNEL, std), 2, dim,
                                    "%s.weight", r->prefix);
 }
@@ -27,8 +28,8 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     r->plan.scores = gate->z;
     r->plan.unit = gate->unit;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
-    bool z_loss =
-        r->spec->z_weight > 0 && smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
+    bool z_loss = r->spec->balance.z_weight > 0 &&
+                  smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
     gate->lse = train && z_loss ? smoe_arena_take(keep, R, sizeof(double)) : NULL;
     if (gate->unit == 1) return;
     gate->mean = smoe_arena_take(keep, R * r->d, sizeof(real));
@@ -54,7 +55,7 @@ smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *
 }
 
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
-    return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
+    return pass->train ? gate->base.spec->choice.noise / (double)gate->base.E : 0;
 }
 
 static void permute(real *z, size_t E, smoe_rng *rng) {
@@ -72,8 +73,8 @@ static void permute(real *z, size_t E, smoe_rng *rng) {
 static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     size_t R = smoe_gate_tokens(gate, pass), E = r->E, each = r->image_tokens / gate->unit;
-    bool random = !pass->train && r->spec->is_random[r->block];
-    bool permuted = r->spec->random_scores == SMOE_SCORES_PERMUTED;
+    bool random = !pass->train && r->spec->random.is_random[r->block];
+    bool permuted = r->spec->random.scores == SMOE_SCORES_PERMUTED;
     smoe_matrix w = smoe_matrix_of(smoe_weight(r->params, gate->weight), E, r->d);
     if (!random || permuted)
         smoe_gemm(smoe_product_of(gate->z, smoe_matrix_of(x, R, r->d), smoe_transposed(w)));
@@ -130,7 +131,7 @@ static void z_forward(smoe_gate *gate, const smoe_pass *pass) {
     for (size_t t = 0; t < R; t++) gate->lse[t] = log_sum_exp(gate->noisy + t * E, E);
     for (size_t t = 0; t < R; t++) sum += gate->lse[t] * gate->lse[t];
     r->plan.losses.z = sum / smoe_gate_batch(gate, pass);
-    r->plan.losses.weighted += r->spec->z_weight * r->plan.losses.z;
+    r->plan.losses.weighted += r->spec->balance.z_weight * r->plan.losses.z;
 }
 
 /* d lse^2 / dz_e = 2 lse softmax(z)_e. */
@@ -259,7 +260,7 @@ static void gate_spread_backward(const smoe_gate *gate, real *dx, size_t R) {
 void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     size_t R = smoe_gate_tokens(gate, pass), E = r->E;
-    double scale = 2 * r->spec->z_weight / smoe_gate_batch(gate, pass);
+    double scale = 2 * r->spec->balance.z_weight / smoe_gate_batch(gate, pass);
     SMOE_SHARED(routing, R * gate->unit * E)
     for (size_t u = 0; u < R; u++) {
         if (gate->lse && pass->train) z_backward(gate, u, scale);

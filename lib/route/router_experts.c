@@ -127,7 +127,7 @@ static void router_experts_place(smoe_experts *self, bool positive) {
     for (size_t g = 0; g < plan->G; g++)
         for (size_t e = 0; e < E; e++) plan->chosen[e] += (size_t)plan->used[g * E + e];
     smoe_plan_seal(plan);
-    if (!r->spec->renormalize) return;
+    if (!r->spec->choice.renormalize) return;
     SMOE_SHARED(routing, plan->tokens * E)
     for (size_t t = 0; t < plan->tokens; t++) renormalize(self, t);
 }
@@ -170,7 +170,7 @@ static void transport_reserve(smoe_router *r, size_t B, bool train, smoe_arena *
 static void solve(smoe_experts *self, size_t g, bool sparse) {
     const smoe_router *r = &self->gate.base;
     size_t E = r->E, first, n = router_experts_group(self, g, &first),
-           steps = r->spec->transport_steps;
+           steps = r->spec->choice.transport_steps;
     size_t room = smoe_moe_places(r->spec, r->block, n, r->image_tokens);
     const smoe_transport_gains gains = {self->gate.noisy + first * E, n, E};
     double *plan = self->plan + first * E;
@@ -186,7 +186,7 @@ static void solve(smoe_experts *self, size_t g, bool sparse) {
 static void transport_forward(smoe_router *r, const real *x, const smoe_pass *pass, bool sparse) {
     smoe_experts *self = (smoe_experts *)r;
     router_experts_begin(self, x, pass);
-    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
+    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->choice.transport_steps)
     for (size_t g = 0; g < r->plan.G; g++) solve(self, g, sparse);
     router_experts_place(self, sparse);
 }

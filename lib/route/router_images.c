@@ -25,7 +25,7 @@ static void images_init(smoe_router *r) {
 
 static void images_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_images *self = (smoe_images *)r;
-    bool learns = train && r->spec->balance == SMOE_BALANCE_SUPERCLASS;
+    bool learns = train && r->spec->balance.way == SMOE_BALANCE_SUPERCLASS;
     smoe_tokens_reserve(r, B, train, keep);
     self->log_p = learns ? smoe_arena_take(keep, B * r->E, sizeof *self->log_p) : NULL;
     self->q = learns ? smoe_arena_take(keep, B * r->E, sizeof *self->q) : NULL;
@@ -40,7 +40,7 @@ static smoe_router_cost images_cost(const smoe_router *r, const smoe_cost_option
 }
 
 static bool learns_superclasses(const smoe_router *r, const smoe_pass *pass) {
-    return pass->train && pass->targets && r->spec->balance == SMOE_BALANCE_SUPERCLASS;
+    return pass->train && pass->targets && r->spec->balance.way == SMOE_BALANCE_SUPERCLASS;
 }
 
 /* log p [E] of logits without noise: the log-softmax of z, or of log sigmoid(z). */
@@ -78,7 +78,7 @@ static void images_forward(smoe_router *r, const real *x, const smoe_pass *pass)
     }
     for (size_t b = 0; b < pass->images; b++) sum += self->losses[b];
     r->plan.losses.aux = sum / (double)smoe_pass_whole(pass);
-    r->plan.losses.weighted += r->spec->aux_weight * r->plan.losses.aux;
+    r->plan.losses.weighted += r->spec->balance.aux_weight * r->plan.losses.aux;
 }
 
 /* dz_e = sum(q) p_e - q_e; of sigmoids divided by their sum, that times 1 - sigmoid(z_e). */
@@ -86,7 +86,7 @@ static void superclass_backward(smoe_images *self, const smoe_pass *pass) {
     smoe_gate *gate = &self->tokens.gate;
     const smoe_router *r = &gate->base;
     size_t E = r->E;
-    double scale = r->spec->aux_weight / (double)smoe_pass_whole(pass);
+    double scale = r->spec->balance.aux_weight / (double)smoe_pass_whole(pass);
     SMOE_SHARED(routing, pass->images * E)
     for (size_t b = 0; b < pass->images; b++) {
         const double *log_p = self->log_p + b * E, *q = self->q + b * E;

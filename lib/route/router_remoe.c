@@ -21,7 +21,7 @@ static void remoe_init(smoe_router *r) {
     remoe_router *self = (remoe_router *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = SMOE_GATE_RELU;
-    smoe_router_add_state(r, 1, r->spec->l1_init, "l1");
+    smoe_router_add_state(r, 1, r->spec->choice.l1_init, "l1");
 }
 
 static void remoe_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -67,7 +67,7 @@ static double remoe_place(remoe_router *self, size_t b) {
         plan->used[buffer] = (int32_t)used;
         double *f = &self->load[buffer];
         *f = 1;
-        if (r->spec->balance == SMOE_BALANCE_LOSS)
+        if (r->spec->balance.way == SMOE_BALANCE_LOSS)
             *f = (double)E * (double)used / (target(r) * (double)T);
         sum += *f * open;
     }
@@ -115,8 +115,8 @@ static void remoe_settle(smoe_router *r, const double *open, const smoe_pass *pa
     real *weight = r->params->w + r->params->param[r->state].offset;
     double above = *open - target(r) * smoe_gate_batch((const smoe_gate *)r, pass),
            next = (double)*weight;
-    if (above > 0) next *= r->spec->l1_factor;
-    if (above < 0) next /= r->spec->l1_factor;
+    if (above > 0) next *= r->spec->choice.l1_factor;
+    if (above < 0) next /= r->spec->choice.l1_factor;
     *weight = (real)fmin(fmax(next, least), most);
 }
 

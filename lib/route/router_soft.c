@@ -53,21 +53,22 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
  * change by that. */
 static double phi_std(const smoe_router *r) {
     double fan_in = (double)r->E * (double)r->d;
-    return r->spec->phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->phi_std;
+    return r->spec->soft.phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->soft.phi_std;
 }
 
 /* What the tensor holds: the factor, or its logarithm. */
 static double scale_start(const smoe_router *r) {
-    double factor = r->spec->scale_init == SMOE_WORD ? sqrt((double)r->d) : r->spec->scale_init;
-    return r->spec->scale_form == SMOE_SCALE_EXP ? log(factor) : factor;
+    double factor =
+        r->spec->soft.scale_init == SMOE_WORD ? sqrt((double)r->d) : r->spec->soft.scale_init;
+    return r->spec->soft.scale_form == SMOE_SCALE_EXP ? log(factor) : factor;
 }
 
 /* The factor of the logits. */
 static real scale_of(const smoe_soft *soft) {
     const smoe_router *r = &soft->base;
-    if (!r->spec->normalize) return 1;
+    if (!r->spec->soft.normalize) return 1;
     real s = *smoe_weight(r->params, soft->scale);
-    return r->spec->scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
+    return r->spec->soft.scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
 }
 
 /* Registers Phi. */
@@ -84,8 +85,8 @@ static void soft_phi_init(smoe_soft *soft, bool normalize) {
 
 static void soft_init(smoe_router *r) {
     smoe_soft *soft = (smoe_soft *)r;
-    soft_phi_init(soft, r->spec->normalize);
-    if (r->spec->normalize)
+    soft_phi_init(soft, r->spec->soft.normalize);
+    if (r->spec->soft.normalize)
         soft->scale = smoe_params_add(r->params, smoe_param_constant(scale_start(r)), 0, NULL,
                                       "%s.scale", r->prefix);
 }
@@ -114,7 +115,7 @@ static void normalise_phi(smoe_soft *soft, const real *phi) {
         double square[COLUMNS] = {0};
         kern->column_dot_double(square, phi + s0, phi + s0, d, n, S);
         for (size_t s = 0; s < n; s++)
-            inverse_norm(square[s], r->spec->l2_eps, &f[s0 + s], &slope[s0 + s]);
+            inverse_norm(square[s], r->spec->soft.l2_eps, &f[s0 + s], &slope[s0 + s]);
         for (size_t i = 0; i < d; i++)
             for (size_t s = s0; s < s0 + n; s++) soft->unit[i * S + s] = f[s] * phi[i * S + s];
     }
@@ -138,7 +139,7 @@ static void soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) 
     for (size_t t = 0; t < R; t++) {
         soft->token[2 * t] = 1;
         if (soft->normalize)
-            inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
+            inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->soft.l2_eps,
                          &soft->token[2 * t], &soft->token[2 * t + 1]);
     }
 }
@@ -152,10 +153,10 @@ static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_p
     real *disp = plan->disp + at, *comb = plan->comb + at;
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
-    for (size_t t = 0; t < T && pass->train && r->spec->soft_noise > 0; t++) {
+    for (size_t t = 0; t < T && pass->train && r->spec->soft.noise > 0; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
                                    (pass->first + g) * T + t);
-        smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft_noise, &rng);
+        smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft.noise, &rng);
     }
     if (plan->disp_constant)
         for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
@@ -171,7 +172,7 @@ static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
     soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
-    if (r->spec->normalize) r->plan.scale = (double)scale;
+    if (r->spec->soft.normalize) r->plan.scale = (double)scale;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
     for (size_t g = 0; g < r->plan.G; g++) soft_weigh(soft, g, scale, pass);
 }
@@ -192,7 +193,7 @@ static void logits_backward(smoe_soft *soft, size_t g, real scale) {
         kern->softmax_backward(dl, plan->comb + at, T, S, S);
     if (!plan->disp_constant)
         kern->column_softmax_backward(dl, plan->disp + at, plan->ddisp + at, T, S);
-    if (!r->spec->normalize) return;
+    if (!r->spec->soft.normalize) return;
     for (size_t t = g * T; t < (g + 1) * T; t++) {
         real *row = plan->dcomb + t * S;
         soft->pull[t] = kern->dot(row, soft->z + t * S, S);
@@ -255,7 +256,8 @@ static void soft_backward(smoe_router *r, real *dx, const real *x, const smoe_pa
     double dscale = 0;
     for (size_t t = 0; t < plan->tokens; t++)
         dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
-    if (r->spec->scale_form == SMOE_SCALE_EXP) dscale *= (double)scale; /* d exp(s) = exp(s) ds */
+    if (r->spec->soft.scale_form == SMOE_SCALE_EXP)
+        dscale *= (double)scale; /* d exp(s) = exp(s) ds */
     *ds += (real)dscale;
 }
 
@@ -285,7 +287,7 @@ typedef struct temperatures_router {
 
 static void temperatures_init(smoe_router *r) {
     temperatures_router *self = (temperatures_router *)r;
-    double start = log(r->spec->temperature_init);
+    double start = log(r->spec->soft.temperature_init);
     soft_phi_init(&self->soft, true);
     self->dispatch = smoe_params_add(r->params, smoe_param_constant(start), 0, NULL,
                                      "%s.log_dispatch_temperature", r->prefix);
@@ -343,7 +345,7 @@ static void entmax_backward(real *dp, const real *p, size_t n) {
 }
 
 static bool has_zeros(const smoe_router *r) {
-    return r->spec->combine == SMOE_COMBINE_ENTMAX;
+    return r->spec->soft.combine == SMOE_COMBINE_ENTMAX;
 }
 
 static void temperatures_forward(smoe_router *r, const real *x, const smoe_pass *pass) {

@@ -29,16 +29,16 @@ static size_t group_size(const smoe_tokens *self) {
 }
 
 static bool has_loss(const smoe_router *r) {
-    return r->spec->balance == SMOE_BALANCE_LOSS;
+    return r->spec->balance.way == SMOE_BALANCE_LOSS;
 }
 
 static bool learns_score(const smoe_router *r) {
-    return r->spec->priority == SMOE_PRIORITY_LEARNT ||
-           r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+    return r->spec->choice.priority == SMOE_PRIORITY_LEARNT ||
+           r->spec->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID;
 }
 
 static bool ranks_choices(const smoe_router *r) {
-    return r->spec->priority == SMOE_PRIORITY_PATCH_EXPERT;
+    return r->spec->choice.priority == SMOE_PRIORITY_PATCH_EXPERT;
 }
 
 /* ---- the learnt priority of a token (V-MoE, appendix C.1) ---------------------------------------
@@ -103,19 +103,19 @@ static void score_backward(smoe_token_score *score, smoe_gate *gate, real *dx, c
 void smoe_tokens_init(smoe_router *r) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
-    self->gate.form = r->spec->gate;
+    self->gate.form = r->spec->choice.gate;
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
-    if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
+    if (r->spec->balance.way == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
     if (learns_score(r))
-        score_init(&self->score, r, r->spec->priority == SMOE_PRIORITY_LEARNT_SIGMOID);
-    if (has_loss(r) && r->spec->aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
+        score_init(&self->score, r, r->spec->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID);
+    if (has_loss(r) && r->spec->balance.aux_over == SMOE_AUX_BATCH) r->summed = 2 * r->E;
 }
 
 void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_tokens *self = (smoe_tokens *)r;
     size_t tokens = B * r->image_tokens / self->gate.unit, T = group_size(self);
     size_t G = (tokens + T - 1) / T;
-    smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
+    smoe_gate_reserve(&self->gate, B, train, train && r->spec->choice.noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     r->plan.choice = self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
     r->plan.K = r->K;
@@ -124,7 +124,7 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
         ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;
     if (learns_score(r)) score_reserve(&self->score, tokens, train, keep);
     self->drawn = NULL;
-    if (r->spec->priority == SMOE_PRIORITY_RANDOM)
+    if (r->spec->choice.priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
     if (self->gate.form == SMOE_GATE_SIGMOID && self->gate.chosen)
         self->share = smoe_arena_take(keep, tokens * r->K, sizeof *self->share);
@@ -202,7 +202,7 @@ static void tokens_choose(smoe_tokens *self, size_t t, bool biased) {
 static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->site, pass->step,
-                               pass->first + g * r->spec->group_images);
+                               pass->first + g * r->spec->choice.group_images);
     smoe_rng_permutation(&rng, self->drawn + first, n);
     for (size_t i = 0; i < n; i++)
         self->ranked[first + i] = (smoe_ranked){0, (int32_t)self->drawn[first + i]};
@@ -213,9 +213,9 @@ static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, cons
 static size_t tokens_order(smoe_tokens *self, size_t g, size_t first, size_t n,
                            const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
+    size_t K = r->K, kept = (size_t)rint(r->spec->choice.skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
-    if (r->spec->priority == SMOE_PRIORITY_RANDOM) {
+    if (r->spec->choice.priority == SMOE_PRIORITY_RANDOM) {
         draw_order(self, g, first, n, pass);
         return kept;
     }
@@ -223,11 +223,11 @@ static size_t tokens_order(smoe_tokens *self, size_t g, size_t first, size_t n,
         const real *weight = self->gate.g + (first + i) * r->E;
         const int32_t *choice = self->choice + (first + i) * K;
         real score = learns_score(r) ? self->score.s[first + i] : weight[choice[0]];
-        for (size_t k = 1; k < K && r->spec->priority == SMOE_PRIORITY_BPR_SUM; k++)
+        for (size_t k = 1; k < K && r->spec->choice.priority == SMOE_PRIORITY_BPR_SUM; k++)
             score += weight[choice[k]];
         ranked[i] = (smoe_ranked){score, (int32_t)i};
     }
-    if (r->spec->priority != SMOE_PRIORITY_VANILLA) {
+    if (r->spec->choice.priority != SMOE_PRIORITY_VANILLA) {
         qsort(ranked, n, sizeof *ranked, smoe_ranked_compare);
         return kept;
     }
@@ -440,7 +440,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
-    bool biased = self->biased && (pass->train || !r->spec->is_random[r->block]);
+    bool biased = self->biased && (pass->train || !r->spec->random.is_random[r->block]);
     bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
@@ -459,17 +459,17 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
     if (!loss) return;
     plan->losses.aux = aux_loss(self, sigma, pass);
-    plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
+    plan->losses.weighted += r->spec->balance.aux_weight * plan->losses.aux;
 }
 
 void smoe_tokens_balance_backward(smoe_router *r, const smoe_pass *pass) {
     smoe_tokens *self = (smoe_tokens *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
-    double scale = r->spec->aux_weight / (r->summed ? 1 : groups_of_batch(r, pass));
+    double scale = r->spec->balance.aux_weight / (r->summed ? 1 : groups_of_batch(r, pass));
     size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self), E = r->E;
     memset(self->gate.dz, 0, tokens * E * sizeof(real));
-    if (!pass->train || !has_loss(r) || !(r->spec->aux_weight > 0)) return;
+    if (!pass->train || !has_loss(r) || !(r->spec->balance.aux_weight > 0)) return;
     SMOE_SHARED(routing, tokens * E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * T, left = tokens - first;
@@ -491,7 +491,7 @@ static void tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_
 void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass) {
     (void)pass;
     real *b = r->params->w + r->params->param[r->state].offset;
-    real rate = (real)r->spec->balance_rate;
+    real rate = (real)r->spec->balance.rate;
     double sum = 0;
     for (size_t e = 0; e < r->E; e++) sum += chosen[e];
     for (size_t e = 0; e < r->E; e++) {

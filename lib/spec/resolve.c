@@ -206,8 +206,8 @@ static void resolve_random(smoe_reading *reading) {
         if (model->moe.is_moe[i]) with[count++] = i;
     if (!count) return; /* a dense model */
     pick_blocks(reading, &(picking){.keys = KEYS("model.moe.random_layers", "model.moe.layers"),
-                                    .text = model->moe.random_layers,
-                                    .picked = model->moe.is_random,
+                                    .text = model->moe.random.layers,
+                                    .picked = model->moe.random.is_random,
                                     .from = with,
                                     .count = count});
 }
@@ -277,8 +277,8 @@ static size_t most_choices(const smoe_spec *spec) {
 /* Super-classes are what a gate for whole images can be taught, by a task that has classes. */
 static void check_superclasses(smoe_reading *reading, const smoe_router_entry *router) {
     const smoe_moe_spec *moe = &reading->spec->model.moe;
-    const smoe_indices *list = &moe->superclasses;
-    if (moe->balance != SMOE_BALANCE_SUPERCLASS) return;
+    const smoe_indices *list = &moe->balance.superclasses;
+    if (moe->balance.way != SMOE_BALANCE_SUPERCLASS) return;
     if (smoe_router_heeds(router, "balance") && router->family != SMOE_FAMILY_IMAGES_CHOICE)
         clash(reading, KEYS("model.moe.balance", "model.moe.router"),
               "router %s chooses for each token, which has no super-class: use router "
@@ -306,40 +306,40 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
               "a token cannot choose %zu of %zu experts: use k of %zu at most", most_choices(spec),
               moe->experts, moe->experts);
-    if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance == SMOE_BALANCE_BIAS)
+    if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance.way == SMOE_BALANCE_BIAS)
         clash(reading, KEYS("model.moe.balance", "model.moe.router"),
               "router %s has no biases: use loss or none", moe->router);
     check_superclasses(reading, router);
-    if (gates && smoe_moe_renormalizes(moe) && moe->priority == SMOE_PRIORITY_BPR_SUM)
+    if (gates && smoe_moe_renormalizes(moe) && moe->choice.priority == SMOE_PRIORITY_BPR_SUM)
         clash(reading,
               KEYS("model.moe.priority",
-                   moe->renormalize ? "model.moe.renormalize" : "model.moe.topk"),
+                   moe->choice.renormalize ? "model.moe.renormalize" : "model.moe.topk"),
               "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
-              moe->renormalize ? "renormalize" : "topk before",
-              moe->renormalize ? "renormalize false" : "topk after");
-    bool learnt =
-        moe->priority == SMOE_PRIORITY_LEARNT || moe->priority == SMOE_PRIORITY_LEARNT_SIGMOID;
+              moe->choice.renormalize ? "renormalize" : "topk before",
+              moe->choice.renormalize ? "renormalize false" : "topk after");
+    bool learnt = moe->choice.priority == SMOE_PRIORITY_LEARNT ||
+                  moe->choice.priority == SMOE_PRIORITY_LEARNT_SIGMOID;
     if (learnt && router->family == SMOE_FAMILY_IMAGES_CHOICE)
         clash(reading, KEYS("model.moe.priority", "model.moe.router"),
               "router %s has no learnt priority: use tokens-choice, or priority bpr", moe->router);
-    if (gates && moe->gate == SMOE_GATE_SIGMOID && moe->topk == SMOE_TOPK_BEFORE)
+    if (gates && moe->choice.gate == SMOE_GATE_SIGMOID && moe->choice.topk == SMOE_TOPK_BEFORE)
         clash(
             reading, KEYS("model.moe.topk", "model.moe.gate"),
             "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
-    if (!choices && strcmp(moe->random_layers, "none"))
+    if (!choices && strcmp(moe->random.layers, "none"))
         clash(
             reading, KEYS("model.moe.random_layers", "model.moe.router"),
             "router %s makes no choices that could be random; use tokens-choice or experts-choice",
             moe->router);
     size_t piece = spec->train.batch_size / spec->train.pieces;
-    if (choices && !reading->trained && piece % moe->group_images)
+    if (choices && !reading->trained && piece % moe->choice.group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
               "groups of %zu images do not divide the %s of %zu: use a divisor of it",
-              moe->group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
-    if (moe->universal_experts >= moe->experts)
+              moe->choice.group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
+    if (moe->expert.universal >= moe->experts)
         clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
               "%zu universal ones of %zu experts leave no other: use %zu at most",
-              moe->universal_experts, moe->experts, moe->experts - 1);
+              moe->expert.universal, moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
@@ -351,7 +351,7 @@ static void check_router(smoe_reading *reading) {
 /* The default group is adapted to divide the pieces of a batch; a given group is only checked. */
 static void fit_group(smoe_reading *reading) {
     smoe_spec *spec = reading->spec;
-    size_t *group = &spec->model.moe.group_images;
+    size_t *group = &spec->model.moe.choice.group_images;
     size_t piece = spec->train.batch_size / spec->train.pieces;
     if (resolve_given(reading, "model.moe.group_images") || piece % *group == 0) return;
     while (piece % *group) --*group;
@@ -363,8 +363,8 @@ static void resolve_moe(smoe_reading *reading) {
     fit_group(reading);
     resolve_slots(reading);
     if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
-    check_series(reading, "model.moe.k", &moe->k, "model.moe.layers", moe->layer_count);
-    check_series(reading, "model.moe.capacity", &moe->capacity, "model.moe.layers",
+    check_series(reading, "model.moe.k", &moe->choice.k, "model.moe.layers", moe->layer_count);
+    check_series(reading, "model.moe.capacity", &moe->choice.capacity, "model.moe.layers",
                  moe->layer_count);
     check_slots(reading);
     check_router(reading);
@@ -412,7 +412,7 @@ static void check_model(smoe_reading *reading) {
 static double widest_mlp(const smoe_model_spec *model) {
     double expert = (double)smoe_moe_hidden(model), dense = (double)model->mlp;
     if (!model->moe.layer_count) return dense;
-    double shared = (double)model->moe.shared_experts * expert;
+    double shared = (double)model->moe.expert.shared * expert;
     return fmax(dense, fmax(expert, (double)smoe_moe_universal(model)) + shared);
 }
 

@@ -78,7 +78,7 @@ size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, si
 }
 
 smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens) {
-    size_t K = smoe_moe_choices(moe, block), images = K ? moe->group_images : 1;
+    size_t K = smoe_moe_choices(moe, block), images = K ? moe->choice.group_images : 1;
     smoe_moe_shape x = {.images = images,
                         .T = images * image_tokens,
                         .E = moe->experts,

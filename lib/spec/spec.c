@@ -46,34 +46,36 @@ static double spec_number_of(const smoe_moe_spec *moe, const smoe_series *series
 }
 
 size_t smoe_moe_hidden(const smoe_model_spec *model) {
-    return model->moe.expert_mlp ? model->moe.expert_mlp : model->mlp;
+    return model->moe.expert.mlp ? model->moe.expert.mlp : model->mlp;
 }
 
 size_t smoe_moe_universal(const smoe_model_spec *model) {
-    return model->moe.universal_mlp ? model->moe.universal_mlp : smoe_moe_hidden(model);
+    return model->moe.expert.universal_mlp ? model->moe.expert.universal_mlp
+                                           : smoe_moe_hidden(model);
 }
 
 bool smoe_moe_renormalizes(const smoe_moe_spec *moe) {
-    return moe->renormalize || moe->topk == SMOE_TOPK_BEFORE;
+    return moe->choice.renormalize || moe->choice.topk == SMOE_TOPK_BEFORE;
 }
 
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
-    return (size_t)spec_number_of(moe, &moe->k, block);
+    return (size_t)spec_number_of(moe, &moe->choice.k, block);
 }
 
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
-    return spec_number_of(moe, &moe->capacity, block);
+    return spec_number_of(moe, &moe->choice.capacity, block);
 }
 
 size_t smoe_moe_superclass(const smoe_moe_spec *moe, size_t label, size_t N) {
-    return moe->superclasses.count ? moe->superclasses.item[label] : label * moe->experts / N;
+    return moe->balance.superclasses.count ? moe->balance.superclasses.item[label]
+                                           : label * moe->experts / N;
 }
 
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices) {
     double C = smoe_moe_ratio(moe, block);
     double places = (double)choices * (double)tokens * C / (double)moe->experts;
-    bool up = moe->capacity_rounding == SMOE_ROUNDING_CEIL;
+    bool up = moe->choice.capacity_rounding == SMOE_ROUNDING_CEIL;
     size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
-    size_t unit = moe->capacity_multiple_of;
+    size_t unit = moe->choice.capacity_multiple_of;
     return (buffer + unit - 1) / unit * unit;
 }

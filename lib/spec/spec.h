@@ -177,48 +177,75 @@ typedef struct smoe_data_spec {
     } augment;
 } smoe_data_spec;
 
+/* The experts of a layer, and what they have of their own. */
+typedef struct smoe_expert_spec {
+    size_t mlp;           /* hidden width of an expert; 0: that of a dense MLP */
+    size_t universal;     /* how many of the experts, the last ones, have another width: */
+    size_t universal_mlp; /* this; 0: the same */
+    size_t shared;        /* beside the others; they process every token */
+    double dropout;
+    smoe_experts_init init;
+} smoe_expert_spec;
+
+/* Soft MoE and its relatives. */
+typedef struct smoe_soft_spec {
+    bool normalize;
+    smoe_l2 l2_eps;
+    double noise;      /* std of the noise of logits, training only */
+    double phi_std;    /* SMOE_WORD: lecun */
+    double scale_init; /* SMOE_WORD: sqrt_d */
+    smoe_scale_form scale_form;
+    double temperature_init; /* of soft-temperatures, and */
+    smoe_combine combine;
+} smoe_soft_spec;
+
+/* Routers by which tokens choose experts, or experts tokens: gates, and buffers. */
+typedef struct smoe_choice_spec {
+    smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
+    smoe_topk topk;
+    smoe_gate_form gate;
+    double gate_std;  /* SMOE_WORD: lecun */
+    double noise;     /* of the gates' scores, training only */
+    bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
+    smoe_rounding capacity_rounding;
+    size_t capacity_multiple_of;
+    size_t group_images;
+    smoe_priority priority;
+    double skip_patch;
+    size_t transport_steps;    /* of the routers that solve a transport problem */
+    double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
+} smoe_choice_spec;
+
+/* How the load of experts is balanced. */
+typedef struct smoe_balance_spec {
+    smoe_balance_way way;
+    double rate;                 /* of the biases */
+    smoe_indices superclasses;   /* of each class; see smoe_moe_superclass */
+    double aux_weight, z_weight; /* of losses */
+    smoe_aux aux_over;           /* the tokens whose sums the auxiliary loss balances */
+} smoe_balance_spec;
+
+/* Layers whose scores are noise at evaluation. */
+typedef struct smoe_random_spec {
+    char *layers;                    /* as written, as those of MoE */
+    bool is_random[SMOE_MAX_BLOCKS]; /* resolved */
+    smoe_random_scores scores;
+} smoe_random_spec;
+
 typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, last-even-N, every-N, a list */
     bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
     size_t layer_count;           /* how many of is_moe are set */
     char *router;                 /* a name of spec/routers.def; `random` is resolved */
     size_t experts;
-    size_t expert_mlp;        /* hidden width of an expert; 0: that of a dense MLP */
-    size_t universal_experts; /* how many of the experts, the last ones, have another width: */
-    size_t universal_mlp;     /* this; 0: the same */
-    size_t shared_experts;    /* beside the others; they process every token */
-    size_t slots_per_expert;  /* P; 0 only where total_slots or capacity decides */
-    size_t total_slots;       /* 0, or S = E*P */
-    bool normalize;
-    smoe_l2 l2_eps;
-    double soft_noise;       /* std of the soft routers' noise, training only */
-    smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
-    smoe_topk topk;
-    smoe_gate_form gate;
-    bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
-    smoe_balance_way balance;
-    double balance_rate;       /* of the biases */
-    smoe_indices superclasses; /* of each class; see smoe_moe_superclass */
-    double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
-    size_t transport_steps;    /* of the routers that solve a transport problem */
-    double temperature_init;   /* of soft-temperatures */
-    smoe_combine combine;      /* of soft-temperatures */
-    smoe_rounding capacity_rounding;
-    size_t capacity_multiple_of;
-    size_t group_images;
-    smoe_priority priority;
-    double skip_patch;
-    char *random_layers;             /* as written, as `layers` */
-    bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    smoe_random_scores random_scores;
-    double noise, aux_weight, z_weight;
-    smoe_aux aux_over; /* the tokens whose sums the auxiliary loss balances */
+    size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
+    size_t total_slots;      /* 0, or S = E*P */
     smoe_mix mix_precision;
-    double expert_dropout;
-    double phi_std, gate_std; /* SMOE_WORD: lecun */
-    double scale_init;        /* SMOE_WORD: sqrt_d */
-    smoe_scale_form scale_form;
-    smoe_experts_init experts_init;
+    smoe_expert_spec expert;
+    smoe_soft_spec soft;
+    smoe_choice_spec choice;
+    smoe_balance_spec balance;
+    smoe_random_spec random;
 } smoe_moe_spec;
 
 typedef struct smoe_model_spec {

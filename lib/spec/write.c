@@ -32,7 +32,8 @@ static void write_origin(const smoe_spec *spec, size_t entry, FILE *out) {
 static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    bool listed = moe->k.listed || moe->capacity.listed, chooses = smoe_moe_chooses(moe);
+    bool listed = moe->choice.k.listed || moe->choice.capacity.listed,
+         chooses = smoe_moe_chooses(moe);
     if (!chooses && (moe->slots_per_expert || moe->total_slots)) return;
     fprintf(out, chooses ? "; a buffer has" : "; an expert has");
     const char *before = " ";

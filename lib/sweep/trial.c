@@ -169,7 +169,8 @@ uint64_t smoe_trial_meaning(json_t *spec, const smoe_model_spec *model) {
     json_t *moe = json_object_get(json_object_get(spec, "model"), "moe");
     uint64_t meaning = 0;
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
-    json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
+    json_object_set_new(moe, "random_layers",
+                        blocks_json(model->moe.random.is_random, model->depth));
     free(smoe_trial_canonical(spec, &meaning));
     return meaning;
 }

@@ -12,10 +12,10 @@ int smoe_prune_spec(smoe_spec *to, const smoe_spec *from, const char *text, size
     if (experts > moe->experts)
         return smoe_fail(err, SMOE_USAGE, "--experts %zu: the model has %zu experts", experts,
                          moe->experts);
-    if (moe->universal_experts || (!experts && moe->shared_experts))
+    if (moe->expert.universal || (!experts && moe->expert.shared))
         return smoe_fail(err, SMOE_USAGE,
                          "--experts: the model has %s experts, whose place nothing could take",
-                         moe->universal_experts ? "universal" : "shared");
+                         moe->expert.universal ? "universal" : "shared");
     snprintf(fewer, sizeof fewer, "model.moe.experts=%zu", experts);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu",
              smoe_moe_slots_per_expert(moe, 0, smoe_spec_tokens(from)));

@@ -412,14 +412,14 @@ static void add_router_metrics(const smoe_step *s, json_t *r) {
 static bool step_balances(const smoe_step *s) {
     const smoe_router_entry *router = smoe_router_find(s->spec->model.moe.router);
     return smoe_model_routes(s->model) && smoe_router_counts_experts(router) &&
-           (s->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
-            s->spec->model.moe.balance == SMOE_BALANCE_SUPERCLASS ||
+           (s->spec->model.moe.balance.way == SMOE_BALANCE_LOSS ||
+            s->spec->model.moe.balance.way == SMOE_BALANCE_SUPERCLASS ||
             router->family == SMOE_FAMILY_THRESHOLD);
 }
 
 static bool has_z_loss(const smoe_step *s) {
     const smoe_moe_spec *moe = &s->spec->model.moe;
-    return smoe_model_routes(s->model) && moe->z_weight > 0 &&
+    return smoe_model_routes(s->model) && moe->balance.z_weight > 0 &&
            smoe_router_heeds(smoe_router_find(moe->router), "z_weight");
 }
 

@@ -85,8 +85,8 @@ static void series_thin(smoe_series *series, const smoe_moe_spec *moe, const boo
 static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err) {
     smoe_spec spec = *c->spec; /* its texts stay the other's */
     smoe_moe_spec *moe = &spec.model.moe;
-    series_thin(&moe->k, &c->spec->model.moe, c->copied, spec.model.depth);
-    series_thin(&moe->capacity, &c->spec->model.moe, c->copied, spec.model.depth);
+    series_thin(&moe->choice.k, &c->spec->model.moe, c->copied, spec.model.depth);
+    series_thin(&moe->choice.capacity, &c->spec->model.moe, c->copied, spec.model.depth);
     for (size_t i = 0; i < spec.model.depth; i++)
         if (c->copied[i]) {
             moe->is_moe[i] = false;
@@ -147,7 +147,7 @@ static const char *compare_advice(const smoe_moe_spec *moe) {
                "tokens";
     if (tokens) return "; a larger capacity drops fewer tokens";
     bool experts = chooses && smoe_router_heeds(smoe_router_find(moe->router), "renormalize");
-    if (experts && !moe->renormalize)
+    if (experts && !moe->choice.renormalize)
         return "; model.moe.renormalize=true makes weights sum to 1, a larger capacity drops fewer "
                "tokens";
     if (chooses) return "; a larger capacity drops fewer tokens";

@@ -116,7 +116,7 @@ static value attention(const graph *g, value x, const char *path) {
 
 /* x / |x| along an axis, as router_soft.c has it. */
 static value unit(const graph *g, value x, int64_t axis) {
-    bool vmoe = g->model->moe.l2_eps == SMOE_L2_VMOE;
+    bool vmoe = g->model->moe.soft.l2_eps == SMOE_L2_VMOE;
     value length = of_two(g, vmoe ? "ReduceSumSquare" : "ReduceL2", x, LIST(g, axis));
     length = of_two(g, "Add", length, scalar(g, 1e-6));
     return of_two(g, "Div", x, vmoe ? NODE(g, .op = "Sqrt", .in = {length}) : length);
@@ -148,7 +148,7 @@ static void weights_of(const graph *g, value x, const char *router, size_t S, va
              scaled = graph_find(g, router, "scale");
         if (warm || scaled) columns = unit(g, columns, 0);
         value scale = scaled ? weight(g, router, "scale") : 0;
-        if (scaled && moe->scale_form == SMOE_SCALE_EXP)
+        if (scaled && moe->soft.scale_form == SMOE_SCALE_EXP)
             scale = NODE(g, .op = "Exp", .in = {scale});
         if (scaled) columns = of_two(g, "Mul", columns, scale);
         to_slots = to_tokens = of_two(g, "MatMul", warm || scaled ? unit(g, x, -1) : x, columns);
@@ -200,7 +200,7 @@ static value moe(const graph *g, value x, const char *path, size_t block) {
     const smoe_moe_spec *spec = &g->model->moe;
     const smoe_moe_shape shape = smoe_moe_shape_of(spec, block, g->T);
     int64_t E = (int64_t)shape.E, P = (int64_t)shape.P, d = (int64_t)g->model->width;
-    size_t universal = spec->universal_experts, core = shape.E - universal;
+    size_t universal = spec->expert.universal, core = shape.E - universal;
     value dispatch, combine;
     weights_of(g, x, within(g, path, "router"), shape.S, &dispatch, &combine);
     value slots = to_experts(g, of_two(g, "MatMul", dispatch, x), E, P, d);
@@ -210,7 +210,7 @@ static value moe(const graph *g, value x, const char *path, size_t block) {
                    .in = {out, experts(g, slots, within(g, path, "universal"), core, universal)},
                    .whole = "axis", .number = 0);
     value y = of_two(g, "MatMul", combine, from_experts(g, out, E, P, d));
-    if (spec->shared_experts) y = of_two(g, "Add", y, mlp(g, x, within(g, path, "shared")));
+    if (spec->expert.shared) y = of_two(g, "Add", y, mlp(g, x, within(g, path, "shared")));
     return y;
 }
 
@@ -313,7 +313,7 @@ static int graph_check(const smoe_spec *spec, smoe_err *err) {
                          "ONNX is written of dense models and of the soft family: router %s sorts "
                          "tokens into buffers, which is no product of matrices",
                          m->router);
-    if (entry && smoe_router_heeds(entry, "combine") && m->combine == SMOE_COMBINE_ENTMAX)
+    if (entry && smoe_router_heeds(entry, "combine") && m->soft.combine == SMOE_COMBINE_ENTMAX)
         return smoe_fail(err, SMOE_USAGE,
                          "ONNX has no operator for model.moe.combine=entmax, which sorts");
     if (entry && m->mix_precision == SMOE_MIX_BF16)

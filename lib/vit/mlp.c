@@ -49,7 +49,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *fo
     for (size_t i = 0; experts && i < 4; i++) {
         smoe_param *p = &l->params->param[added[i]];
         p->stacked = true;
-        p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;
+        p->alike = spec->moe.expert.init == SMOE_EXPERTS_SHARED;
     }
 }
 

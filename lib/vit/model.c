@@ -58,7 +58,7 @@ static bool matches_other(const smoe_group *group, const smoe_spec *spec) {
         smoe_moe_spec *moe = &other.model.moe;
         other.train.optimizer.groups.count = 0;
         moe->router = (char *)smoe_routers[i % SMOE_ROUTERS].name;
-        moe->normalize = true;
+        moe->soft.normalize = true;
         for (size_t b = 0; b < other.model.depth; b++) moe->is_moe[b] = i < SMOE_ROUTERS;
         if (!smoe_model_create(&model, &other, 2, NULL)) found = matches_row(group, &model->params);
         smoe_model_free(model);
@@ -120,7 +120,7 @@ static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classe
 
 /* A list of super-classes has a number for each class of the data. */
 static int model_check_superclasses(const smoe_spec *spec, size_t classes, smoe_err *err) {
-    size_t listed = spec->model.moe.superclasses.count;
+    size_t listed = spec->model.moe.balance.superclasses.count;
     if (!listed || listed == classes || !smoe_spec_acts(spec, "model.moe.superclasses")) return 0;
     return smoe_fail(err, SMOE_USAGE,
                      "model.moe.superclasses: %zu numbers for %zu classes: give one for each",
@@ -442,7 +442,7 @@ bool smoe_model_routes(const smoe_model *m) {
 }
 
 void smoe_model_randomise(smoe_model *m, const bool *random) {
-    memcpy(m->spec.model.moe.is_random, random, image_of(m)->tower.L * sizeof *random);
+    memcpy(m->spec.model.moe.random.is_random, random, image_of(m)->tower.L * sizeof *random);
 }
 
 void smoe_model_watch(smoe_model *m, smoe_tower_watch *watch, void *user) {

@@ -19,7 +19,7 @@ static void group_init(smoe_moe *l, size_t block, const char *name, size_t first
     const smoe_mlp_form form = {.path = path,
                                 .experts = count,
                                 .hidden = hidden,
-                                .dropout = spec->expert_dropout,
+                                .dropout = spec->expert.dropout,
                                 .site = smoe_build_site(l->build, block) + 1};
     smoe_mlp_init(mlp, l->build, &form);
     group->begin = first;
@@ -32,16 +32,16 @@ static void shared_init(smoe_moe *l, size_t block) {
     char path[48];
     snprintf(path, sizeof path, "blocks.%zu.mlp.shared", block);
     const smoe_mlp_form form = {.path = path,
-                                .hidden = spec->shared_experts * smoe_moe_hidden(l->build->model),
-                                .abreast = spec->shared_experts,
-                                .dropout = spec->expert_dropout,
+                                .hidden = spec->expert.shared * smoe_moe_hidden(l->build->model),
+                                .abreast = spec->expert.shared,
+                                .dropout = spec->expert.dropout,
                                 .site = smoe_build_site(l->build, block) + 1 + SMOE_SHARED_SITE};
     smoe_mlp_init(&l->shared, l->build, &form);
 }
 
 void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block) {
     const smoe_moe_spec *spec = &build->model->moe;
-    size_t universal = spec->universal_experts, core = spec->experts - universal;
+    size_t universal = spec->expert.universal, core = spec->experts - universal;
     char name[56];
     snprintf(name, sizeof name, "%sblocks.%zu.mlp.router", build->prefix, block);
     const smoe_router_place place = {.block = block, .site = build->site + block, .name = name};
@@ -51,7 +51,7 @@ void smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block) {
     group_init(l, block, "experts", 0, core, smoe_moe_hidden(build->model));
     if (universal)
         group_init(l, block, "universal", core, universal, smoe_moe_universal(build->model));
-    l->shares = spec->shared_experts > 0;
+    l->shares = spec->expert.shared > 0;
     if (l->shares) shared_init(l, block);
 }
 

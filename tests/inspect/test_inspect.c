@@ -462,15 +462,15 @@ static void check_load(const inspect_fixture *x, size_t l) {
         }
         if (!tokens) chosen = placed;
         double said = inspect_fixture_number(frame, row, "chosen");
-        if (moe->skip_patch == 1) assert_true(said == (double)chosen);
+        if (moe->choice.skip_patch == 1) assert_true(said == (double)chosen);
         made += (size_t)said;
         assert_true(inspect_fixture_number(frame, row, "lost") == said - (double)placed);
     }
-    double group = (double)(moe->group_images * x->T),
-           groups = (double)(x->images / moe->group_images);
+    double group = (double)(moe->choice.group_images * x->T),
+           groups = (double)(x->images / moe->choice.group_images);
     if (tokens)
         assert_true((double)made ==
-                    groups * rint(moe->skip_patch * group) * (double)smoe_moe_k(moe, 1));
+                    groups * rint(moe->choice.skip_patch * group) * (double)smoe_moe_k(moe, 1));
 }
 
 static void check_gate(const inspect_fixture *x, size_t l) {

@@ -79,7 +79,7 @@ static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
 static double *soft_logits(inspect_fixture *x, size_t image) {
     size_t d = x->spec.model.width, S = x->S;
     const real *phi = inspect_fixture_tensor(x, "blocks.0.mlp.router.phi", NULL);
-    bool normalize = x->spec.model.moe.normalize;
+    bool normalize = x->spec.model.moe.soft.normalize;
     double scale =
         normalize ? (double)*inspect_fixture_tensor(x, "blocks.0.mlp.router.scale", NULL) : 1;
     double *logit = calloc(x->T * S, sizeof *logit);
@@ -167,7 +167,7 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
         (size_t)rint((double)(smoe_moe_k(moe, 1) * tokens) * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) most[i / E] = fmax(most[i / E], g[i]);
     for (size_t t = 0; t < tokens; t++)
-        turn[moe->priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
+        turn[moe->choice.priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
     for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < tokens; i++)
             for (size_t e = 0; e < E; e++) {
@@ -220,7 +220,7 @@ static void choice_placements(void **state) {
         begin(&x, kinds[k]);
         const smoe_moe_spec *moe = &x.spec.model.moe;
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
-        size_t group = moe->group_images, tokens = group * x.T;
+        size_t group = moe->choice.group_images, tokens = group * x.T;
         uint32_t order[IMAGES];
         smoe_dataset_order(order, IMAGES, &x.spec);
         for (size_t first = 0; first < IMAGES; first += group) {

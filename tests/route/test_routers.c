@@ -207,7 +207,7 @@ static void quiet(router_fixture *r, bool train) {
     r->pass.step += 7;
     router_fixture_pass(r, IMAGES, train);
     const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
-    bool soft = smoe_router_heeds(entry, "soft_noise") && r->spec.model.moe.soft_noise > 0;
+    bool soft = smoe_router_heeds(entry, "soft_noise") && r->spec.model.moe.soft.noise > 0;
     bool noisy = soft || (smoe_router_heeds(entry, "noise") && r->router->E > 1);
     if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
     if (!train) assert_close(r->plan->losses.aux, 0, 0);
@@ -240,7 +240,7 @@ typedef struct gates {
 
 /* exp(z): the gate's weights are shares of these or, by themselves, sigmoids. */
 static double gate_of(const smoe_moe_spec *moe, double z) {
-    return moe->gate == SMOE_GATE_SIGMOID ? 1 / (1 + exp(-z)) : exp(z);
+    return moe->choice.gate == SMOE_GATE_SIGMOID ? 1 / (1 + exp(-z)) : exp(z);
 }
 
 static void normalise(double *x, size_t n) {
@@ -267,7 +267,7 @@ static gates gates_of(router_fixture *r, bool train) {
     assert_true(a.z && a.noisy && a.p && a.g && a.order);
     const real *w = router_fixture_tensor(r, "weight");
     const real *b = r->router->counted ? router_fixture_tensor(r, "bias") : NULL;
-    double std = train ? moe->noise / (double)E : 0, score[32];
+    double std = train ? moe->choice.noise / (double)E : 0, score[32];
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_NOISE, 1, r->pass.step, t);
         double *p = a.p + t * E, *g = a.g + t * E;
@@ -281,10 +281,10 @@ static gates gates_of(router_fixture *r, bool train) {
             p[e] = gate_of(moe, a.z[at]);
         }
         normalise(p, E);
-        if (moe->gate == SMOE_GATE_SOFTMAX) normalise(g, E);
+        if (moe->choice.gate == SMOE_GATE_SOFTMAX) normalise(g, E);
         for (size_t e = 0; e < E; e++) score[e] = g[e] + (b ? (double)b[e] : 0);
         order_experts(order, b ? score : a.noisy + t * E, E);
-        if (!moe->renormalize && moe->topk != SMOE_TOPK_BEFORE) continue;
+        if (!moe->choice.renormalize && moe->choice.topk != SMOE_TOPK_BEFORE) continue;
         for (size_t k = K; k < E; k++) g[order[k]] = 0;
         normalise(g, E);
     }
@@ -313,22 +313,22 @@ static ranked *queue_of(const router_fixture *r, const gates *a, size_t g, size_
     assert_non_null(queue);
     for (size_t i = 0; i < n; i++) {
         size_t t = g * r->router->T + i,
-               top = moe->priority == SMOE_PRIORITY_BPR_SUM ? smoe_moe_k(moe, 1) : 1;
+               top = moe->choice.priority == SMOE_PRIORITY_BPR_SUM ? smoe_moe_k(moe, 1) : 1;
         queue[i].token = t;
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
-    *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
-    if (moe->priority == SMOE_PRIORITY_RANDOM) {
+    *kept = (size_t)nearbyint(moe->choice.skip_patch * (double)n);
+    if (moe->choice.priority == SMOE_PRIORITY_RANDOM) {
         smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_PRIORITY, 1, r->pass.step,
-                                   r->pass.first + g * moe->group_images);
+                                   r->pass.first + g * moe->choice.group_images);
         uint32_t sample_tables[IMAGES * TOKENS];
         smoe_rng_permutation(&rng, sample_tables, n);
         for (size_t i = 0; i < n; i++) queue[i].token = g * r->router->T + sample_tables[i];
         return queue;
     }
-    if (moe->priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
+    if (moe->choice.priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
     qsort(queue, n, sizeof *queue, by_score);
-    if (moe->priority != SMOE_PRIORITY_VANILLA) return queue;
+    if (moe->choice.priority != SMOE_PRIORITY_VANILLA) return queue;
     for (size_t i = 0; i < *kept; i++) queue[i].score = 0;
     qsort(queue, *kept, sizeof *queue, by_score);
     return queue;
@@ -371,8 +371,8 @@ static double cv2(const double *x, size_t n) {
 static double recount_aux(const router_fixture *r, const gates *a) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t E = r->plan->E;
-    bool batch = moe->aux_over == SMOE_AUX_BATCH;
-    double total = 0, sigma = moe->noise / (double)E;
+    bool batch = moe->balance.aux_over == SMOE_AUX_BATCH;
+    double total = 0, sigma = moe->choice.noise / (double)E;
     for (size_t g = 0; g < (batch ? 1 : r->plan->G); g++) {
         double importance[32] = {0}, load[32] = {0};
         size_t first = g * r->router->T, n = batch ? r->plan->tokens : group_size(r, g);
@@ -442,12 +442,13 @@ static void tokens_choice_recounted(void **state) {
             }
             const smoe_plan_losses *x = &r.plan->losses;
             const smoe_moe_spec *moe = &r.spec.model.moe;
-            double aux = train && moe->balance == SMOE_BALANCE_LOSS ? recount_aux(&r, &a) : 0;
-            double z = train && moe->z_weight > 0 ? recount_z(&r, &a) : 0;
+            double aux = train && moe->balance.way == SMOE_BALANCE_LOSS ? recount_aux(&r, &a) : 0;
+            double z = train && moe->balance.z_weight > 0 ? recount_z(&r, &a) : 0;
             if (aux > 0) assert_true(aux > 1e-4);
             assert_close(x->aux, aux, 1e-5 * aux);
             assert_close(x->z, z, 1e-5 * z);
-            assert_close(x->weighted, moe->aux_weight * aux + moe->z_weight * z, 1e-5 * (aux + z));
+            assert_close(x->weighted, moe->balance.aux_weight * aux + moe->balance.z_weight * z,
+                         1e-5 * (aux + z));
             for (size_t e = 0; train && e < r.router->counted; e++)
                 assert_true(r.router->counts[e] == (double)c.chosen[e]);
             gates_free(&a);

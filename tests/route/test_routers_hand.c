@@ -434,7 +434,7 @@ static void z_loss(void **state) {
                  "model.moe.router=%s model.moe.experts=2 model.moe.noise=0 model.moe.z_weight=3",
                  routers[i]);
         gated(&r, keys, 2, 2, g);
-        r.spec.model.moe.aux_weight = 0;
+        r.spec.model.moe.balance.aux_weight = 0;
         router_fixture_pass(&r, 1, true);
         assert_close(r.plan->losses.z, log(2) * log(2), CLOSE);
         assert_close(r.plan->losses.weighted, 3 * log(2) * log(2), 3 * CLOSE);
@@ -588,7 +588,7 @@ static void load_under_much_noise(void **state) {
     gated(&r,
           "model.moe.router=tokens-choice model.moe.experts=2 model.moe.k=2 model.moe.noise=1000",
           1, 2, g);
-    r.spec.model.moe.noise = 2e5;
+    r.spec.model.moe.choice.noise = 2e5;
     router_fixture_pass(&r, 1, true);
     /* the logits still contribute: ln 3 over sigma = 1e5 is 1e-5 in Phi, and its square in aux */
     assert_close(r.plan->losses.aux, 1. / 8, CLOSE);
@@ -599,17 +599,18 @@ static void load_under_much_noise(void **state) {
  * rounded up. */
 static void capacities(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 4, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
+    smoe_moe_spec moe = {
+        .experts = 4, .choice.capacity = {.item = {1}}, .choice.capacity_multiple_of = 1};
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
                  up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-        moe.capacity_rounding = SMOE_ROUNDING_ROUND;
-        moe.capacity_multiple_of = 1;
+        moe.choice.capacity_rounding = SMOE_ROUNDING_ROUND;
+        moe.choice.capacity_multiple_of = 1;
         assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), half_even[i]);
         assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i] * 2, 2), tokens[i]);
-        moe.capacity_rounding = SMOE_ROUNDING_CEIL;
+        moe.choice.capacity_rounding = SMOE_ROUNDING_CEIL;
         assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), up[i]);
-        moe.capacity_multiple_of = 4;
+        moe.choice.capacity_multiple_of = 4;
         assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), fours[i]);
     }
 }

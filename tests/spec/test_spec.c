@@ -180,8 +180,8 @@ static void documented_spec_is_read(void **state) {
     assert_int_equal(s.model.moe.layer_count, 6);
     assert_true(!s.model.moe.is_moe[5] && s.model.moe.is_moe[6] && s.model.moe.is_moe[11]);
     assert_string_equal(s.model.moe.router, "soft");
-    assert_int_equal(s.model.moe.priority, SMOE_PRIORITY_BPR);
-    assert_close(s.model.moe.aux_weight, 0.01, 0);
+    assert_int_equal(s.model.moe.choice.priority, SMOE_PRIORITY_BPR);
+    assert_close(s.model.moe.balance.aux_weight, 0.01, 0);
     assert_close(s.train.optimizer.lr, 1e-3, 0);
     assert_close(s.train.optimizer.eps, 1e-8, 0);
     assert_close(s.train.optimizer.head_weight_decay, 3.0, 0);
@@ -506,9 +506,9 @@ static void choices_follow_their_enums(void **state) {
     assert_int_equal(s.model.head, SMOE_HEAD_MAP);
     assert_int_equal(s.model.position, SMOE_POSITION_SINCOS2D);
     assert_int_equal(s.model.gelu, SMOE_GELU_TANH);
-    assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
-    assert_int_equal(s.model.moe.capacity_rounding, SMOE_ROUNDING_CEIL);
-    assert_int_equal(s.model.moe.priority, SMOE_PRIORITY_BPR_SUM);
+    assert_int_equal(s.model.moe.soft.l2_eps, SMOE_L2_VMOE);
+    assert_int_equal(s.model.moe.choice.capacity_rounding, SMOE_ROUNDING_CEIL);
+    assert_int_equal(s.model.moe.choice.priority, SMOE_PRIORITY_BPR_SUM);
     assert_int_equal(s.train.loss, SMOE_LOSS_SIGMOID);
     assert_int_equal(s.train.optimizer.name, SMOE_OPTIMIZER_SGD);
     assert_int_equal(s.train.schedule.name, SMOE_SCHEDULE_COSINE);

@@ -127,7 +127,7 @@ static void random_layers_are_some_with_experts(void **state) {
                  cases[i].layers);
         smoe_spec s = specs_good(text, NULL, NULL, NULL);
         for (size_t block = 0; block < 6; block++)
-            assert_int_equal(s.model.moe.is_random[block], cases[i].map[block] == 'X');
+            assert_int_equal(s.model.moe.random.is_random[block], cases[i].map[block] == 'X');
         smoe_spec_free(&s);
     }
 #define CHOICE "model: {depth: 4, moe: {layers: [1, 3], router: tokens-choice}}"
@@ -146,8 +146,9 @@ static void router_random_is_tokens_choice(void **state) {
     (void)state;
     smoe_spec s = specs_good(CHOICE, "model.moe.router=random", NULL, NULL);
     assert_string_equal(s.model.moe.router, "tokens-choice");
-    assert_string_equal(s.model.moe.random_layers, "all");
-    assert_true(s.model.moe.is_random[1] && s.model.moe.is_random[3] && !s.model.moe.is_random[2]);
+    assert_string_equal(s.model.moe.random.layers, "all");
+    assert_true(s.model.moe.random.is_random[1] && s.model.moe.random.is_random[3] &&
+                !s.model.moe.random.is_random[2]);
     smoe_spec_free(&s);
 }
 
@@ -189,18 +190,19 @@ static void identity_without_slots_has_what_it_needs(void **state) {
 
 static void capacity_rounds_half_to_even(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 32, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
+    smoe_moe_spec moe = {
+        .experts = 32, .choice.capacity = {.item = {1}}, .choice.capacity_multiple_of = 1};
     assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 1), 24); /* 24.5 */
     assert_int_equal(smoe_moe_capacity(&moe, 0, 816, 1), 26); /* 25.5 */
     assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 2), 49);
     assert_int_equal(smoe_moe_capacity(&moe, 0, 10, 1), 1); /* 0.3125, at least one */
-    moe.capacity.item[0] = 1.05;
+    moe.choice.capacity.item[0] = 1.05;
     assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 26); /* 26.25 */
-    moe.capacity_rounding = SMOE_ROUNDING_CEIL;
+    moe.choice.capacity_rounding = SMOE_ROUNDING_CEIL;
     assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 27);
-    moe.capacity_multiple_of = 4;
+    moe.choice.capacity_multiple_of = 4;
     assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 28);
-    moe.capacity.item[0] = 1;
+    moe.choice.capacity.item[0] = 1;
     assert_int_equal(smoe_moe_capacity(&moe, 0, 32 * 8, 1), 8); /* already a multiple */
 }
 
@@ -264,7 +266,7 @@ static void defaults_fit_the_run(void **state) {
     smoe_spec s = specs_good("train: {steps: 50, batch_size: 12}", NULL, NULL, NULL);
     assert_int_equal(s.train.schedule.warmup.steps, 5);
     assert_int_equal(s.train.schedule.cooldown.steps, 10);
-    assert_int_equal(s.model.moe.group_images, 6);
+    assert_int_equal(s.model.moe.choice.group_images, 6);
     smoe_spec_free(&s);
     s = specs_good("train: {steps: 1}", NULL, NULL, NULL);
     assert_int_equal(s.train.schedule.warmup.steps + s.train.schedule.cooldown.steps, 0);
@@ -340,7 +342,7 @@ static void trained_models_are_not_asked_about_training(void **state) {
     smoe_spec s;
     text.trained = true;
     assert_int_equal(smoe_spec_parse(&s, &text, NULL, 0, &err), 0);
-    assert_int_equal(s.model.moe.group_images, 12);
+    assert_int_equal(s.model.moe.choice.group_images, 12);
     assert_int_equal(s.train.batch_size, 16);
     smoe_spec_free(&s);
     assert_int_equal(smoe_spec_parse(&s, &text, overrides, 1, &err), -1);
@@ -455,7 +457,7 @@ static void superclasses_of_classes(void **state) {
     for (size_t c = 1; c < 700; c++) strcat(text, ",1");
     strcat(text, "]");
     s = specs_good(TAUGHT, text, NULL, NULL);
-    assert_int_equal(s.model.moe.superclasses.count, 700);
+    assert_int_equal(s.model.moe.balance.superclasses.count, 700);
     assert_int_equal(smoe_moe_superclass(&s.model.moe, 699, 700), 1);
     smoe_spec_free(&s);
 
@@ -696,8 +698,8 @@ static void numbers_or_words(void **state) {
     (void)state;
     smoe_spec s = specs_good("model: {moe: {phi_std: 0.5, gate_std: lecun, scale_init: sqrt_d}}",
                              NULL, NULL, NULL);
-    assert_true(s.model.moe.phi_std == 0.5 && s.model.moe.gate_std == SMOE_WORD &&
-                s.model.moe.scale_init == SMOE_WORD);
+    assert_true(s.model.moe.soft.phi_std == 0.5 && s.model.moe.choice.gate_std == SMOE_WORD &&
+                s.model.moe.soft.scale_init == SMOE_WORD);
     char *yaml = specs_yaml(&s, false);
     assert_non_null(strstr(yaml, "phi_std: 0.5\n"));
     assert_non_null(strstr(yaml, "gate_std: lecun\n"));
@@ -721,9 +723,9 @@ static void a_profile_stands_before_the_file(void **state) {
     (void)state;
     smoe_spec s = profiled("model: {moe: {router: experts-choice, capacity_rounding: round}}",
                            "vmoe", "model.moe.capacity_multiple_of=2");
-    assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
-    assert_int_equal(s.model.moe.capacity_rounding, SMOE_ROUNDING_ROUND);
-    assert_int_equal(s.model.moe.capacity_multiple_of, 2);
+    assert_int_equal(s.model.moe.soft.l2_eps, SMOE_L2_VMOE);
+    assert_int_equal(s.model.moe.choice.capacity_rounding, SMOE_ROUNDING_ROUND);
+    assert_int_equal(s.model.moe.choice.capacity_multiple_of, 2);
     assert_string_equal(s.train.optimizer.groups.group[0].match, "*.router.scale");
     char *told = specs_yaml(&s, true), *yaml = specs_yaml(&s, false);
     assert_non_null(strstr(told, "# profile vmoe\n"));
@@ -736,7 +738,7 @@ static void a_profile_stands_before_the_file(void **state) {
     smoe_spec_free(&s);
     smoe_spec_free(&again);
     s = profiled("train: {optimizer: {groups: []}, batch_size: 12}", "paper", NULL);
-    assert_int_equal(s.model.moe.group_images, 6); /* adapted, as a default is */
+    assert_int_equal(s.model.moe.choice.group_images, 6); /* adapted, as a default is */
     smoe_spec_free(&s);
     smoe_spec_text from = specs_text("{}");
     smoe_err err;

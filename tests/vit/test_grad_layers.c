@@ -276,7 +276,7 @@ static void mlps(size_t experts, const size_t *first) {
         const smoe_moe_spec *moe = &r.spec.model.moe;
         smoe_mlp_form form = smoe_mlp_dense(&r.spec.model, "mlp", 3);
         form.experts = experts;
-        if (experts) form.dropout = moe->expert_dropout;
+        if (experts) form.dropout = moe->expert.dropout;
         smoe_mlp_init(&r.mlp, &r.build, &form);
         check(&r, keys[i], NULL);
     }
