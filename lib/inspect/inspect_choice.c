@@ -94,8 +94,8 @@ static void choices_image(void *state, const smoe_inspection *r, const smoe_insp
 static void choices_batch(void *state, const smoe_inspection *r, const smoe_plan *plan) {
     choices *c = state;
     for (size_t e = 0; e < r->E; e++) {
-        c->chosen[e] += plan->chosen[e];
-        c->lost[e] += plan->lost[e];
+        c->chosen[e] += plan->choices.chosen[e];
+        c->lost[e] += plan->choices.lost[e];
     }
 }
 

@@ -35,8 +35,8 @@ static void cumulate(double *sums, const real *w, size_t n, size_t stride, real 
 static void see_dense(const smoe_inspection *r, const smoe_plan *plan, size_t b,
                       smoe_inspect_view *view) {
     size_t T = r->T, S = r->S;
-    view->disp = plan->disp + b * T * S;
-    view->comb = plan->comb + b * T * S;
+    view->disp = plan->dense.disp + b * T * S;
+    view->comb = plan->dense.comb + b * T * S;
     for (size_t s = 0; s < S; s++)
         cumulate(view->disp_sums + s * T, view->disp + s, T, S, view->work);
     for (size_t t = 0; t < T; t++) {
@@ -56,9 +56,9 @@ static void see_sparse(const smoe_inspection *r, const smoe_plan *plan, size_t b
     view->places = 0;
     memset(view->weight, 0, r->T * r->E * sizeof *view->weight);
     for (size_t t = 0; t < r->T; t++)
-        for (int32_t i = plan->first[first + t]; i < plan->first[first + t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], in_group = slot - group * r->S;
-            real weight = plan->slot_weight[slot];
+        for (int32_t i = plan->list.first[first + t]; i < plan->list.first[first + t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i], in_group = slot - group * r->S;
+            real weight = plan->list.slot_weight[slot];
             smoe_sample_place place = {t, in_group / r->P, in_group % r->P, (float)weight};
             view->place[view->places++] = place;
             view->weight[t * r->E + place.expert] = (double)weight;
@@ -70,11 +70,14 @@ static void see(const smoe_inspection *r, const smoe_plan *plan, size_t l, size_
     view->layer = l;
     view->image = r->order[r->seen + b];
     view->label = smoe_dataset_label(r->subject.set, view->image);
-    view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
-    view->unit = plan->unit;
-    view->K = plan->K;
-    view->choice = plan->choice ? plan->choice + b * (r->T / plan->unit) * plan->K : NULL;
-    view->scores = plan->scores ? plan->scores + b * (r->T / plan->unit) * r->E : NULL;
+    view->gate = plan->choices.gate ? plan->choices.gate + b * r->T * r->E : NULL;
+    view->unit = plan->choices.unit;
+    view->K = plan->choices.K;
+    view->choice = plan->choices.choice
+                       ? plan->choices.choice + b * (r->T / plan->choices.unit) * plan->choices.K
+                       : NULL;
+    view->scores =
+        plan->choices.scores ? plan->choices.scores + b * (r->T / plan->choices.unit) * r->E : NULL;
     if (plan->sparse)
         see_sparse(r, plan, b, view);
     else
@@ -123,7 +126,7 @@ static bool shows_scores(const smoe_router *router) {
     const smoe_router_entry *entry = smoe_router_find(router->spec->router);
     bool biased =
         smoe_router_heeds(entry, "balance") && router->spec->balance.way == SMOE_BALANCE_BIAS;
-    return router->plan.scores && smoe_router_heeds(entry, "noise") && !biased;
+    return router->plan.choices.scores && smoe_router_heeds(entry, "noise") && !biased;
 }
 
 static unsigned what_routers_have(const smoe_model *model) {
@@ -131,7 +134,7 @@ static unsigned what_routers_have(const smoe_model *model) {
     char name[64];
     snprintf(name, sizeof name, "%s.phi", router->prefix);
     return (router->plan.sparse ? SMOE_INSPECT_SPARSE : SMOE_INSPECT_DENSE) |
-           (router->plan.gate ? SMOE_INSPECT_GATE : 0) |
+           (router->plan.choices.gate ? SMOE_INSPECT_GATE : 0) |
            (shows_scores(router) ? SMOE_INSPECT_SCORES : 0) |
            (smoe_params_find(router->params, name) ? SMOE_INSPECT_PHI : 0);
 }

@@ -63,8 +63,8 @@ static void means_image(void *state, const smoe_inspection *r, const smoe_inspec
                      .P = r->P,
                      .S = r->S,
                      .tokens = r->T,
-                     .disp = (real *)view->disp,
-                     .comb = (real *)view->comb};
+                     .dense.disp = (real *)view->disp,
+                     .dense.comb = (real *)view->comb};
     add_plan(state, &one);
 }
 
@@ -78,7 +78,7 @@ const smoe_counter smoe_counter_means = {
 
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, &smoe_counter_means, l);
-    double scale = smoe_model_router(r->subject.model, l)->plan.scale;
+    double scale = smoe_plan_scale(&smoe_model_router(r->subject.model, l)->plan);
     smoe_frame_cell cell[3 + PARTS] = {
         {"run", .text = r->subject.run},
         {"block", .number = smoe_inspect_block(r, l)},

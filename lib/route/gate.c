@@ -24,9 +24,9 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->z = smoe_arena_take(keep, n, sizeof(real));
     gate->noisy = noise ? smoe_arena_take(keep, n, sizeof(real)) : gate->z;
     gate->g = smoe_arena_take(keep, n, sizeof(real));
-    r->plan.gate = gate->g;
-    r->plan.scores = gate->z;
-    r->plan.unit = gate->unit;
+    r->plan.choices.gate = gate->g;
+    r->plan.choices.scores = gate->z;
+    r->plan.choices.unit = gate->unit;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
     bool z_loss = r->spec->balance.z_weight > 0 &&
                   smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
@@ -34,7 +34,7 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     if (gate->unit == 1) return;
     gate->mean = smoe_arena_take(keep, R * r->d, sizeof(real));
     gate->dmean = train ? smoe_arena_take(keep, R * r->d, sizeof(real)) : NULL;
-    r->plan.gate = gate->spread = smoe_arena_take(keep, tokens * r->E, sizeof(real));
+    r->plan.choices.gate = gate->spread = smoe_arena_take(keep, tokens * r->E, sizeof(real));
 }
 
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
@@ -209,10 +209,10 @@ static void gate_softmax_backward(smoe_gate *gate, size_t u) {
     const real *g = gate->g + u * E;
     real *dz = gate->dz + u * E, sum = 0;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
-            sum += g[e] * plan->dweight[slot];
-            dz[e] += g[e] * plan->dweight[slot];
+        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
+            sum += g[e] * plan->list.dweight[slot];
+            dz[e] += g[e] * plan->list.dweight[slot];
         }
     for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
 }
@@ -227,9 +227,9 @@ static void sigmoid_backward(smoe_gate *gate, size_t u) {
     real *dz = gate->dz + u * E;
     double sum = 0;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
-            double along = (double)g[e] * (double)plan->dweight[slot];
+        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
+            double along = (double)g[e] * (double)plan->list.dweight[slot];
             sum += along;
             dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
         }
@@ -242,9 +242,9 @@ static void relu_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
     for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i];
-            gate->dz[u * r->E + smoe_gate_expert(r, slot, t)] += plan->dweight[slot];
+        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i];
+            gate->dz[u * r->E + smoe_gate_expert(r, slot, t)] += plan->list.dweight[slot];
         }
 }
 

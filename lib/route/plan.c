@@ -20,39 +20,41 @@ static void reserve_common(smoe_plan *plan, bool sparse, size_t G, size_t T, siz
 
 void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
                              smoe_arena *keep) {
+    smoe_plan_dense *dense = &plan->dense;
     reserve_common(plan, false, G, T, E, P, keep);
     size_t n = G * T * E * P;
-    plan->disp = smoe_arena_take(keep, n, sizeof(real));
-    plan->comb = smoe_arena_take(keep, n, sizeof(real));
-    plan->mixed_disp = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : plan->disp;
-    plan->mixed_comb = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : plan->comb;
-    plan->dcomb = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
-    plan->ddisp = train && !plan->disp_constant ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    dense->disp = smoe_arena_take(keep, n, sizeof(real));
+    dense->comb = smoe_arena_take(keep, n, sizeof(real));
+    dense->mixed_disp = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : dense->disp;
+    dense->mixed_comb = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : dense->comb;
+    dense->dcomb = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    dense->ddisp = train && !dense->disp_constant ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 
 void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
                               smoe_arena *keep) {
+    smoe_plan_list *list = &plan->list;
     reserve_common(plan, true, G, T, E, P, keep);
     size_t n = G * E * P;
-    plan->slot_token = smoe_arena_take(keep, n, sizeof *plan->slot_token);
-    plan->slot_weight = smoe_arena_take(keep, n, sizeof(real));
-    plan->used = smoe_arena_take(keep, G * E, sizeof *plan->used);
-    plan->first = smoe_arena_take(keep, G * T + 2, sizeof *plan->first);
-    plan->slot = smoe_arena_take(keep, n, sizeof *plan->slot);
-    plan->row = smoe_arena_take(keep, n, sizeof *plan->row);
-    plan->chosen = smoe_arena_take(keep, E, sizeof *plan->chosen);
-    plan->lost = smoe_arena_take(keep, E, sizeof *plan->lost);
-    plan->dweight = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    list->slot_token = smoe_arena_take(keep, n, sizeof *list->slot_token);
+    list->slot_weight = smoe_arena_take(keep, n, sizeof(real));
+    list->used = smoe_arena_take(keep, G * E, sizeof *list->used);
+    list->first = smoe_arena_take(keep, G * T + 2, sizeof *list->first);
+    list->slot = smoe_arena_take(keep, n, sizeof *list->slot);
+    list->row = smoe_arena_take(keep, n, sizeof *list->row);
+    plan->choices.chosen = smoe_arena_take(keep, E, sizeof *plan->choices.chosen);
+    plan->choices.lost = smoe_arena_take(keep, E, sizeof *plan->choices.lost);
+    list->dweight = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 
 void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->tokens = tokens;
     plan->G = (tokens + plan->T - 1) / plan->T;
     plan->losses = (smoe_plan_losses){0};
-    plan->dropped = 0;
+    plan->choices.dropped = 0;
     if (plan->sparse) {
-        memset(plan->chosen, 0, plan->E * sizeof *plan->chosen);
-        memset(plan->lost, 0, plan->E * sizeof *plan->lost);
+        memset(plan->choices.chosen, 0, plan->E * sizeof *plan->choices.chosen);
+        memset(plan->choices.lost, 0, plan->E * sizeof *plan->choices.lost);
         return;
     }
     for (size_t e = 0; e <= plan->E; e++) plan->first_row[e] = e * plan->P * plan->G;
@@ -60,15 +62,16 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
 }
 
 bool smoe_plan_slot(const smoe_plan *plan, size_t slot, size_t *row, size_t *place) {
+    const smoe_plan_list *list = &plan->list;
     size_t g = slot / plan->S, s = slot % plan->S, e = s / plan->P;
     if (!plan->sparse) {
         *row = s * plan->G + g;
         *place = slot;
         return true;
     }
-    if (s % plan->P >= (size_t)plan->used[g * plan->E + e]) return false;
-    *row = (size_t)plan->row[slot];
-    *place = (size_t)plan->slot_token[slot] * plan->E + e;
+    if (s % plan->P >= (size_t)list->used[g * plan->E + e]) return false;
+    *row = (size_t)list->row[slot];
+    *place = (size_t)list->slot_token[slot] * plan->E + e;
     return true;
 }
 
@@ -77,43 +80,46 @@ size_t smoe_plan_places(const smoe_plan *plan) {
 }
 
 void smoe_plan_seal(smoe_plan *plan) {
+    smoe_plan_list *list = &plan->list;
     size_t row = 0;
     for (size_t e = 0; e < plan->E; e++) {
         plan->first_row[e] = row;
         for (size_t g = 0; g < plan->G; g++) {
-            size_t slot = (g * plan->E + e) * plan->P, used = (size_t)plan->used[g * plan->E + e];
-            for (size_t p = 0; p < used; p++) plan->row[slot + p] = (int32_t)row++;
+            size_t slot = (g * plan->E + e) * plan->P, used = (size_t)list->used[g * plan->E + e];
+            for (size_t p = 0; p < used; p++) list->row[slot + p] = (int32_t)row++;
         }
     }
-    plan->first_row[plan->E] = plan->rows = plan->placed = row;
+    plan->first_row[plan->E] = plan->rows = list->placed = row;
 
     /* Counting sort by token. The count of token i is at i+2 and its start at i+1; filling moves
      * each start to its end, which is the start of the next token. */
-    int32_t *first = plan->first;
+    int32_t *first = list->first;
     memset(first, 0, (plan->tokens + 2) * sizeof *first);
     size_t buffers = plan->G * plan->E;
     for (size_t b = 0; b < buffers; b++)
-        for (size_t p = 0; p < (size_t)plan->used[b]; p++)
-            first[plan->slot_token[b * plan->P + p] + 2]++;
+        for (size_t p = 0; p < (size_t)list->used[b]; p++)
+            first[list->slot_token[b * plan->P + p] + 2]++;
     for (size_t i = 0; i < plan->tokens; i++) {
-        if (!first[i + 2]) plan->dropped++;
+        if (!first[i + 2]) plan->choices.dropped++;
         first[i + 2] += first[i + 1];
     }
     for (size_t b = 0; b < buffers; b++)
-        for (size_t p = 0; p < (size_t)plan->used[b]; p++) {
+        for (size_t p = 0; p < (size_t)list->used[b]; p++) {
             size_t slot = b * plan->P + p;
-            plan->slot[first[plan->slot_token[slot] + 1]++] = (int32_t)slot;
+            list->slot[first[list->slot_token[slot] + 1]++] = (int32_t)slot;
         }
 }
 
 void smoe_plan_round(smoe_plan *plan) {
+    smoe_plan_dense *dense = &plan->dense;
+    smoe_plan_list *list = &plan->list;
     if (!plan->sparse) {
-        smoe_rows_round(plan->mixed_disp, plan->disp, plan->tokens * plan->S);
-        smoe_rows_round(plan->mixed_comb, plan->comb, plan->tokens * plan->S);
+        smoe_rows_round(dense->mixed_disp, dense->disp, plan->tokens * plan->S);
+        smoe_rows_round(dense->mixed_comb, dense->comb, plan->tokens * plan->S);
         return;
     }
-    for (size_t i = 0; i < plan->placed; i++) {
-        real *weight = &plan->slot_weight[plan->slot[i]];
+    for (size_t i = 0; i < list->placed; i++) {
+        real *weight = &list->slot_weight[list->slot[i]];
         smoe_rows_round(weight, weight, 1);
     }
 }
@@ -211,65 +217,71 @@ static real dot_row(const real *y, smoe_values x, size_t n) {
 /* ---- dispatch and combine -------------------------------------------------------------------- */
 
 void smoe_plan_dispatch(const smoe_plan *plan, smoe_outputs slots, const real *x, size_t d) {
+    const smoe_plan_list *list = &plan->list;
     if (!plan->sparse) {
-        to_slots(plan, plan->mixed_disp, slots, x, d);
+        to_slots(plan, plan->dense.mixed_disp, slots, x, d);
         return;
     }
-    SMOE_SHARED(routing, plan->placed * d)
-    for (size_t i = 0; i < plan->placed; i++) {
-        size_t slot = (size_t)plan->slot[i];
-        copy_row(smoe_outputs_from(slots, (size_t)plan->row[slot] * d),
-                 x + (size_t)plan->slot_token[slot] * d, d);
+    SMOE_SHARED(routing, list->placed * d)
+    for (size_t i = 0; i < list->placed; i++) {
+        size_t slot = (size_t)list->slot[i];
+        copy_row(smoe_outputs_from(slots, (size_t)list->row[slot] * d),
+                 x + (size_t)list->slot_token[slot] * d, d);
     }
 }
 
 void smoe_plan_combine(const smoe_plan *plan, real *y, smoe_values out, const real *residual,
                        size_t d) {
+    const smoe_plan_list *list = &plan->list;
     if (!plan->sparse) {
-        to_tokens(plan, plan->mixed_comb, y, out, residual, d);
+        to_tokens(plan, plan->dense.mixed_comb, y, out, residual, d);
         return;
     }
     SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memcpy(y + t * d, residual + t * d, d * sizeof *y);
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i];
-            plan_add_row(y + t * d, plan->slot_weight[slot],
-                         smoe_values_from(out, (size_t)plan->row[slot] * d), d);
+        for (int32_t i = list->first[t]; i < list->first[t + 1]; i++) {
+            size_t slot = (size_t)list->slot[i];
+            plan_add_row(y + t * d, list->slot_weight[slot],
+                         smoe_values_from(out, (size_t)list->row[slot] * d), d);
         }
     }
 }
 
 void smoe_plan_combine_backward(smoe_plan *plan, smoe_outputs dout, const real *dy, smoe_values out,
                                 size_t d) {
+    smoe_plan_dense *dense = &plan->dense;
+    smoe_plan_list *list = &plan->list;
     if (!plan->sparse) {
-        to_slots(plan, plan->mixed_comb, dout, dy, d);
-        if (!plan->comb_constant) to_weights(plan, plan->dcomb, dy, out, d);
+        to_slots(plan, dense->mixed_comb, dout, dy, d);
+        if (!dense->comb_constant) to_weights(plan, dense->dcomb, dy, out, d);
         return;
     }
-    SMOE_SHARED(routing, plan->placed * d)
-    for (size_t i = 0; i < plan->placed; i++) {
-        size_t slot = (size_t)plan->slot[i], row = (size_t)plan->row[slot];
-        const real *g = dy + (size_t)plan->slot_token[slot] * d;
-        scale_row(smoe_outputs_from(dout, row * d), plan->slot_weight[slot], g, d);
-        if (!plan->weight_constant)
-            plan->dweight[slot] = dot_row(g, smoe_values_from(out, row * d), d);
+    SMOE_SHARED(routing, list->placed * d)
+    for (size_t i = 0; i < list->placed; i++) {
+        size_t slot = (size_t)list->slot[i], row = (size_t)list->row[slot];
+        const real *g = dy + (size_t)list->slot_token[slot] * d;
+        scale_row(smoe_outputs_from(dout, row * d), list->slot_weight[slot], g, d);
+        if (!list->weight_constant)
+            list->dweight[slot] = dot_row(g, smoe_values_from(out, row * d), d);
     }
 }
 
 void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, smoe_values dslots, const real *x,
                                  size_t d) {
+    smoe_plan_dense *dense = &plan->dense;
+    smoe_plan_list *list = &plan->list;
     if (!plan->sparse) {
-        to_tokens(plan, plan->mixed_disp, dx, dslots, NULL, d);
-        if (!plan->disp_constant) to_weights(plan, plan->ddisp, x, dslots, d);
+        to_tokens(plan, dense->mixed_disp, dx, dslots, NULL, d);
+        if (!dense->disp_constant) to_weights(plan, dense->ddisp, x, dslots, d);
         return;
     }
     SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memset(dx + t * d, 0, d * sizeof *dx);
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
+        for (int32_t i = list->first[t]; i < list->first[t + 1]; i++)
             plan_add_row(dx + t * d, 1,
-                         smoe_values_from(dslots, (size_t)plan->row[plan->slot[i]] * d), d);
+                         smoe_values_from(dslots, (size_t)list->row[list->slot[i]] * d), d);
     }
 }
 
@@ -299,29 +311,31 @@ static spread spread_of(const real *w, size_t n, size_t stride) {
 }
 
 static void measure_sparse(const smoe_plan *plan, smoe_plan_stats *stats) {
+    const smoe_plan_list *list = &plan->list;
     double combine = 0, slots = 0;
     for (size_t t = 0; t < plan->tokens; t++) {
         spread token = {0};
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
-            spread_add(&token, (double)plan->slot_weight[plan->slot[i]]);
+        for (int32_t i = list->first[t]; i < list->first[t + 1]; i++)
+            spread_add(&token, (double)list->slot_weight[list->slot[i]]);
         combine += token.most;
         slots += effective(&token);
     }
-    stats->dispatch_max = stats->tokens_per_slot = plan->placed ? 1 : 0;
+    stats->dispatch_max = stats->tokens_per_slot = list->placed ? 1 : 0;
     stats->combine_max = combine / (double)plan->tokens;
     stats->slots_per_token = slots / (double)plan->tokens;
-    stats->dropped = (double)plan->dropped / (double)plan->tokens;
+    stats->dropped = (double)plan->choices.dropped / (double)plan->tokens;
 }
 
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats) {
-    *stats = (smoe_plan_stats){.scale = plan->scale};
+    const smoe_plan_dense *dense = &plan->dense;
+    *stats = (smoe_plan_stats){.scale = dense->scale};
     if (plan->sparse) {
         measure_sparse(plan, stats);
         return;
     }
     for (size_t g = 0; g < plan->G; g++) {
-        const real *disp = plan->disp + g * plan->T * plan->S;
-        const real *comb = plan->comb + g * plan->T * plan->S;
+        const real *disp = dense->disp + g * plan->T * plan->S;
+        const real *comb = dense->comb + g * plan->T * plan->S;
         for (size_t s = 0; s < plan->S; s++) {
             const spread slot = spread_of(disp + s, plan->T, plan->S);
             stats->dispatch_max += slot.most;

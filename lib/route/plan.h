@@ -25,37 +25,31 @@ typedef struct smoe_plan_losses {
     double weighted; /* what is added: each times its weight */
 } smoe_plan_losses;
 
-typedef struct smoe_plan {
-    bool sparse;
-    size_t G, T, E, P,
-        S;             /* of this pass; S = E*P; the last group of a sparse plan may be shorter */
-    size_t tokens;     /* of all groups: rows of x */
-    size_t *first_row; /* [E+1] */
-    size_t rows;       /* first_row[E] */
-
-    /* dense */
-    real *disp, *comb; /* [G,T,S] */
-    bool rounded;      /* products take weights in BF16 (smoe_plan_round); set before reserve */
-    real *mixed_disp, *mixed_comb; /* [G,T,S] what they take: disp and comb, or copies of them */
-    real *ddisp,
-        *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
+/* The weights of a dense plan, all [G,T,S]. */
+typedef struct smoe_plan_dense {
+    real *disp, *comb;
+    real *mixed_disp, *mixed_comb; /* what products take: disp and comb, or rounded copies */
+    real *ddisp, *dcomb; /* written by the backwards; ddisp may be NULL with disp_constant */
     bool disp_constant, comb_constant; /* that side has no gradient */
-    double scale;             /* learnt factor of the logits, in this pass; 0: there is none */
-    smoe_precision precision; /* of its products, in this pass */
+    double scale; /* learnt factor of the logits, in this pass; 0: there is none */
+} smoe_plan_dense;
 
-    /* sparse, filled by the router: */
+/* The placements of a sparse plan, filled by the router ... */
+typedef struct smoe_plan_list {
     int32_t *slot_token;  /* [G,E,P] row of x in that slot; entries past `used` are not read */
     real *slot_weight;    /* [G,E,P] */
     int32_t *used;        /* [G,E] filled slots of an expert's buffer: 0 .. used-1 */
     bool weight_constant; /* the weights have no gradient */
-    /* ... and by smoe_plan_seal: placements ordered by token, then slot */
+    /* ... and by smoe_plan_seal: ordered by token, then slot */
     size_t placed;
     int32_t *first; /* [tokens+2] the placements of token i are first[i] .. first[i+1] */
     int32_t *slot;  /* [placed] index into slot_token */
     int32_t *row;   /* [G,E,P] row of a filled slot among the experts' inputs */
     real *dweight;  /* [G,E,P] by slot; written by smoe_plan_combine_backward */
+} smoe_plan_list;
 
-    /* choice routers: exact counts of the last pass */
+/* What routers that choose tell of their last pass: exact counts, and what they chose by. */
+typedef struct smoe_plan_choices {
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
     const real *gate;      /* [tokens,E] weights that choices follow; NULL: not a choice router */
@@ -64,8 +58,29 @@ typedef struct smoe_plan {
     const int32_t *choice; /* [tokens / unit,K] experts that tokens chose, placed or not; NULL:
                               tokens do not choose */
     size_t K;
+} smoe_plan_choices;
+
+typedef struct smoe_plan {
+    bool sparse;
+    size_t G, T, E, P,
+        S;             /* of this pass; S = E*P; the last group of a sparse plan may be shorter */
+    size_t tokens;     /* of all groups: rows of x */
+    size_t *first_row; /* [E+1] */
+    size_t rows;       /* first_row[E] */
+    bool rounded;      /* products take weights in BF16 (smoe_plan_round); set before reserve */
+    smoe_precision precision; /* of its products, in this pass */
+    union {
+        smoe_plan_dense dense;
+        smoe_plan_list list; /* if sparse */
+    };
+    smoe_plan_choices choices;
     smoe_plan_losses losses;
 } smoe_plan;
+
+/* The learnt factor of the logits; 0: there is none. */
+static inline double smoe_plan_scale(const smoe_plan *plan) {
+    return plan->sparse ? 0 : plan->dense.scale;
+}
 
 /* Declares the arrays of a plan for up to G groups; `train` adds the gradients. */
 void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,

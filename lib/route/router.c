@@ -10,10 +10,10 @@ void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *n
 
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r) {
     double m = (double)r->image_tokens, S = (double)(r->E * r->P);
-    int learnt = !r->plan.disp_constant + !r->plan.comb_constant;
+    int learnt = !r->plan.dense.disp_constant + !r->plan.dense.comb_constant;
     return (smoe_router_cost){.mixing = m * S * (double)r->d,
-                              .dispatch = r->plan.disp_constant ? 2 : 3,
-                              .combine = r->plan.comb_constant ? 2 : 3,
+                              .dispatch = r->plan.dense.disp_constant ? 2 : 3,
+                              .combine = r->plan.dense.comb_constant ? 2 : 3,
                               .rows = S,
                               .used = S,
                               .elementwise = 8 * m * S * learnt};
@@ -30,7 +30,7 @@ void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng
 }
 
 void smoe_router_dealt_init(smoe_router *r) {
-    r->plan.weight_constant = true;
+    r->plan.list.weight_constant = true;
 }
 
 void smoe_router_dealt_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -46,10 +46,10 @@ void smoe_router_deal(smoe_router *r, const uint32_t *order, const smoe_pass *pa
             int32_t used = 0;
             for (size_t t = e; t < r->T; t += r->E, used++) {
                 size_t token = g * r->T + (order ? order[t] : t);
-                plan->slot_token[buffer * r->P + (size_t)used] = (int32_t)token;
-                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
+                plan->list.slot_token[buffer * r->P + (size_t)used] = (int32_t)token;
+                plan->list.slot_weight[buffer * r->P + (size_t)used] = 1;
             }
-            plan->used[buffer] = used;
+            plan->list.used[buffer] = used;
         }
     smoe_plan_seal(plan);
 }

@@ -77,10 +77,10 @@ static void router_experts_choose(smoe_experts *self, smoe_ranked *ranked, size_
         for (size_t p = 0; p < room; p++) {
             if (positive && !(ranked[p].score > 0)) continue;
             size_t token = first + (size_t)ranked[p].index, slot = buffer * r->P + used++;
-            plan->slot_token[slot] = (int32_t)token;
-            plan->slot_weight[slot] = self->gate.g[token * E + e + k];
+            plan->list.slot_token[slot] = (int32_t)token;
+            plan->list.slot_weight[slot] = self->gate.g[token * E + e + k];
         }
-        plan->used[buffer] = (int32_t)used;
+        plan->list.used[buffer] = (int32_t)used;
     }
 }
 
@@ -95,14 +95,14 @@ static void renormalize(smoe_experts *self, size_t t) {
     real *g = self->gate.g + t * E;
     double most = -INFINITY, sum = 0;
     memset(g, 0, E * sizeof *g);
-    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
-        most = fmax(most, (double)z[((size_t)plan->slot[i] - before) / r->P]);
-    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
-        sum += exp((double)z[((size_t)plan->slot[i] - before) / r->P] - most);
-    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-        size_t slot = (size_t)plan->slot[i], e = (slot - before) / r->P;
+    for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++)
+        most = fmax(most, (double)z[((size_t)plan->list.slot[i] - before) / r->P]);
+    for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++)
+        sum += exp((double)z[((size_t)plan->list.slot[i] - before) / r->P] - most);
+    for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+        size_t slot = (size_t)plan->list.slot[i], e = (slot - before) / r->P;
         g[e] = sum > 0 ? (real)(exp((double)z[e] - most) / sum) : 0;
-        plan->slot_weight[slot] = g[e];
+        plan->list.slot_weight[slot] = g[e];
     }
 }
 
@@ -125,7 +125,8 @@ static void router_experts_place(smoe_experts *self, bool positive) {
                               count, positive);
     }
     for (size_t g = 0; g < plan->G; g++)
-        for (size_t e = 0; e < E; e++) plan->chosen[e] += (size_t)plan->used[g * E + e];
+        for (size_t e = 0; e < E; e++)
+            plan->choices.chosen[e] += (size_t)plan->list.used[g * E + e];
     smoe_plan_seal(plan);
     if (!r->spec->choice.renormalize) return;
     SMOE_SHARED(routing, plan->tokens * E)

@@ -8,7 +8,7 @@
 #include "base/team.h"
 
 static void init_uniform(smoe_router *r) {
-    r->plan.disp_constant = r->plan.comb_constant = true;
+    r->plan.dense.disp_constant = r->plan.dense.comb_constant = true;
 }
 
 static void reserve_uniform(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -23,8 +23,8 @@ static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass
     size_t n = plan->tokens * plan->S;
     SMOE_SHARED(routing, n)
     for (size_t i = 0; i < n; i++) {
-        plan->disp[i] = 1 / (real)plan->T;
-        plan->comb[i] = 1 / (real)plan->S;
+        plan->dense.disp[i] = 1 / (real)plan->T;
+        plan->dense.comb[i] = 1 / (real)plan->S;
     }
 }
 

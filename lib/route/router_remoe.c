@@ -60,11 +60,11 @@ static double remoe_place(remoe_router *self, size_t b) {
         for (size_t t = b * T; t < (b + 1) * T; t++) {
             real g = self->gate.g[t * E + e];
             if (!(g > 0)) continue;
-            plan->slot_token[buffer * r->P + used] = (int32_t)t;
-            plan->slot_weight[buffer * r->P + used++] = g;
+            plan->list.slot_token[buffer * r->P + used] = (int32_t)t;
+            plan->list.slot_weight[buffer * r->P + used++] = g;
             open += (double)g;
         }
-        plan->used[buffer] = (int32_t)used;
+        plan->list.used[buffer] = (int32_t)used;
         double *f = &self->load[buffer];
         *f = 1;
         if (r->spec->balance.way == SMOE_BALANCE_LOSS)
@@ -88,9 +88,9 @@ static void remoe_forward(smoe_router *r, const real *x, const smoe_pass *pass) 
     for (size_t b = 0; b < plan->G; b++) self->sums[b] = remoe_place(self, b);
     for (size_t b = 0; b < plan->G; b++) sum += self->sums[b];
     for (size_t buffer = 0; buffer < plan->G * r->E; buffer++)
-        plan->chosen[buffer % r->E] += (size_t)plan->used[buffer];
+        plan->choices.chosen[buffer % r->E] += (size_t)plan->list.used[buffer];
     smoe_plan_seal(plan);
-    r->counts[0] = (double)plan->placed;
+    r->counts[0] = (double)plan->list.placed;
     if (!pass->train) return;
     plan->losses.aux = sum / smoe_gate_batch((const smoe_gate *)r, pass);
     plan->losses.weighted = lambda(r) * plan->losses.aux;

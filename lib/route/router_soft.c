@@ -75,8 +75,8 @@ static real scale_of(const smoe_soft *soft) {
 static void soft_phi_init(smoe_soft *soft, bool normalize) {
     smoe_router *r = &soft->base;
     const smoe_router_entry *entry = smoe_router_find(r->spec->router);
-    r->plan.disp_constant = !entry->learns_dispatch;
-    r->plan.comb_constant = !entry->learns_combine;
+    r->plan.dense.disp_constant = !entry->learns_dispatch;
+    r->plan.dense.comb_constant = !entry->learns_combine;
     soft->normalize = normalize;
     size_t dim[] = {r->d, r->E, r->P};
     soft->phi = smoe_params_add(r->params, smoe_param_normal(SMOE_PARAM_PLAIN, phi_std(r)), 3, dim,
@@ -150,7 +150,7 @@ static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_p
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = plan->S, T = plan->T, at = g * T * S;
-    real *disp = plan->disp + at, *comb = plan->comb + at;
+    real *disp = plan->dense.disp + at, *comb = plan->dense.comb + at;
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
     for (size_t t = 0; t < T && pass->train && r->spec->soft.noise > 0; t++) {
@@ -158,11 +158,11 @@ static void soft_weigh(const smoe_soft *soft, size_t g, real scale, const smoe_p
                                    (pass->first + g) * T + t);
         smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft.noise, &rng);
     }
-    if (plan->disp_constant)
+    if (plan->dense.disp_constant)
         for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
     else
         kern->column_softmax(disp, comb, T, S);
-    if (plan->comb_constant)
+    if (plan->dense.comb_constant)
         for (size_t i = 0; i < T * S; i++) comb[i] = 1 / (real)S;
     else
         kern->softmax(comb, T, S, S);
@@ -172,7 +172,7 @@ static void soft_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_soft *soft = (smoe_soft *)r;
     soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
-    if (r->spec->soft.normalize) r->plan.scale = (double)scale;
+    if (r->spec->soft.normalize) r->plan.dense.scale = (double)scale;
     SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
     for (size_t g = 0; g < r->plan.G; g++) soft_weigh(soft, g, scale, pass);
 }
@@ -186,16 +186,16 @@ static void logits_backward(smoe_soft *soft, size_t g, real scale) {
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = plan->S, T = plan->T, at = g * T * S;
-    real *dl = plan->dcomb + at;
-    if (plan->comb_constant)
+    real *dl = plan->dense.dcomb + at;
+    if (plan->dense.comb_constant)
         memset(dl, 0, T * S * sizeof *dl);
     else
-        kern->softmax_backward(dl, plan->comb + at, T, S, S);
-    if (!plan->disp_constant)
-        kern->column_softmax_backward(dl, plan->disp + at, plan->ddisp + at, T, S);
+        kern->softmax_backward(dl, plan->dense.comb + at, T, S, S);
+    if (!plan->dense.disp_constant)
+        kern->column_softmax_backward(dl, plan->dense.disp + at, plan->dense.ddisp + at, T, S);
     if (!r->spec->soft.normalize) return;
     for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dcomb + t * S;
+        real *row = plan->dense.dcomb + t * S;
         soft->pull[t] = kern->dot(row, soft->z + t * S, S);
         kern->scale(row, scale * soft->token[2 * t], row, S);
     }
@@ -230,7 +230,7 @@ static void soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real
     const real *phi = smoe_weight(r->params, soft->phi);
     real *dphi = smoe_gradient(r->params, soft->phi);
     smoe_matrix columns = smoe_matrix_of(normalize ? soft->unit : phi, d, S);
-    smoe_matrix dz = smoe_matrix_of(plan->dcomb, R, S);
+    smoe_matrix dz = smoe_matrix_of(plan->dense.dcomb, R, S);
     smoe_matrix xt = smoe_transposed(smoe_matrix_of(x, R, d));
     smoe_gemm(smoe_product_added(dx, dz, smoe_transposed(columns)));
     if (dphi)
@@ -358,7 +358,7 @@ static void temperatures_forward(smoe_router *r, const real *x, const smoe_pass 
     real to_slots = factor(r, self->dispatch), to_tokens = factor(r, self->combine);
     SMOE_SHARED(routing, plan->tokens * S)
     for (size_t g = 0; g < plan->G; g++) {
-        real *disp = plan->disp + g * T * S, *comb = plan->comb + g * T * S;
+        real *disp = plan->dense.disp + g * T * S, *comb = plan->dense.comb + g * T * S;
         const real *z = soft->z + g * T * S, *token = soft->token + 2 * g * T;
         for (size_t t = 0; t < T; t++)
             kern->scale(comb + t * S, to_slots * token[2 * t], z + t * S, S);
@@ -381,22 +381,22 @@ static void temperatures_logits_backward(temperatures_router *self, size_t g, re
     const smoe_plan *plan = &soft->base.plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t T = plan->T, S = plan->S, at = g * T * S;
-    real *dc = plan->dcomb + at;
-    if (!has_zeros(&soft->base)) kern->softmax_backward(dc, plan->comb + at, T, S, S);
+    real *dc = plan->dense.dcomb + at;
+    if (!has_zeros(&soft->base)) kern->softmax_backward(dc, plan->dense.comb + at, T, S, S);
     for (size_t t = 0; t < T && has_zeros(&soft->base); t++)
-        entmax_backward(dc + t * S, plan->comb + at + t * S, S);
+        entmax_backward(dc + t * S, plan->dense.comb + at + t * S, S);
     for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dcomb + t * S;
+        real *row = plan->dense.dcomb + t * S;
         self->sums[2 * t + 1] =
             (double)(soft->token[2 * t] * to_tokens * kern->dot(row, soft->z + t * S, S));
         kern->scale(row, to_tokens / to_slots, row, S);
     }
     /* dcomb has the part of C, in units of 1/to_slots; D adds its own. */
     for (size_t t = g * T; t < (g + 1) * T; t++)
-        self->sums[2 * t] = (double)kern->dot(plan->dcomb + t * S, soft->z + t * S, S);
-    kern->column_softmax_backward(dc, plan->disp + at, plan->ddisp + at, T, S);
+        self->sums[2 * t] = (double)kern->dot(plan->dense.dcomb + t * S, soft->z + t * S, S);
+    kern->column_softmax_backward(dc, plan->dense.disp + at, plan->dense.ddisp + at, T, S);
     for (size_t t = g * T; t < (g + 1) * T; t++) {
-        real *row = plan->dcomb + t * S, f = soft->token[2 * t];
+        real *row = plan->dense.dcomb + t * S, f = soft->token[2 * t];
         double both = (double)kern->dot(row, soft->z + t * S, S);
         self->sums[2 * t] = (double)(f * to_slots) * (both - self->sums[2 * t]);
         soft->pull[t] = (real)both * to_slots;

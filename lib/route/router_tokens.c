@@ -82,10 +82,10 @@ static void score_backward(smoe_token_score *score, smoe_gate *gate, real *dx, c
     SMOE_SHARED(routing, R * r->E)
     for (size_t t = 0; t < R; t++) {
         double s = (double)score->s[t], ds = 0;
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = smoe_gate_expert(r, slot, t);
-            ds += (double)gate->g[t * r->E + e] * (double)plan->dweight[slot];
-            plan->dweight[slot] *= score->s[t];
+        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i], e = smoe_gate_expert(r, slot, t);
+            ds += (double)gate->g[t * r->E + e] * (double)plan->list.dweight[slot];
+            plan->list.dweight[slot] *= score->s[t];
         }
         score->ds[t] = (real)(score->sigmoid ? ds * s * (1 - s) : ds);
     }
@@ -117,8 +117,9 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     size_t G = (tokens + T - 1) / T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->choice.noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
-    r->plan.choice = self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
-    r->plan.K = r->K;
+    r->plan.choices.choice = self->choice =
+        smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
+    r->plan.choices.K = r->K;
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->choices =
         ranks_choices(r) ? smoe_arena_take(keep, tokens * r->K, sizeof *self->choices) : NULL;
@@ -260,12 +261,12 @@ static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, si
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t e = (size_t)self->choice[token * r->K + k], unit = self->gate.unit;
-    int32_t *used = plan->used + g * r->E + e;
-    size_t *count = &plan->chosen[e];
+    int32_t *used = plan->list.used + g * r->E + e;
+    size_t *count = &plan->choices.chosen[e];
 #pragma omp atomic
     *count += unit;
     if ((size_t)*used == room * unit) {
-        count = &plan->lost[e];
+        count = &plan->choices.lost[e];
 #pragma omp atomic
         *count += unit;
         return;
@@ -274,8 +275,8 @@ static void place_choice(smoe_tokens *self, size_t g, size_t token, size_t k, si
     real weight = self->gate.g[token * r->E + e];
     if (learns_score(r)) weight *= self->score.s[token];
     for (size_t i = 0; i < unit; i++) {
-        plan->slot_token[slot + i] = (int32_t)(token * unit + i);
-        plan->slot_weight[slot + i] = weight;
+        plan->list.slot_token[slot + i] = (int32_t)(token * unit + i);
+        plan->list.slot_weight[slot + i] = weight;
     }
     *used += (int32_t)unit;
 }
@@ -284,7 +285,7 @@ static void tokens_place(smoe_tokens *self, size_t g, size_t first, size_t n,
                          const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K);
-    memset(r->plan.used + g * r->E, 0, r->E * sizeof *r->plan.used);
+    memset(r->plan.list.used + g * r->E, 0, r->E * sizeof *r->plan.list.used);
     size_t kept = tokens_order(self, g, first, n, pass);
     const smoe_ranked *ranked = self->ranked + first;
     for (size_t k = 0; k < K && !ranks_choices(r); k++)
@@ -456,7 +457,7 @@ void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     }
     smoe_plan_seal(plan);
     smoe_gate_spread(&self->gate);
-    for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
+    for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->choices.chosen[e];
     if (!loss) return;
     plan->losses.aux = aux_loss(self, sigma, pass);
     plan->losses.weighted += r->spec->balance.aux_weight * plan->losses.aux;

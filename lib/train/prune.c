@@ -31,10 +31,11 @@ static void prune_watch(void *user, size_t layer, const smoe_router *router) {
     const smoe_plan *plan = &router->plan;
     double *share = ((smoe_pruned *)user)->share + layer * plan->E;
     size_t buffers = plan->G * plan->S;
-    for (size_t i = 0; plan->sparse && i < plan->placed; i++)
-        share[plan->slot[i] % plan->S / plan->P] += (double)plan->slot_weight[plan->slot[i]];
+    for (size_t i = 0; plan->sparse && i < plan->list.placed; i++)
+        share[plan->list.slot[i] % plan->S / plan->P] +=
+            (double)plan->list.slot_weight[plan->list.slot[i]];
     for (size_t i = 0; !plan->sparse && i < buffers * plan->T; i++)
-        share[i % plan->S / plan->P] += (double)plan->comb[i];
+        share[i % plan->S / plan->P] += (double)plan->dense.comb[i];
 }
 
 static void prune_choose(smoe_pruned *p, size_t layer) {

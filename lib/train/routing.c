@@ -8,10 +8,10 @@ static void routing_count(void *routing, size_t i, const smoe_router *router) {
     const smoe_plan *plan = &router->plan;
     if (!plan->sparse) return;
     r->tokens[i] += plan->tokens;
-    r->dropped[i] += plan->dropped;
+    r->dropped[i] += plan->choices.dropped;
     for (size_t e = 0; e < r->E; e++) {
-        r->chosen[i * r->E + e] += plan->chosen[e];
-        r->lost[i * r->E + e] += plan->lost[e];
+        r->chosen[i * r->E + e] += plan->choices.chosen[e];
+        r->lost[i * r->E + e] += plan->choices.lost[e];
     }
 }
 
@@ -73,7 +73,7 @@ void smoe_routing_record(const smoe_routing *r, const char *split, json_t *recor
         size_t block = smoe_model_moe_block(r->model, i);
         if (!r->tokens[i]) continue;
         smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, dropped_share(r, i));
-        if (!smoe_model_router(r->model, i)->plan.gate) continue; /* identity */
+        if (!smoe_model_router(r->model, i)->plan.choices.gate) continue; /* identity */
         routing_add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
         routing_add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);
         routing_add_list(record, block, SMOE_METRIC_LOST, lost, NULL, r->E);

@@ -105,10 +105,10 @@ static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err
 static double weights_combined(const smoe_plan *plan, size_t token) {
     double sum = 0;
     if (plan->sparse)
-        for (int32_t i = plan->first[token]; i < plan->first[token + 1]; i++)
-            sum += (double)plan->slot_weight[plan->slot[i]];
+        for (int32_t i = plan->list.first[token]; i < plan->list.first[token + 1]; i++)
+            sum += (double)plan->list.slot_weight[plan->list.slot[i]];
     else
-        for (size_t s = 0; s < plan->S; s++) sum += (double)plan->comb[token * plan->S + s];
+        for (size_t s = 0; s < plan->S; s++) sum += (double)plan->dense.comb[token * plan->S + s];
     return sum;
 }
 

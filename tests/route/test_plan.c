@@ -71,18 +71,19 @@ static bool is_bf16(real x) {
 static void fill_dense(fixture *f) {
     smoe_plan *p = &f->plan;
     size_t n = p->tokens * p->S;
-    gradcheck_normal(p->disp, n, 1);
-    gradcheck_normal(p->comb, n, 2);
+    gradcheck_normal(p->dense.disp, n, 1);
+    gradcheck_normal(p->dense.comb, n, 2);
     if (p->rounded) smoe_plan_round(p);
-    assert_int_equal(is_bf16(p->mixed_disp[0]) && is_bf16(p->mixed_comb[n - 1]), p->rounded);
-    assert_false(is_bf16(p->disp[0]) || is_bf16(p->comb[n - 1]));
+    assert_int_equal(is_bf16(p->dense.mixed_disp[0]) && is_bf16(p->dense.mixed_comb[n - 1]),
+                     p->rounded);
+    assert_false(is_bf16(p->dense.disp[0]) || is_bf16(p->dense.comb[n - 1]));
     f->rows = p->rows;
     f->disp = calloc(f->R * f->rows, sizeof *f->disp);
     f->comb = calloc(f->R * f->rows, sizeof *f->comb);
     for (size_t i = 0; i < n; i++) {
         size_t t = i / p->S, s = i % p->S, row = s * p->G + t / p->T;
-        f->disp[t * f->rows + row] = (double)p->mixed_disp[i];
-        f->comb[t * f->rows + row] = (double)p->mixed_comb[i];
+        f->disp[t * f->rows + row] = (double)p->dense.mixed_disp[i];
+        f->comb[t * f->rows + row] = (double)p->dense.mixed_comb[i];
     }
 }
 
@@ -93,28 +94,28 @@ static void fill_sparse(fixture *f) {
     smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t b = 0; b < p->G * p->E; b++) {
         size_t first = b / p->E * p->T, left = f->R - first, n = left < p->T ? left : p->T;
-        p->used[b] = (int32_t)(smoe_rng_below(&rng, p->P + 1) % (n + 1));
+        p->list.used[b] = (int32_t)(smoe_rng_below(&rng, p->P + 1) % (n + 1));
         uint32_t order[64];
         smoe_rng_permutation(&rng, order, n);
-        for (size_t k = 0; k < (size_t)p->used[b]; k++) {
-            p->slot_token[b * p->P + k] = (int32_t)(first + order[k]);
-            p->slot_weight[b * p->P + k] = (real)smoe_rng_uniform(&rng);
+        for (size_t k = 0; k < (size_t)p->list.used[b]; k++) {
+            p->list.slot_token[b * p->P + k] = (int32_t)(first + order[k]);
+            p->list.slot_weight[b * p->P + k] = (real)smoe_rng_uniform(&rng);
         }
     }
     smoe_plan_seal(p);
     if (p->rounded) smoe_plan_round(p);
-    for (size_t i = 0; i < p->placed; i++)
-        assert_int_equal(is_bf16(p->slot_weight[p->slot[i]]), p->rounded);
+    for (size_t i = 0; i < p->list.placed; i++)
+        assert_int_equal(is_bf16(p->list.slot_weight[p->list.slot[i]]), p->rounded);
     f->rows = p->rows;
     f->disp = calloc(f->R * f->rows, sizeof *f->disp);
     f->comb = calloc(f->R * f->rows, sizeof *f->comb);
     size_t row = 0;
     for (size_t e = 0; e < p->E; e++)
         for (size_t g = 0; g < p->G; g++)
-            for (size_t k = 0; k < (size_t)p->used[g * p->E + e]; k++, row++) {
-                size_t slot = (g * p->E + e) * p->P + k, t = (size_t)p->slot_token[slot];
+            for (size_t k = 0; k < (size_t)p->list.used[g * p->E + e]; k++, row++) {
+                size_t slot = (g * p->E + e) * p->P + k, t = (size_t)p->list.slot_token[slot];
                 f->disp[t * f->rows + row] = 1;
-                f->comb[t * f->rows + row] = (double)p->slot_weight[slot];
+                f->comb[t * f->rows + row] = (double)p->list.slot_weight[slot];
             }
     assert_int_equal(row, f->rows);
 }
@@ -143,16 +144,16 @@ static void check_weight_gradients(const fixture *f) {
     if (!p->sparse) {
         for (size_t i = 0; i < p->tokens * p->S; i++) {
             size_t t = i / p->S, row = i % p->S * p->G + t / p->T;
-            assert_close(p->dcomb[i], along(f, f->dy, f->out, t, row), CLOSE);
-            assert_close(p->ddisp[i], along(f, f->x, f->dslots, t, row), CLOSE);
+            assert_close(p->dense.dcomb[i], along(f, f->dy, f->out, t, row), CLOSE);
+            assert_close(p->dense.ddisp[i], along(f, f->x, f->dslots, t, row), CLOSE);
         }
         return;
     }
-    for (size_t i = 0; i < p->placed; i++) {
-        size_t slot = (size_t)p->slot[i];
+    for (size_t i = 0; i < p->list.placed; i++) {
+        size_t slot = (size_t)p->list.slot[i];
         double expected =
-            along(f, f->dy, f->out, (size_t)p->slot_token[slot], (size_t)p->row[slot]);
-        assert_close(p->dweight[slot], expected, CLOSE);
+            along(f, f->dy, f->out, (size_t)p->list.slot_token[slot], (size_t)p->list.row[slot]);
+        assert_close(p->list.dweight[slot], expected, CLOSE);
     }
 }
 
@@ -220,9 +221,10 @@ static void sparse_against_loops(void **state) {
 static real *weight_gradients(const smoe_plan *p, bool of_dispatch) {
     size_t n = p->sparse ? p->G * p->S : p->tokens * p->S;
     real *x = numbers(n, 0);
-    const real *from = p->sparse ? p->dweight : of_dispatch ? p->ddisp : p->dcomb;
+    const real *from = p->sparse ? p->list.dweight : of_dispatch ? p->dense.ddisp : p->dense.dcomb;
     for (size_t i = 0; !p->sparse && i < n; i++) x[i] = from[i];
-    for (size_t i = 0; p->sparse && i < p->placed; i++) x[p->slot[i]] = from[p->slot[i]];
+    for (size_t i = 0; p->sparse && i < p->list.placed; i++)
+        x[p->list.slot[i]] = from[p->list.slot[i]];
     return x;
 }
 
@@ -301,9 +303,9 @@ static void no_token_is_placed(void **state) {
     (void)state;
     fixture f;
     begin(&f, true, 2, 3, 2, 2, 6);
-    memset(f.plan.used, 0, 4 * sizeof *f.plan.used);
+    memset(f.plan.list.used, 0, 4 * sizeof *f.plan.list.used);
     smoe_plan_seal(&f.plan);
-    assert_int_equal(f.plan.dropped, 6);
+    assert_int_equal(f.plan.choices.dropped, 6);
     assert_int_equal(f.plan.rows, 0);
     f.disp = calloc(1, 8);
     f.comb = calloc(1, 8);
@@ -324,9 +326,10 @@ static void dense_statistics(void **state) {
         smoe_plan_stats stats;
         begin(&f, false, G, 2, 2, 1, 2 * G);
         for (size_t g = 0; g < G; g++) {
-            memcpy(f.plan.disp + 4 * g, (real[]){1, (real)0.5, 0, (real)0.5}, 4 * sizeof(real));
-            memcpy(f.plan.comb + 4 * g, (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5},
+            memcpy(f.plan.dense.disp + 4 * g, (real[]){1, (real)0.5, 0, (real)0.5},
                    4 * sizeof(real));
+            memcpy(f.plan.dense.comb + 4 * g,
+                   (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5}, 4 * sizeof(real));
         }
         smoe_plan_measure(&f.plan, &stats);
         assert_close(stats.dispatch_max, 0.75, 1e-12);
@@ -345,16 +348,16 @@ static void sparse_statistics(void **state) {
     fixture f;
     smoe_plan_stats stats;
     begin(&f, true, 1, 4, 2, 2, 4);
-    memcpy(f.plan.used, (int32_t[]){2, 1}, 8);
-    memcpy(f.plan.slot_token, (int32_t[]){0, 1, 0}, 12);
-    memcpy(f.plan.slot_weight, (real[]){(real)0.5, (real)0.25, (real)0.5}, 3 * sizeof(real));
+    memcpy(f.plan.list.used, (int32_t[]){2, 1}, 8);
+    memcpy(f.plan.list.slot_token, (int32_t[]){0, 1, 0}, 12);
+    memcpy(f.plan.list.slot_weight, (real[]){(real)0.5, (real)0.25, (real)0.5}, 3 * sizeof(real));
     smoe_plan_seal(&f.plan);
     smoe_plan_measure(&f.plan, &stats);
     assert_close(stats.dropped, 0.5, 0);
     assert_close(stats.combine_max, 0.1875, 1e-12);
     assert_close(stats.slots_per_token, 0.75, 1e-12);
     smoe_plan_begin(&f.plan, 4); /* no token is placed */
-    memset(f.plan.used, 0, 2 * sizeof *f.plan.used);
+    memset(f.plan.list.used, 0, 2 * sizeof *f.plan.list.used);
     smoe_plan_seal(&f.plan);
     smoe_plan_measure(&f.plan, &stats);
     assert_close(stats.dropped, 1, 0);
@@ -540,7 +543,8 @@ static void layers_mix_in_bf16(void **state) {
         }
         assert_int_equal(gradcheck_plan_mark(0, plan), gradcheck_plan_mark(0, other));
         for (size_t i = 0; !plan->sparse && i < plan->tokens * plan->S; i++)
-            assert_true(plan->disp[i] == other->disp[i] && plan->comb[i] == other->comb[i]);
+            assert_true(plan->dense.disp[i] == other->dense.disp[i] &&
+                        plan->dense.comb[i] == other->dense.comb[i]);
         double far = 0; /* three roundings of up to 2^-9 of numbers below 8 */
         for (size_t i = 0; i < l.R * l.d; i++) far = fmax(far, fabs((double)(l.y[i] - plain.y[i])));
         assert_true(far > 1e-4 && far < 3 * 8. / 512);

@@ -67,8 +67,8 @@ static void dense_weights_sum_to_one(const smoe_plan *plan) {
     for (size_t e = 0; e <= plan->E; e++)
         assert_int_equal(plan->first_row[e], e * plan->P * plan->G);
     for (size_t g = 0; g < plan->G; g++) {
-        const real *disp = plan->disp + g * plan->T * plan->S;
-        const real *comb = plan->comb + g * plan->T * plan->S;
+        const real *disp = plan->dense.disp + g * plan->T * plan->S;
+        const real *comb = plan->dense.comb + g * plan->T * plan->S;
         for (size_t s = 0; s < plan->S; s++) {
             double sum = 0;
             for (size_t t = 0; t < plan->T; t++) {
@@ -99,39 +99,40 @@ static void sparse_seats(const smoe_plan *plan, bool open) {
         memset(in_expert, 0, plan->tokens);
         assert_int_equal(plan->first_row[e], placed);
         for (size_t g = 0; g < plan->G; g++) {
-            size_t b = g * plan->E + e, used = (size_t)plan->used[b];
+            size_t b = g * plan->E + e, used = (size_t)plan->list.used[b];
             assert_true(used <= plan->P);
             for (size_t p = 0; p < used; p++, placed++) {
-                size_t slot = b * plan->P + p, token = (size_t)plan->slot_token[slot];
+                size_t slot = b * plan->P + p, token = (size_t)plan->list.slot_token[slot];
                 assert_in_range(token, g * plan->T, (g + 1) * plan->T - 1);
                 assert_true(token < plan->tokens);
                 assert_false(in_expert[token]);
                 in_expert[token] = seen[token] = 1;
-                assert_int_equal(plan->row[slot], placed);
-                assert_true(plan->slot_weight[slot] > 0 && (open || plan->slot_weight[slot] <= 1));
+                assert_int_equal(plan->list.row[slot], placed);
+                assert_true(plan->list.slot_weight[slot] > 0 &&
+                            (open || plan->list.slot_weight[slot] <= 1));
             }
         }
     }
     assert_int_equal(plan->first_row[plan->E], placed);
     assert_int_equal(plan->rows, placed);
-    assert_int_equal(plan->placed, placed);
+    assert_int_equal(plan->list.placed, placed);
     for (size_t t = 0; t < plan->tokens; t++) seated += (size_t)seen[t];
-    assert_int_equal(plan->dropped, plan->tokens - seated);
+    assert_int_equal(plan->choices.dropped, plan->tokens - seated);
     free(seen);
     free(in_expert);
 }
 
 /* The placements by token: each one once, under its own token, in order of slots. */
 static void sparse_index(const smoe_plan *plan) {
-    assert_int_equal(plan->first[0], 0);
-    assert_int_equal(plan->first[plan->tokens], plan->placed);
+    assert_int_equal(plan->list.first[0], 0);
+    assert_int_equal(plan->list.first[plan->tokens], plan->list.placed);
     for (size_t t = 0; t < plan->tokens; t++) {
-        assert_true(plan->first[t] <= plan->first[t + 1]);
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], b = slot / plan->P;
-            assert_true(slot % plan->P < (size_t)plan->used[b]);
-            assert_int_equal(plan->slot_token[slot], t);
-            if (i > plan->first[t]) assert_true(plan->slot[i] > plan->slot[i - 1]);
+        assert_true(plan->list.first[t] <= plan->list.first[t + 1]);
+        for (int32_t i = plan->list.first[t]; i < plan->list.first[t + 1]; i++) {
+            size_t slot = (size_t)plan->list.slot[i], b = slot / plan->P;
+            assert_true(slot % plan->P < (size_t)plan->list.used[b]);
+            assert_int_equal(plan->list.slot_token[slot], t);
+            if (i > plan->list.first[t]) assert_true(plan->list.slot[i] > plan->list.slot[i - 1]);
         }
     }
 }
@@ -158,13 +159,13 @@ static void as_its_entry_says(router_fixture *r, bool train) {
     bool soft = entry->family == SMOE_FAMILY_SOFT;
     router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
-    assert_int_equal(r->plan->gate != NULL, smoe_router_gated(entry));
-    assert_int_equal(entry->learns_dispatch, soft && !r->plan->disp_constant);
-    assert_int_equal(entry->learns_combine, soft && !r->plan->comb_constant);
+    assert_int_equal(r->plan->choices.gate != NULL, smoe_router_gated(entry));
+    assert_int_equal(entry->learns_dispatch, soft && !r->plan->dense.disp_constant);
+    assert_int_equal(entry->learns_combine, soft && !r->plan->dense.comb_constant);
     if (soft)
         assert_int_equal(r->plan->P,
                          smoe_moe_slots_per_expert(&r->spec.model.moe, 1, r->router->image_tokens));
-    if (entry->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
+    if (entry->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->list.placed, r->plan->tokens);
 }
 
 static void entries_describe_their_routers(void **state) {
@@ -353,10 +354,10 @@ static void recount_group(const router_fixture *r, const gates *a, size_t g, cou
                 continue;
             }
             size_t slot = (g * E + e) * plan->P + used[e]++;
-            assert_int_equal(plan->slot_token[slot], t);
-            assert_close(plan->slot_weight[slot], a->g[t * E + e], 3e-6);
+            assert_int_equal(plan->list.slot_token[slot], t);
+            assert_close(plan->list.slot_weight[slot], a->g[t * E + e], 3e-6);
         }
-    for (size_t e = 0; e < E; e++) assert_int_equal(plan->used[g * E + e], used[e]);
+    for (size_t e = 0; e < E; e++) assert_int_equal(plan->list.used[g * E + e], used[e]);
     free(queue);
     free(used);
 }
@@ -437,8 +438,8 @@ static void tokens_choice_recounted(void **state) {
             counts c = {0};
             for (size_t g = 0; g < r.plan->G; g++) recount_group(&r, &a, g, &c);
             for (size_t e = 0; e < r.plan->E; e++) {
-                assert_int_equal(r.plan->chosen[e], c.chosen[e]);
-                assert_int_equal(r.plan->lost[e], c.lost[e]);
+                assert_int_equal(r.plan->choices.chosen[e], c.chosen[e]);
+                assert_int_equal(r.plan->choices.lost[e], c.lost[e]);
             }
             const smoe_plan_losses *x = &r.plan->losses;
             const smoe_moe_spec *moe = &r.spec.model.moe;
@@ -477,20 +478,20 @@ static void experts_choice_recounted(void **state) {
             for (size_t k = 0; k < n; k++)
                 list[k] = (ranked){a.g[(g * r.router->T + k) * E + e], g * r.router->T + k};
             qsort(list, n, sizeof *list, by_score);
-            assert_int_equal(r.plan->used[b], room);
+            assert_int_equal(r.plan->list.used[b], room);
             for (size_t p = 0; p < room; p++) {
-                size_t token = (size_t)r.plan->slot_token[b * r.plan->P + p];
+                size_t token = (size_t)r.plan->list.slot_token[b * r.plan->P + p];
                 for (at = 0; at < room && list[at].token != token;) at++;
                 assert_true(at < room);
-                assert_close(r.plan->slot_weight[b * r.plan->P + p], list[at].score, 3e-6);
+                assert_close(r.plan->list.slot_weight[b * r.plan->P + p], list[at].score, 3e-6);
             }
             free(list);
         }
         for (size_t e = 0; e < E; e++) {
             size_t used = 0;
-            for (size_t g = 0; g < r.plan->G; g++) used += (size_t)r.plan->used[g * E + e];
-            assert_int_equal(r.plan->chosen[e], used);
-            assert_int_equal(r.plan->lost[e], 0);
+            for (size_t g = 0; g < r.plan->G; g++) used += (size_t)r.plan->list.used[g * E + e];
+            assert_int_equal(r.plan->choices.chosen[e], used);
+            assert_int_equal(r.plan->choices.lost[e], 0);
         }
         gates_free(&a);
         router_fixture_free(&r);
@@ -542,15 +543,15 @@ static void random_priority_repeats(void **state) {
     size_t at = 3 * r.plan->S;
     int32_t token[64], used[8];
     assert_true(r.plan->S <= 64 && r.plan->E <= 8);
-    memcpy(token, r.plan->slot_token + at, r.plan->S * sizeof *token);
-    memcpy(used, r.plan->used + 3 * r.plan->E, r.plan->E * sizeof *used);
+    memcpy(token, r.plan->list.slot_token + at, r.plan->S * sizeof *token);
+    memcpy(used, r.plan->list.used + 3 * r.plan->E, r.plan->E * sizeof *used);
     memmove(r.x, r.x + 3 * TOKENS * r.d, TOKENS * r.d * sizeof *r.x);
     r.pass.first = 3;
     router_fixture_pass(&r, 1, false);
     for (size_t e = 0; e < r.plan->E; e++) {
-        assert_int_equal(r.plan->used[e], used[e]);
+        assert_int_equal(r.plan->list.used[e], used[e]);
         for (size_t p = 0; p < (size_t)used[e]; p++)
-            assert_int_equal(r.plan->slot_token[e * r.plan->P + p] + 3 * TOKENS,
+            assert_int_equal(r.plan->list.slot_token[e * r.plan->P + p] + 3 * TOKENS,
                              token[e * r.plan->P + p]);
     }
     router_fixture_free(&r);
@@ -566,8 +567,8 @@ static void random_priority_is_uniform(void **state) {
     assert_true(router_fixture_make(&r, LOTS "model.moe.experts=1", TOKENS, 1));
     for (r.pass.step = 0; r.pass.step < 1200; r.pass.step++) {
         router_fixture_pass(&r, 1, true);
-        assert_int_equal(r.plan->placed, 5);
-        for (size_t p = 0; p < 5; p++) placed[r.plan->slot_token[p]]++;
+        assert_int_equal(r.plan->list.placed, 5);
+        for (size_t p = 0; p < 5; p++) placed[r.plan->list.slot_token[p]]++;
     }
     for (size_t t = 0; t < TOKENS; t++) assert_in_range(placed[t], 500 - 86, 500 + 86);
     router_fixture_free(&r);
@@ -609,8 +610,8 @@ static void soft_noise_recounted(void **state) {
             for (size_t s = 0; s < S; s++) row += l[t][s];
             for (size_t s = 0; s < S; s++) {
                 size_t at = (g * TOKENS + t) * S + s;
-                assert_close(r.plan->disp[at], l[t][s] / column[s], 3e-6);
-                assert_close(r.plan->comb[at], l[t][s] / row, 3e-6);
+                assert_close(r.plan->dense.disp[at], l[t][s] / column[s], 3e-6);
+                assert_close(r.plan->dense.comb[at], l[t][s] / row, 3e-6);
             }
         }
     }
@@ -631,7 +632,7 @@ static void random_scores_recounted(void **state) {
     for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
     r.pass.first = 30;
     router_fixture_pass(&r, IMAGES, false);
-    assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* places for all tokens */
+    assert_int_equal(r.plan->list.placed, IMAGES * TOKENS); /* places for all tokens */
     for (size_t t = 0; t < r.plan->tokens; t++) {
         double z[64], sum = 0;
         size_t E = r.plan->E, best = 0;
@@ -639,9 +640,9 @@ static void random_scores_recounted(void **state) {
         for (size_t e = 0; e < E; e++) z[e] = smoe_rng_normal(&rng);
         for (size_t e = 0; e < E; e++) sum += exp(z[e]);
         for (size_t e = 0; e < E; e++) best = z[e] > z[best] ? e : best;
-        size_t slot = (size_t)r.plan->slot[r.plan->first[t]];
+        size_t slot = (size_t)r.plan->list.slot[r.plan->list.first[t]];
         assert_int_equal(slot / r.plan->P % E, best);
-        assert_close(r.plan->slot_weight[slot], exp(z[best]) / sum, 3e-6);
+        assert_close(r.plan->list.slot_weight[slot], exp(z[best]) / sum, 3e-6);
     }
     router_fixture_free(&r);
 }
@@ -656,14 +657,14 @@ static void random_scores_belong_to_images(void **state) {
     one.pass.first = 3;
     router_fixture_pass(&one, 1, false);
     size_t buffers = one.plan->S, at = 3 * buffers;
-    assert_memory_equal(all.plan->used + 3 * all.plan->E, one.plan->used,
-                        one.plan->E * sizeof *one.plan->used);
+    assert_memory_equal(all.plan->list.used + 3 * all.plan->E, one.plan->list.used,
+                        one.plan->E * sizeof *one.plan->list.used);
     for (size_t e = 0; e < one.plan->E; e++)
-        for (size_t p = 0; p < (size_t)one.plan->used[e]; p++) {
+        for (size_t p = 0; p < (size_t)one.plan->list.used[e]; p++) {
             size_t slot = e * one.plan->P + p;
-            assert_true(all.plan->slot_weight[at + slot] == one.plan->slot_weight[slot]);
-            assert_int_equal(all.plan->slot_token[at + slot],
-                             3 * TOKENS + (size_t)one.plan->slot_token[slot]);
+            assert_true(all.plan->list.slot_weight[at + slot] == one.plan->list.slot_weight[slot]);
+            assert_int_equal(all.plan->list.slot_token[at + slot],
+                             3 * TOKENS + (size_t)one.plan->list.slot_token[slot]);
         }
     uint64_t bits = router_fixture_bits(one.plan);
     one.pass.seed++;
@@ -705,7 +706,7 @@ static void random_scores_are_uniform(void **state) {
                                     TOKENS, IMAGES));
     for (r.pass.seed = 0; r.pass.seed < 100; r.pass.seed++) {
         router_fixture_pass(&r, IMAGES, false);
-        for (size_t e = 0; e < 4; e++) chosen[e] += r.plan->chosen[e];
+        for (size_t e = 0; e < 4; e++) chosen[e] += r.plan->choices.chosen[e];
     }
     for (size_t e = 0; e < 4; e++) assert_in_range(chosen[e], 1500 - 168, 1500 + 168);
     router_fixture_free(&r);

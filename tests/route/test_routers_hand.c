@@ -45,8 +45,8 @@ static void soft_two_by_two(void **state) {
     const real phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
     memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->disp, (const double[]){2. / 3, 1. / 4, 1. / 3, 3. / 4}, 4);
-    assert_all(r.plan->comb, (const double[]){2. / 3, 1. / 3, 1. / 4, 3. / 4}, 4);
+    assert_all(r.plan->dense.disp, (const double[]){2. / 3, 1. / 4, 1. / 3, 3. / 4}, 4);
+    assert_all(r.plan->dense.comb, (const double[]){2. / 3, 1. / 3, 1. / 4, 3. / 4}, 4);
     real slots[4], y[4];
     smoe_plan_dispatch(r.plan, (smoe_outputs){.at = slots}, r.x, 2);
     assert_all(slots, (const double[]){2. / 3, 2. / 3, 1. / 4, 3. / 2}, 4);
@@ -72,10 +72,11 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
     router_fixture_pass(&r, 1, false);
     const double disp[] = {16. / 17, 8. / 9, 1. / 17, 1. / 9}, comb[] = {2. / 3, 1. / 3, 0.5, 0.5};
     for (size_t i = 0; i < 4; i++) {
-        assert_close(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 too small */
-        assert_close(r.plan->comb[i], comb[i], 3e-6);
+        assert_close(r.plan->dense.disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 too small */
+        assert_close(r.plan->dense.comb[i], comb[i], 3e-6);
     }
-    assert_true(r.plan->comb[2] == r.plan->comb[3]); /* the zero vector maps to zero exactly */
+    assert_true(r.plan->dense.comb[2] ==
+                r.plan->dense.comb[3]); /* the zero vector maps to zero exactly */
     real slots[4];
     smoe_plan_dispatch(r.plan, (smoe_outputs){.at = slots}, r.x, 2);
     assert_close(slots[0], 48. / 17, 1e-5); /* 3 and 4 times the above */
@@ -100,9 +101,9 @@ static void two_epsilons(void **state) {
         memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
         *router_fixture_tensor(&r, "scale") = 1;
         router_fixture_pass(&r, 1, false);
-        assert_close(log((double)(r.plan->comb[0] / r.plan->comb[1])), length[i], 3e-6);
-        assert_close(r.plan->disp[0], 1, 0); /* one token: every D is 1 */
-        assert_close(r.plan->disp[1], 1, 0);
+        assert_close(log((double)(r.plan->dense.comb[0] / r.plan->dense.comb[1])), length[i], 3e-6);
+        assert_close(r.plan->dense.disp[0], 1, 0); /* one token: every D is 1 */
+        assert_close(r.plan->dense.disp[1], 1, 0);
         router_fixture_free(&r);
     }
 }
@@ -118,19 +119,19 @@ static void uniform_halves(void **state) {
     begin(&r, TWO "model.moe.router=soft-uniform model.moe.normalize=false", 2, x);
     memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->disp, learnt[0], 4);
-    assert_all(r.plan->comb, half, 4);
+    assert_all(r.plan->dense.disp, learnt[0], 4);
+    assert_all(r.plan->dense.comb, half, 4);
     router_fixture_free(&r);
     begin(&r, TWO "model.moe.router=uniform-soft model.moe.normalize=false", 2, x);
     memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->disp, half, 4);
-    assert_all(r.plan->comb, learnt[1], 4);
+    assert_all(r.plan->dense.disp, half, 4);
+    assert_all(r.plan->dense.comb, learnt[1], 4);
     router_fixture_free(&r);
     begin(&r, TWO "model.moe.router=uniform", 2, x);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->disp, half, 4);
-    assert_all(r.plan->comb, half, 4);
+    assert_all(r.plan->dense.disp, half, 4);
+    assert_all(r.plan->dense.comb, half, 4);
     router_fixture_free(&r);
 }
 
@@ -144,12 +145,12 @@ static void identity_places(void **state) {
     assert_int_equal(r.plan->P, 3);
     const int32_t tokens[] = {0, 2, 4, 1, 3};
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(r.plan->slot_token[i], tokens[i]);
-        assert_close(r.plan->slot_weight[i], 1, 0);
+        assert_int_equal(r.plan->list.slot_token[i], tokens[i]);
+        assert_close(r.plan->list.slot_weight[i], 1, 0);
     }
-    assert_int_equal(r.plan->used[0], 3);
-    assert_int_equal(r.plan->used[1], 2);
-    assert_int_equal(r.plan->dropped, 0);
+    assert_int_equal(r.plan->list.used[0], 3);
+    assert_int_equal(r.plan->list.used[1], 2);
+    assert_int_equal(r.plan->choices.dropped, 0);
     router_fixture_free(&r);
 }
 
@@ -172,9 +173,9 @@ static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const
 
 /* The tokens in an expert's buffer, in order. */
 static void assert_buffer(const router_fixture *r, size_t e, const char *tokens) {
-    assert_int_equal(r->plan->used[e], strlen(tokens));
+    assert_int_equal(r->plan->list.used[e], strlen(tokens));
     for (size_t p = 0; tokens[p]; p++)
-        assert_int_equal(r->plan->slot_token[e * r->plan->P + p], tokens[p] - '0');
+        assert_int_equal(r->plan->list.slot_token[e * r->plan->P + p], tokens[p] - '0');
 }
 
 #define TOKENS "model.moe.router=tokens-choice model.moe.experts=2 model.moe.noise=0 "
@@ -192,7 +193,7 @@ static void choices_of_no_weight(void **state) {
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "");
     assert_buffer(&r, 2, "0");
-    assert_true(r.plan->slot_weight[2 * r.plan->P] == 0);
+    assert_true(r.plan->list.slot_weight[2 * r.plan->P] == 0);
     router_fixture_free(&r);
 }
 
@@ -208,12 +209,12 @@ static void placement_order(void **state) {
     router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "01");
     assert_buffer(&r, 1, "3");
-    assert_int_equal(r.plan->dropped, 1);
-    assert_int_equal(r.plan->chosen[0], 3);
-    assert_int_equal(r.plan->lost[0], 1);
-    assert_int_equal(r.plan->chosen[1], 1);
-    assert_int_equal(r.plan->lost[1], 0);
-    assert_close(r.plan->slot_weight[1], 0.9, CLOSE); /* g itself */
+    assert_int_equal(r.plan->choices.dropped, 1);
+    assert_int_equal(r.plan->choices.chosen[0], 3);
+    assert_int_equal(r.plan->choices.lost[0], 1);
+    assert_int_equal(r.plan->choices.chosen[1], 1);
+    assert_int_equal(r.plan->choices.lost[1], 0);
+    assert_close(r.plan->list.slot_weight[1], 0.9, CLOSE); /* g itself */
     /* a dropped token's output is the residual alone */
     real slots[3 * 8], y[4 * 8], residual[4 * 8];
     for (size_t i = 0; i < 32; i++) residual[i] = (real)i;
@@ -228,7 +229,7 @@ static void placement_order(void **state) {
     router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "12");
     assert_buffer(&r, 1, "3");
-    assert_int_equal(r.plan->dropped, 1);
+    assert_int_equal(r.plan->choices.dropped, 1);
     router_fixture_free(&r);
 }
 
@@ -248,10 +249,10 @@ static void first_choices_before_second(void **state) {
     assert_int_equal(r.plan->P, 1);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "2");
-    assert_int_equal(r.plan->dropped, 1);
-    assert_int_equal(r.plan->chosen[0], 3);
-    assert_int_equal(r.plan->lost[0], 2);
-    assert_int_equal(r.plan->lost[1], 2);
+    assert_int_equal(r.plan->choices.dropped, 1);
+    assert_int_equal(r.plan->choices.chosen[0], 3);
+    assert_int_equal(r.plan->choices.lost[0], 2);
+    assert_int_equal(r.plan->choices.lost[1], 2);
     router_fixture_free(&r);
     const double equal[] = {.5, .5, .1, .9};
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.5", 2, 2,
@@ -279,7 +280,7 @@ static void bpr_and_its_sum(void **state) {
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "1");
     assert_buffer(&r, 2, "");
-    assert_int_equal(r.plan->dropped, 1);
+    assert_int_equal(r.plan->choices.dropped, 1);
     router_fixture_free(&r);
     gated(&r, THREE "model.moe.priority=bpr-sum", 2, 3, g);
     router_fixture_pass(&r, 1, false);
@@ -332,9 +333,9 @@ static void a_learnt_score(void **state) {
         router_fixture_pass(&r, 1, false);
         size_t token = i % 2, best = token ? 1 : 0;
         assert_buffer(&r, best, token ? "1" : "0");
-        assert_close(r.plan->slot_weight[best * r.plan->P], g[token * 3 + best] * s[i / 2][token],
-                     CLOSE);
-        assert_int_equal(r.plan->dropped, 1);
+        assert_close(r.plan->list.slot_weight[best * r.plan->P],
+                     g[token * 3 + best] * s[i / 2][token], CLOSE);
+        assert_int_equal(r.plan->choices.dropped, 1);
         router_fixture_free(&r);
     }
 }
@@ -351,17 +352,17 @@ static void top_k_before_softmax(void **state) {
     router_fixture r;
     gated(&r, BEFORE "model.moe.k=2", 2, 3, g);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
+    assert_all(r.plan->choices.gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "10");
     assert_buffer(&r, 2, "1");
-    assert_close(r.plan->slot_weight[0], 5. / 8, CLOSE);
-    assert_close(r.plan->slot_weight[r.plan->P], 1. / 2, CLOSE);
-    assert_close(r.plan->slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
+    assert_close(r.plan->list.slot_weight[0], 5. / 8, CLOSE);
+    assert_close(r.plan->list.slot_weight[r.plan->P], 1. / 2, CLOSE);
+    assert_close(r.plan->list.slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
     router_fixture_free(&r);
     gated(&r, BEFORE "model.moe.k=1", 2, 3, g);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->gate, (const double[]){1, 0, 0, 0, 1, 0}, 6);
+    assert_all(r.plan->choices.gate, (const double[]){1, 0, 0, 0, 1, 0}, 6);
     router_fixture_free(&r);
 }
 
@@ -377,18 +378,18 @@ static void sigmoid_gate(void **state) {
     router_fixture r;
     gated(&r, SIGMOID, 1, 3, g);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->gate, (const double[]){3. / 4, 1. / 4, 1. / 2}, 3);
+    assert_all(r.plan->choices.gate, (const double[]){3. / 4, 1. / 4, 1. / 2}, 3);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "");
-    assert_close(r.plan->slot_weight[2 * r.plan->P], 1. / 2, CLOSE);
+    assert_close(r.plan->list.slot_weight[2 * r.plan->P], 1. / 2, CLOSE);
     router_fixture_free(&r);
     gated(&r, SIGMOID "model.moe.renormalize=true", 1, 3, g);
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->gate, (const double[]){3. / 5, 0, 2. / 5}, 3);
+    assert_all(r.plan->choices.gate, (const double[]){3. / 5, 0, 2. / 5}, 3);
     /* far below 0 every sigmoid is 0; their shares are those of exp */
     r.x[0] = -1000, r.x[1] = -3000, r.x[2] = -1000;
     router_fixture_pass(&r, 1, true);
-    assert_all(r.plan->gate, (const double[]){1. / 2, 0, 1. / 2}, 3);
+    assert_all(r.plan->choices.gate, (const double[]){1. / 2, 0, 1. / 2}, 3);
     router_fixture_free(&r);
 }
 
@@ -408,8 +409,8 @@ static void biases_move_choices_alone(void **state) {
     router_fixture_pass(&r, 1, true);
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "20"); /* bpr: .45 before .4 */
-    assert_close(r.plan->slot_weight[r.plan->P], .45, CLOSE);
-    assert_close(r.plan->slot_weight[r.plan->P + 1], .4, CLOSE);
+    assert_close(r.plan->list.slot_weight[r.plan->P], .45, CLOSE);
+    assert_close(r.plan->list.slot_weight[r.plan->P + 1], .4, CLOSE);
     assert_true(r.plan->losses.aux == 0 && r.plan->losses.weighted == 0);
     assert_int_equal(r.router->counted, 2);
     assert_true(r.router->counts[0] == 1 && r.router->counts[1] == 2);
@@ -462,7 +463,7 @@ static void permuted_scores(void **state) {
     for (size_t t = 0; t < T; t++) {
         double sum = 0, squares = 0;
         for (size_t e = 0; e < E; e++) {
-            double x = (double)r.plan->gate[t * E + e];
+            double x = (double)r.plan->choices.gate[t * E + e];
             sum += x;
             squares += x * x;
             best[e] += x > .5;
@@ -471,11 +472,11 @@ static void permuted_scores(void **state) {
         assert_close(squares, .36 + .09 + .01, CLOSE);
     }
     for (size_t e = 0; e < E; e++) assert_true(best[e] > 8);
-    size_t chosen = r.plan->chosen[0];
+    size_t chosen = r.plan->choices.chosen[0];
     router_fixture_pass(&r, 1, false);
-    assert_int_equal(r.plan->chosen[0], chosen);
+    assert_int_equal(r.plan->choices.chosen[0], chosen);
     router_fixture_pass(&r, 1, true); /* training takes the scores as they are */
-    assert_int_equal(r.plan->chosen[0], T);
+    assert_int_equal(r.plan->choices.chosen[0], T);
     router_fixture_free(&r);
 }
 
@@ -494,7 +495,7 @@ static void ties(void **state) {
     router_fixture_pass(&r, 1, false); /* Be = 3*0.7/2 = 1.05: 1 */
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "0");
-    assert_int_equal(r.plan->dropped, 2);
+    assert_int_equal(r.plan->choices.dropped, 2);
     router_fixture_free(&r);
 }
 
@@ -508,8 +509,8 @@ static void skipped_patches(void **state) {
     router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "21");
     assert_buffer(&r, 1, "");
-    assert_int_equal(r.plan->dropped, 2);
-    assert_int_equal(r.plan->chosen[0] + r.plan->chosen[1], 2);
+    assert_int_equal(r.plan->choices.dropped, 2);
+    assert_int_equal(r.plan->choices.chosen[0] + r.plan->choices.chosen[1], 2);
     router_fixture_free(&r);
     gated(&r, TOKENS "model.moe.priority=vanilla model.moe.skip_patch=0.5", 4, 2, g);
     router_fixture_pass(&r, 1, false);
@@ -532,9 +533,9 @@ static void experts_choose(void **state) {
     router_fixture_pass(&r, 1, true);
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "0");
-    assert_close(r.plan->slot_weight[0], .9, CLOSE);
-    assert_close(r.plan->slot_weight[r.plan->P], .4, CLOSE);
-    assert_int_equal(r.plan->dropped, 1);
+    assert_close(r.plan->list.slot_weight[0], .9, CLOSE);
+    assert_close(r.plan->list.slot_weight[r.plan->P], .4, CLOSE);
+    assert_int_equal(r.plan->choices.dropped, 1);
     router_fixture_free(&r);
 }
 

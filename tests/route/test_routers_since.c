@@ -30,9 +30,9 @@ static void logits(router_fixture *r, const char *keys, size_t T, size_t B, size
 }
 
 static void assert_buffer(const router_fixture *r, size_t e, const char *tokens) {
-    assert_int_equal(r->plan->used[e], strlen(tokens));
+    assert_int_equal(r->plan->list.used[e], strlen(tokens));
     for (size_t p = 0; tokens[p]; p++)
-        assert_int_equal(r->plan->slot_token[e * r->plan->P + p], tokens[p] - '0');
+        assert_int_equal(r->plan->list.slot_token[e * r->plan->P + p], tokens[p] - '0');
 }
 
 /* ---- hash ------------------------------------------------------------------------------------ */
@@ -45,14 +45,14 @@ static void hash_deals_positions_out(void **state) {
         &r, "model.moe.router=hash model.moe.experts=5 model.moe.slots_per_expert=3", 12, 2));
     router_fixture_pass(&r, 2, true);
     assert_int_equal(r.plan->P, 3);
-    assert_int_equal(r.plan->dropped, 0);
+    assert_int_equal(r.plan->choices.dropped, 0);
     size_t in_order = 0;
     for (size_t e = 0; e < 5; e++) {
-        assert_int_equal(r.plan->used[e], e < 2 ? 3 : 2);
-        for (size_t p = 0; p < (size_t)r.plan->used[e]; p++) {
-            int32_t token = r.plan->slot_token[e * 3 + p];
+        assert_int_equal(r.plan->list.used[e], e < 2 ? 3 : 2);
+        for (size_t p = 0; p < (size_t)r.plan->list.used[e]; p++) {
+            int32_t token = r.plan->list.slot_token[e * 3 + p];
             in_order += token == (int32_t)(p * 5 + e);
-            assert_int_equal(r.plan->slot_token[15 + e * 3 + p], token + 12);
+            assert_int_equal(r.plan->list.slot_token[15 + e * 3 + p], token + 12);
         }
     }
     assert_true(in_order < 6); /* as in identity */
@@ -86,9 +86,9 @@ static void remoe_by_hand(void **state) {
     router_fixture_pass(&r, 1, true);
     assert_buffer(&r, 0, "01");
     assert_buffer(&r, 1, "1");
-    assert_close(r.plan->slot_weight[0], 2, CLOSE);
-    assert_close(r.plan->slot_weight[1], 1, CLOSE);
-    assert_close(r.plan->slot_weight[2], 3, CLOSE);
+    assert_close(r.plan->list.slot_weight[0], 2, CLOSE);
+    assert_close(r.plan->list.slot_weight[1], 1, CLOSE);
+    assert_close(r.plan->list.slot_weight[2], 3, CLOSE);
     assert_close(r.plan->losses.aux, 4.5, CLOSE);
     assert_close(r.plan->losses.weighted, 18, CLOSE);
     assert_true(r.router->counts[0] == 3);
@@ -125,10 +125,10 @@ static void sparsity_arrives(void **state) {
     for (size_t step = 0; step < STEPS; step++) {
         memset(g, 0, p->size * sizeof *g);
         router_fixture_pass(&r, IMAGES, true);
-        if (step >= STEPS - LAST) open += (double)r.plan->placed / (IMAGES * TOKENS) / LAST;
-        for (size_t i = 0; i < r.plan->placed; i++) {
-            size_t slot = (size_t)r.plan->slot[i];
-            r.plan->dweight[slot] = (r.plan->slot_weight[slot] - 1) / (IMAGES * TOKENS);
+        if (step >= STEPS - LAST) open += (double)r.plan->list.placed / (IMAGES * TOKENS) / LAST;
+        for (size_t i = 0; i < r.plan->list.placed; i++) {
+            size_t slot = (size_t)r.plan->list.slot[i];
+            r.plan->list.dweight[slot] = (r.plan->list.slot_weight[slot] - 1) / (IMAGES * TOKENS);
         }
         r.router->type->backward(r.router, dx, r.x, &r.pass);
         for (size_t i = 0; i < p->size; i++) w[i] -= (real)0.03 * g[i];
@@ -159,11 +159,12 @@ static void images_choose_whole(void **state) {
     assert_int_equal(r.plan->P, 2);
     assert_buffer(&r, 0, "23");
     assert_buffer(&r, 1, "");
-    for (size_t p = 0; p < 2; p++) assert_close(r.plan->slot_weight[p], .8, CLOSE);
-    assert_int_equal(r.plan->dropped, 2);
-    assert_int_equal(r.plan->chosen[0], 4);
-    assert_int_equal(r.plan->lost[0], 2);
-    for (size_t t = 0; t < 4; t++) assert_close(r.plan->gate[2 * t], t < 2 ? .75 : .8, CLOSE);
+    for (size_t p = 0; p < 2; p++) assert_close(r.plan->list.slot_weight[p], .8, CLOSE);
+    assert_int_equal(r.plan->choices.dropped, 2);
+    assert_int_equal(r.plan->choices.chosen[0], 4);
+    assert_int_equal(r.plan->choices.lost[0], 2);
+    for (size_t t = 0; t < 4; t++)
+        assert_close(r.plan->choices.gate[2 * t], t < 2 ? .75 : .8, CLOSE);
     /* importance (31/20, 9/20), mean 1, variance (11/20)^2 */
     assert_close(r.plan->losses.aux, 0.55 * 0.55 / 2, CLOSE);
     router_fixture_free(&r);
@@ -222,8 +223,8 @@ static void temperatures_by_hand(void **state) {
     router_fixture_pass(&r, 1, true);
     const double disp[] = {2. / 3, 1. / 3, 1. / 3, 2. / 3}, comb[] = {.75, .25, .25, .75};
     for (size_t i = 0; i < 4; i++) {
-        assert_close(r.plan->disp[i], disp[i], 2e-6);
-        assert_close(r.plan->comb[i], comb[i], 2e-6);
+        assert_close(r.plan->dense.disp[i], disp[i], 2e-6);
+        assert_close(r.plan->dense.comb[i], comb[i], 2e-6);
     }
     router_fixture_free(&r);
 }
@@ -250,16 +251,16 @@ static void entmax_by_hand(void **state) {
     double tau = (1 - sqrt(7)) / 4, large = (0.5 - tau) * (0.5 - tau), small = tau * tau;
     const double disp[] = {2. / 3, 1. / 3, 1. / 3, 2. / 3}, comb[] = {large, small, small, large};
     for (size_t i = 0; i < 4; i++) {
-        assert_close(r.plan->disp[i], disp[i], 2e-6);
-        assert_close(r.plan->comb[i], comb[i], 2e-6);
+        assert_close(r.plan->dense.disp[i], disp[i], 2e-6);
+        assert_close(r.plan->dense.comb[i], comb[i], 2e-6);
     }
     *router_fixture_tensor(&r, "log_combine_temperature") = (real)-log(4);
     router_fixture_pass(&r, 1, true);
     for (size_t i = 0; i < 4; i++) {
         if (i == 0 || i == 3)
-            assert_close(r.plan->comb[i], 1, 2e-6);
+            assert_close(r.plan->dense.comb[i], 1, 2e-6);
         else
-            assert_close(r.plan->comb[i], 0, 1e-12); /* the square of a rounding */
+            assert_close(r.plan->dense.comb[i], 0, 1e-12); /* the square of a rounding */
     }
     router_fixture_free(&r);
 }
@@ -281,7 +282,7 @@ static void entmax_rows(void **state) {
         for (size_t t = 0; t < 18; t++) {
             double sum = 0;
             for (size_t s = 0; s < 21; s++) {
-                double p = (double)r.plan->comb[t * 21 + s];
+                double p = (double)r.plan->dense.comb[t * 21 + s];
                 assert_true(p >= 0);
                 zeros += p == 0;
                 sum += p;
@@ -314,12 +315,12 @@ static void experts_choice_renormalized(void **state) {
     const double weight[] = {0.75, 1, 0.25, 1};
     const int32_t token[] = {0, 1, 0, 2};
     for (size_t e = 0; e < 2; e++) {
-        assert_int_equal(r.plan->used[e], 2);
+        assert_int_equal(r.plan->list.used[e], 2);
         for (size_t p = 0; p < 2; p++) {
             size_t slot = 2 * e + p, at = 2 * e;
-            while (token[at] != r.plan->slot_token[slot] && at < 2 * e + 1) at++;
-            assert_int_equal(r.plan->slot_token[slot], token[at]);
-            assert_close(r.plan->slot_weight[slot], weight[at], CLOSE);
+            while (token[at] != r.plan->list.slot_token[slot] && at < 2 * e + 1) at++;
+            assert_int_equal(r.plan->list.slot_token[slot], token[at]);
+            assert_close(r.plan->list.slot_weight[slot], weight[at], CLOSE);
         }
     }
     router_fixture_free(&r);
@@ -330,9 +331,9 @@ static void experts_choice_renormalized(void **state) {
     router_fixture_pass(&r, 1, true);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "2");
-    for (size_t e = 0; e < 2; e++) assert_close(r.plan->slot_weight[e], 1, CLOSE);
-    assert_int_equal(r.plan->dropped, 1);
-    for (size_t e = 0; e < 2; e++) assert_true(r.plan->gate[2 + e] == 0);
+    for (size_t e = 0; e < 2; e++) assert_close(r.plan->list.slot_weight[e], 1, CLOSE);
+    assert_int_equal(r.plan->choices.dropped, 1);
+    for (size_t e = 0; e < 2; e++) assert_true(r.plan->choices.gate[2 + e] == 0);
     router_fixture_free(&r);
 }
 
@@ -468,12 +469,12 @@ static void experts_take_most_of_the_plan(void **state) {
         for (size_t e = 0; e < E; e++) {
             bool taken[N] = {0};
             double least = INFINITY, most = 0;
-            if (!i) assert_int_equal(r.plan->used[e], 7);
-            for (size_t p = 0; p < (size_t)r.plan->used[e]; p++) {
-                size_t slot = e * 7 + p, token = (size_t)r.plan->slot_token[slot];
+            if (!i) assert_int_equal(r.plan->list.used[e], 7);
+            for (size_t p = 0; p < (size_t)r.plan->list.used[e]; p++) {
+                size_t slot = e * 7 + p, token = (size_t)r.plan->list.slot_token[slot];
                 taken[token] = true;
                 least = fmin(least, plan[token * E + e]);
-                assert_true(r.plan->slot_weight[slot] == r.plan->gate[token * E + e]);
+                assert_true(r.plan->list.slot_weight[slot] == r.plan->choices.gate[token * E + e]);
             }
             for (size_t t = 0; t < N; t++)
                 if (!taken[t]) most = fmax(most, plan[t * E + e]);

@@ -159,9 +159,9 @@ static uint64_t mix(uint64_t mark, const void *bytes, size_t size) {
 uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan) {
     if (!plan->sparse) return mark;
     for (size_t b = 0; b < plan->G * plan->E; b++) {
-        size_t used = (size_t)plan->used[b];
+        size_t used = (size_t)plan->list.used[b];
         mark = mix(mark, &used, sizeof used);
-        mark = mix(mark, plan->slot_token + b * plan->P, used * sizeof *plan->slot_token);
+        mark = mix(mark, plan->list.slot_token + b * plan->P, used * sizeof *plan->list.slot_token);
     }
     return mark;
 }

@@ -67,11 +67,12 @@ uint64_t router_fixture_bits(const smoe_plan *plan) {
     uint64_t mark = gradcheck_plan_mark(1, plan);
     if (!plan->sparse) {
         size_t bytes = plan->tokens * plan->S * sizeof(real);
-        return mix(mix(mark, plan->disp, bytes), plan->comb, bytes);
+        return mix(mix(mark, plan->dense.disp, bytes), plan->dense.comb, bytes);
     }
     for (size_t b = 0; b < plan->G * plan->E; b++)
-        mark = mix(mark, plan->slot_weight + b * plan->P, (size_t)plan->used[b] * sizeof(real));
-    mark = mix(mark, plan->first, (plan->tokens + 1) * sizeof *plan->first);
-    mark = mix(mark, plan->slot, plan->placed * sizeof *plan->slot);
+        mark = mix(mark, plan->list.slot_weight + b * plan->P,
+                   (size_t)plan->list.used[b] * sizeof(real));
+    mark = mix(mark, plan->list.first, (plan->tokens + 1) * sizeof *plan->list.first);
+    mark = mix(mark, plan->list.slot, plan->list.placed * sizeof *plan->list.slot);
     return mix(mark, &plan->losses.aux, sizeof plan->losses.aux);
 }

@@ -348,7 +348,7 @@ static void watch(void *user, size_t i, const smoe_router *router) {
     seen *s = user;
     s->calls++;
     s->last = i;
-    for (size_t k = 0; k < router->plan.S; k++) s->sum += (double)router->plan.comb[k];
+    for (size_t k = 0; k < router->plan.S; k++) s->sum += (double)router->plan.dense.comb[k];
 }
 
 static void plans_can_be_watched(void **state) {
