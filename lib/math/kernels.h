@@ -312,6 +312,21 @@ typedef struct smoe_kernels {
 
 /* The kernels that are used. */
 const smoe_kernels *smoe_kernels_get(void);
+
+/* For work in `real` on operands of either type. Elements first .. first + n to read: where they
+ * are, or widened to room [n]. Where such elements are computed before they are written: their own
+ * place, or room. Writes what was computed there: rounds it to BF16, or does nothing. */
+static inline const real *smoe_values_read(smoe_values x, size_t first, size_t n, real *room) {
+    if (x.at) return x.at + first;
+    smoe_kernels_get()->row->widen(room, x.bf16 + first, n);
+    return room;
+}
+static inline real *smoe_outputs_room(smoe_outputs y, size_t first, real *room) {
+    return y.at ? y.at + first : room;
+}
+static inline void smoe_outputs_write(smoe_outputs y, size_t first, size_t n, const real *from) {
+    if (y.bf16) smoe_kernels_get()->row->narrow(y.bf16 + first, from, n);
+}
 /* Whether kernels for the instruction set of that name make the same bits as those that are used:
  * in F32, amx, v4-bf16 and v4 are the same. */
 bool smoe_kernels_sum_alike(const char *isa, smoe_precision precision);

@@ -169,38 +169,26 @@ static size_t part_of(size_t n, size_t i) {
 
 /* y = x */
 static void copy_row(smoe_outputs y, const real *x, size_t n) {
-    if (y.at)
-        memcpy(y.at, x, n * sizeof *x);
-    else
-        smoe_kernels_get()->row->narrow(y.bf16, x, n);
+    if (y.at) memcpy(y.at, x, n * sizeof *x);
+    smoe_outputs_write(y, 0, n, x);
 }
 
 /* y = a x */
 static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real part[PART];
-    if (y.at) {
-        kern->scale(y.at, a, x, n);
-        return;
-    }
     for (size_t i = 0; i < n; i += PART) {
-        kern->scale(part, a, x + i, part_of(n, i));
-        kern->narrow(y.bf16 + i, part, part_of(n, i));
+        real *to = smoe_outputs_room(y, i, part);
+        smoe_kernels_get()->row->scale(to, a, x + i, part_of(n, i));
+        smoe_outputs_write(y, i, part_of(n, i), to);
     }
 }
 
 /* y += a x */
 static void plan_add_row(real *y, real a, smoe_values x, size_t n) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real part[PART];
-    if (x.at) {
-        kern->axpy(y, a, x.at, n);
-        return;
-    }
-    for (size_t i = 0; i < n; i += PART) {
-        kern->widen(part, x.bf16 + i, part_of(n, i));
-        kern->axpy(y + i, a, part, part_of(n, i));
-    }
+    for (size_t i = 0; i < n; i += PART)
+        smoe_kernels_get()->row->axpy(y + i, a, smoe_values_read(x, i, part_of(n, i), part),
+                                      part_of(n, i));
 }
 
 static real dot_row(const real *y, smoe_values x, size_t n) {

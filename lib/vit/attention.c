@@ -112,10 +112,11 @@ static head head_of(const smoe_attention *l, size_t task) {
                   head_rows(l, smoe_values_from(rows, 2 * d), 3 * d)};
 }
 
-/* Prefetches rows i .. i+n of a head, whose distance is too large for the hardware prefetcher. */
+/* Prefetches rows i .. i+n of a head, whose distance is too large for the hardware prefetcher; not
+ * in BF16. */
 static void head_prefetch(const smoe_attention *l, const head *x, size_t i, size_t n) {
     const smoe_matrix *all[] = {&x->q, &x->k, &x->v};
-    for (size_t row = i; row < i + n; row++)
+    for (size_t row = i; row < i + n && x->v.of.at; row++)
         for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE)
             for (int k = 0; k < 3; k++)
                 __builtin_prefetch(all[k]->of.at + row * all[k]->row + j, 0, 2);
@@ -183,12 +184,12 @@ static smoe_attention_head head_small(const smoe_attention *l, size_t task, real
     return small;
 }
 
-/* `next` is the head that this thread is likely to get after this one. Weights in BF16 are rounded
- * from `scores`; in `real` they take the place of the scores. */
-static void head_forward(const smoe_attention *l, size_t task, size_t next, real *scores,
+/* `next` is the head that this thread is likely to get after this one. `room` is for scores that do
+ * not become the weights where they are. */
+static void head_forward(const smoe_attention *l, size_t task, size_t next, real *room,
                          smoe_outputs weights, const smoe_pass *pass) {
     size_t T = l->T, length = smoe_pass_length(pass, task / l->H, T);
-    if (!weights.bf16) scores = weights.at;
+    real *scores = smoe_outputs_room(weights, 0, room);
     if (head_is_small(l, length)) {
         smoe_attention_head small = head_small(l, task, scores);
         if (l->train) scores += (next - task) * T * T;
@@ -201,10 +202,8 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
         head_softmax(l, scores, i, n, length);
-        if (weights.bf16)
-            smoe_kernels_get()->row->narrow(weights.bf16 + i * T, scores + i * T, n * T);
-        else
-            head_prefetch(l, &after, i, n);
+        smoe_outputs_write(weights, i * T, n * T, scores + i * T);
+        head_prefetch(l, &after, i, n);
     }
     head_product(l, buffer_at(l, l->heads, head_place(l, task, l->d)), l->d,
                  smoe_matrix_rows((smoe_rows){smoe_written(weights), T}, T, T), x.v, 1);
@@ -212,16 +211,16 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
 
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
  * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. dZ is computed in
- * dz; weights in BF16 are widened there, and dZ is rounded to dz_bf16. */
-static void head_backward(const smoe_attention *l, size_t task, size_t next, real *dz,
-                          smoe_bf16 *dz_bf16) {
+ * room, which is also that of some rows of weights. */
+static void head_backward(const smoe_attention *l, size_t task, size_t next, real *room,
+                          smoe_outputs dz) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t T = l->T, d = l->d;
     if (head_is_small(l, T)) {
         real *weights = l->weights;
         smoe_attention_head small = head_small(l, task, weights + task * T * T),
                             after = head_small(l, next, weights + next * T * T);
-        smoe_kernels_get()->attention->backward(&small, &after, dz);
+        smoe_kernels_get()->attention->backward(&small, &after, room);
         return;
     }
     head x = head_of(l, task);
@@ -232,15 +231,14 @@ static void head_backward(const smoe_attention *l, size_t task, size_t next, rea
     smoe_outputs drows = buffer_at(l, l->drows, head_place(l, task, 3 * d)), dq = drows;
     if (l->qk_norm) dq.at = l->dnormed + head_place(l, task, x.q.row);
     head_product(l, smoe_outputs_from(drows, 2 * d), 3 * d, smoe_transposed(w), dout, 1);
-    head_product(l, smoe_reals_out(dz), T, dout, smoe_transposed(x.v), 1);
+    head_product(l, smoe_reals_out(room), T, dout, smoe_transposed(x.v), 1);
     for (size_t i = 0, n; i < T; i += n) {
-        const real *rows = weights.bf16 ? dz + T * T : weights.at + i * T;
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        if (weights.bf16) kern->widen(dz + T * T, weights.bf16 + i * T, n * T);
-        kern->softmax_backward(dz + i * T, rows, n, T, T);
-        if (weights.bf16) kern->narrow(dz_bf16 + i * T, dz + i * T, n * T);
+        kern->softmax_backward(room + i * T, smoe_values_read(weights, i * T, n * T, room + T * T),
+                               n, T, T);
+        smoe_outputs_write(dz, i * T, n * T, room + i * T);
     }
-    w.of = weights.bf16 ? (smoe_values){.bf16 = dz_bf16} : smoe_reals(dz);
+    w.of = smoe_written(dz);
     head_product(l, dq, x.q.row, w, x.k, head_scale(l));
     head_product(l, smoe_outputs_from(dq, d), x.k.row, smoe_transposed(w), x.q, head_scale(l));
 }
@@ -304,10 +302,13 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
     smoe_linear_backward(&l->proj, buffer_at(l, l->dheads, 0), smoe_reals(dy),
                          smoe_written(buffer_at(l, l->heads, 0)), R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
-    for (size_t task = 0; task < tasks; task++)
-        head_backward(l, task, next_task(l, task, tasks),
-                      l->scores + smoe_thread() * scores_size(l),
-                      l->narrow ? l->dscores + smoe_thread() * pairs : NULL);
+    for (size_t task = 0; task < tasks; task++) {
+        real *room = l->scores + smoe_thread() * scores_size(l);
+        smoe_outputs dz = smoe_reals_out(room);
+        if (smoe_attention_narrow(l))
+            dz = (smoe_outputs){.bf16 = l->dscores + smoe_thread() * pairs};
+        head_backward(l, task, next_task(l, task, tasks), room, dz);
+    }
     if (l->qk_norm) {
         smoe_qk_norm_backward(&l->q_norm, drows.at, l->dnormed, 2 * d, rows.at, 3 * d, R);
         smoe_qk_norm_backward(&l->k_norm, drows.at + d, l->dnormed + d, 2 * d, rows.at + d, 3 * d,
