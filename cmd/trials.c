@@ -400,18 +400,13 @@ int smoe_trials_power(const smoe_sweep *sweep, const smoe_options *options, smoe
 
 /* ---- the best value of a key ----------------------------------------------------------------- */
 
-/* Whether a group is measured on val: by the column of its evaluations, or by the trials' spec. */
+/* Whether a group is measured on val. */
 static bool held_out(const smoe_results *r, size_t group) {
-    size_t split = smoe_sweep_column(r->sweep, "evaluate.eval.split");
-    if (split == SIZE_MAX) split = smoe_sweep_column(r->sweep, "eval.split");
-    if (split != SIZE_MAX) return !strcmp(smoe_measures_setting(r->measured, group, split), "val");
-    for (size_t i = 0; i < r->measured->runs; i++) {
-        if (r->measured->group[i] != group) continue;
-        json_auto_t *spec = json_loads(r->sweep->trial[i].spec, 0, NULL);
-        const char *on = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
-        return on && !strcmp(on, "val");
-    }
-    return false;
+    char split[SMOE_METRIC_KEY] = "";
+    size_t first = 0;
+    while (first < r->measured->runs && r->measured->group[first] != group) first++;
+    if (first < r->measured->runs) smoe_results_split(r->sweep, first, split);
+    return !strcmp(split, "val");
 }
 
 /* A row of the table: the best of the groups that differ from group `first` in the key alone. */

@@ -27,6 +27,14 @@ static void find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
     }
 }
 
+void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_METRIC_KEY]) {
+    json_auto_t *spec = json_loads(sweep->trial[trial].spec, 0, NULL);
+    const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
+    size_t column = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
+    if (column < SIZE_MAX) own = sweep->trial[trial].value[column];
+    snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
+}
+
 /* Where the test images of a trial come from, and in the next line what determines them: the keys
  * of its data, without those that only training uses, and the split. Fresh; NULL where that is not
  * known. */
@@ -34,19 +42,18 @@ static char *images_of(const smoe_sweep *sweep, size_t i) {
     static const char *const training[] = {"augment", "cache_mb", "train_limit"};
     json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_t *data = json_object_get(spec, "data");
-    json_t *split = json_object_get(json_object_get(spec, "eval"), "split");
+    char split[SMOE_METRIC_KEY];
+    smoe_results_split(sweep, i, split);
     for (size_t k = 0; k < sizeof training / sizeof *training; k++)
         json_object_del(data, training[k]);
     for (size_t c = 0; c < sweep->columns; c++) {
         static const size_t before = sizeof SMOE_EVALUATED - 1;
         const char *column = sweep->column[c], *value = sweep->trial[i].value[c];
-        if (!strcmp(column, SMOE_EVALUATED "eval.split"))
-            json_string_set(split, value);
-        else if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
+        if (!strncmp(column, SMOE_EVALUATED "data.", before + 5))
             json_object_set_new(data, column + before, json_string(value));
     }
     json_t *path = json_object_get(data, "path");
-    json_auto_t *images = json_pack("[O?, O?]", data, split);
+    json_auto_t *images = json_pack("[O?, s]", data, split);
     json_auto_t *origin =
         json_is_string(path)
             ? json_pack("[O]", path)

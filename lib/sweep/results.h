@@ -3,6 +3,7 @@
 #define SMOE_RESULTS_H
 
 #include "compare/tables.h"
+#include "spec/metrics.h"
 #include "sweep/sweep.h"
 
 typedef struct smoe_results {
@@ -24,6 +25,9 @@ typedef struct smoe_results {
 int smoe_results_make(smoe_results *results, const smoe_sweep *sweep,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_results_free(smoe_results *results);
+
+/* The split that a trial is evaluated on; "" where that is not known. */
+void smoe_results_split(const smoe_sweep *sweep, size_t trial, char split[SMOE_METRIC_KEY]);
 
 /* The main metric: `wish` if it exists (may be NULL), else precision_at_1, else a loss. */
 size_t smoe_results_first(const smoe_results *results, const char *wish);

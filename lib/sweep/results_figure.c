@@ -58,15 +58,6 @@ static const char *metric_words(const figure *f, const char *name, char words[SM
     return words;
 }
 
-/* The split that a trial is evaluated on. */
-static void split_of_trial(const smoe_sweep *sweep, size_t i, char split[SMOE_METRIC_KEY]) {
-    json_auto_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
-    const char *own = json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
-    size_t column = smoe_sweep_column(sweep, SMOE_EVALUATED "eval.split");
-    if (column < SIZE_MAX) own = sweep->trial[i].value[column];
-    snprintf(split, SMOE_METRIC_KEY, "%s", own ? own : "");
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static const char *group_value(const figure *f, size_t group, size_t column) {
@@ -176,7 +167,7 @@ static figure figure_open(const smoe_results *r) {
     f.weight = smoe_alloc_in(&f.memory, room, sizeof *f.weight);
     for (size_t i = 0; i < sweep->trials && (!i || *f.split); i++) {
         char split[SMOE_METRIC_KEY];
-        split_of_trial(sweep, i, split);
+        smoe_results_split(sweep, i, split);
         if (i && strcmp(f.split, split)) *split = '\0';
         memcpy(f.split, split, sizeof split);
     }
@@ -436,7 +427,7 @@ static const smoe_curve *curve_of(const smoe_sweep *sweep, size_t i, const smoe_
     size_t number;
     smoe_metric m = smoe_metric_of_column(name, &number);
     if (m == SMOE_METRICS || !smoe_metrics[m].name) return smoe_curves_find(&records[i], name);
-    split_of_trial(sweep, i, split);
+    smoe_results_split(sweep, i, split);
     return smoe_curves_find(&records[i], smoe_metric_key(key, m, split, number));
 }
 
