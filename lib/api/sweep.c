@@ -26,6 +26,7 @@ static int from_spec(smoe_sweep *sweep, const char *file, const char *const *ove
                      size_t count, const char *dir, const smoe_sweep_settings *settings,
                      smoe_err *err) {
     const smoe_grid_options how = {.skip_invalid = settings->skip_invalid,
+                                   .join = settings->mode == SMOE_RUN_RESUME,
                                    .init = settings->init,
                                    .start = {.upcycle = settings->upcycle}};
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text text = {0};

@@ -264,7 +264,8 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         return -1;
     if (!options->init && options->planned) return 0;
-    return smoe_start_set(sweep, options->init, &options->start, err);
+    if (smoe_start_set(sweep, options->init, &options->start, err)) return -1;
+    return options->join ? 0 : smoe_start_check(sweep, err);
 }
 
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,

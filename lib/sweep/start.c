@@ -1,8 +1,11 @@
 /* What trials start from; see start.h. */
 #include "sweep/start.h"
+#include "store/implied.h"
 #include "store/run.h"
 #include "sweep/trial.h"
+#include "tensors/params_io.h"
 #include "train/moments_init.h"
+#include "vit/model.h"
 
 /* The value of "model.moe.k" in a resolved spec, borrowed. */
 static const json_t *start_value_at(const json_t *spec, const char *key) {
@@ -73,14 +76,35 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
     return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
-static int check_moments(const smoe_sweep *sweep, size_t i, smoe_err *err) {
+/* Whether a trial can start from the file. The number of classes, which the data say, does not
+ * matter: a head for another number is no error. */
+static int start_fits(const smoe_sweep *sweep, const smoe_spec *spec, const smoe_safetensors *file,
+                      smoe_err *err) {
+    SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
+    smoe_fit fit = smoe_start_fit(sweep, spec);
+    if (smoe_model_create(&model, spec, spec->data.classes ? spec->data.classes : 2, err) ||
+        smoe_params_check(smoe_model_params(model), file, fit, err) ||
+        (fit != SMOE_FIT_PARTIAL && smoe_implied_check(spec, file, false, err)))
+        return -1;
+    return sweep->start.moments ? smoe_moments_init_check(file, spec, fit, err) : 0;
+}
+
+/* Whether trial i can start from what it is to start from, the file that is open if *from is its
+ * name. */
+static int check_start(const smoe_sweep *sweep, size_t i, char **from, smoe_safetensors **file,
+                       smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
-    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *start = smoe_start_of(sweep, i, err);
-    if (start && !smoe_trial_parse(&spec, trial, err) &&
-        !smoe_run_locate(&file, start, NULL, err) &&
-        !smoe_moments_init_check(file, &spec, smoe_start_fit(sweep, &spec), err))
+    bool open = start && *from && !strcmp(start, *from);
+    if (start && !open) {
+        smoe_safetensors_free(*file);
+        free(*from);
+        *from = smoe_alloc_text(start);
+        *file = NULL;
+    }
+    if (start && (open || !smoe_run_model(file, start, NULL, &sweep->start.choice, err)) &&
+        !smoe_trial_parse(&spec, trial, err) && !start_fits(sweep, &spec, *file, err))
         return 0;
     return smoe_fail_prefix(err, "%s", trial->name);
 }
@@ -107,8 +131,14 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, s
     if ((sweeps && smoe_sweep_open(&from, init, err)) || check_chosen(sweep, &from, err)) return -1;
     for (size_t i = 0; i < sweep->trials && sweeps; i++)
         if (start_find(&from, sweep, &sweep->trial[i], err) == SIZE_MAX) return -1;
-    for (size_t i = 0; i < sweep->trials && how->moments; i++)
-        if (check_moments(sweep, i, err)) return -1;
+    return 0;
+}
+
+int smoe_start_check(const smoe_sweep *sweep, smoe_err *err) {
+    SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
+    SMOE_FREED char *path = NULL;
+    for (size_t i = 0; i < sweep->trials && sweep->init; i++)
+        if (check_start(sweep, i, &path, &file, err)) return -1;
     return 0;
 }
 

@@ -12,9 +12,13 @@
 /* Sets sweep->init to the absolute path of `init`, a run, a checkpoint, a file, the folder of a
  * sweep, or NULL, and checks that every trial has a start there (SMOE_USAGE names the first that
  * has none, or more than one, or a key "start.KEY" that nothing varies; SMOE_DATA where `init`
- * cannot be read; with `moments` SMOE_USAGE where one cannot have those of its start). */
+ * cannot be read). */
 int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how,
                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether the trials can start there, before one of them runs: SMOE_DATA names the first whose
+ * model has other shapes than the file; with `moments` SMOE_USAGE where one cannot have those. */
+int smoe_start_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */
 char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);
