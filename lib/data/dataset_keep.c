@@ -81,23 +81,46 @@ static size_t read_names(char *text, const char ***name) {
     return count;
 }
 
-static int kept_leave_out(smoe_dataset *set, const char *path, const char **name, size_t count,
-                          smoe_err *err) {
-    size_t found = 0, names = smoe_texts_sort(name, count);
+/* data.exclude, sorted, and which of the names are those of images. */
+struct smoe_excluded {
+    char *path;
+    const char **name; /* [count] */
+    bool *seen;        /* [count] */
+    size_t count;
+};
+
+/* Which images of the set the list names: keep[i] is false, unless keep is NULL. Their number. */
+static size_t kept_mark(bool *keep, const smoe_excluded *list, const smoe_dataset *set) {
     char own[SMOE_IMAGE_NAME];
-    bool *keep = smoe_alloc(set->images, sizeof *keep);
+    size_t found = 0;
     for (size_t i = 0; i < set->images; i++) {
         const char *image = smoe_dataset_image_name(set, i, own, sizeof own);
-        keep[i] = smoe_texts_find(name, names, image) == SIZE_MAX;
-        found += !keep[i];
+        size_t k = smoe_texts_find(list->name, list->count, image);
+        if (k < SIZE_MAX) list->seen[k] = true;
+        if (keep) keep[i] = k == SIZE_MAX;
+        found += k < SIZE_MAX;
     }
+    return found;
+}
+
+const char *smoe_dataset_unseen(const smoe_dataset *set, const smoe_dataset *other) {
+    const smoe_excluded *list = set->excluded;
+    if (other) kept_mark(NULL, list, other);
+    for (size_t k = 0; list && k < list->count; k++)
+        if (!list->seen[k]) return list->name[k];
+    return NULL;
+}
+
+static int kept_leave_out(smoe_dataset *set, smoe_err *err) {
+    const smoe_excluded *list = set->excluded;
+    SMOE_FREED bool *keep = smoe_alloc(set->images, sizeof *keep);
+    size_t found = kept_mark(keep, list, set);
     if (found) smoe_dataset_keep(set, keep);
-    free(keep);
     if (!set->images)
-        return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", path, set->split);
+        return smoe_fail(err, SMOE_DATA, "%s: names all images of %s", list->path, set->split);
     smoe_dataset_remark_on(
         set, "data.exclude: %zu image%s of %s %s left out, of the %zu that %s names", found,
-        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", names, path);
+        found == 1 ? "" : "s", set->split, found == 1 ? "is" : "are", list->count, list->path);
     return 0;
 }
 
@@ -108,14 +131,19 @@ int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err
     SMOE_FREED const char **name = NULL;
     size_t size;
     if (!spec->data.exclude || set->excluded) return 0;
-    set->excluded = true;
     if (smoe_spec_path(spec, "data.exclude", &path, err) ||
         smoe_file_read(path, MOST_BYTES, &text, &size, err))
         return -1;
     if (strlen(text) != size)
         return smoe_fail(err, SMOE_DATA, "%s: not a text: byte %zu is zero", path, strlen(text));
-    size_t count = read_names(text, &name);
-    return kept_leave_out(set, path, name, count, err);
+    smoe_excluded *list = set->excluded = smoe_alloc_in(&set->memory, 1, sizeof *list);
+    size_t count = read_names(smoe_alloc_text_in(&set->memory, text), &name);
+    list->path = smoe_alloc_text_in(&set->memory, path);
+    list->count = smoe_texts_sort(name, count);
+    list->name = smoe_alloc_in(&set->memory, count, sizeof *list->name);
+    list->seen = smoe_alloc_in(&set->memory, count, sizeof *list->seen);
+    if (count) memcpy(list->name, name, count * sizeof *name);
+    return kept_leave_out(set, err);
 }
 
 /* ---- the classes of a model ------------------------------------------------------------------ */

@@ -117,6 +117,28 @@ int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *spl
     return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, err);
 }
 
+/* Each name of data.exclude must be that of an image, of this split or another one, as each row of
+ * a table of labels must be. With data.on_error skip, which would decode all splits, that is not
+ * checked. */
+static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
+    static const char *const splits[] = {"train", "test", "val"};
+    const char *name = smoe_dataset_unseen(set, NULL);
+    char own[SMOE_IMAGE_NAME];
+    smoe_spec all = *spec;
+    if (!name || spec->data.on_error == SMOE_ON_ERROR_SKIP) return 0;
+    all.data.exclude = NULL;
+    all.data.limit = all.data.train_limit = 0;
+    for (size_t k = 0; k < sizeof splits / sizeof *splits && name; k++) {
+        SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *other = NULL;
+        if (!smoe_dataset_list(&other, &all, splits[k], NULL))
+            name = smoe_dataset_unseen(set, other);
+    }
+    if (!name) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: no image %.200s in %s, whose images have names as %.200s",
+                     spec->data.exclude, name, set->path,
+                     smoe_dataset_image_name(set, 0, own, sizeof own));
+}
+
 int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split,
                          smoe_opening purpose, smoe_err *err) {
     *out = NULL;
@@ -146,6 +168,7 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     bool captions = smoe_task_pairs(spec->train.loss);
     (void)smoe_scan_begin();
     int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
+              check_excluded(set, spec, err) ||
               settle_classes(set, spec->data.classes, captions, err);
     if (smoe_scan_end(bad)) {
         close_set(set);

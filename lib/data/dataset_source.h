@@ -76,7 +76,8 @@ struct smoe_dataset {
     uint32_t *kept; /* [images] their numbers in the source; NULL: all of them are used */
     bool listed;    /* nobody will ask for images */
     bool tolerant;  /* any number of images may be left out */
-    bool excluded;  /* data.exclude was applied, by the source before it looked at images */
+    struct smoe_excluded *excluded; /* data.exclude, applied by the source before it looks at images
+                                       or after it has; NULL before, and where there is none */
     smoe_dataset_report report;
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
@@ -108,7 +109,11 @@ int smoe_dataset_decode(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 void smoe_dataset_keep(smoe_dataset *set, const bool *keep);
 
 /* data.exclude. */
+typedef struct smoe_excluded smoe_excluded;
 int smoe_dataset_exclude(smoe_dataset *set, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+/* A name of data.exclude that is no image of this set, nor of `other`, which may be NULL, or of
+ * those that it was called for before; NULL: there is none. */
+const char *smoe_dataset_unseen(const smoe_dataset *set, const smoe_dataset *other);
 
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);

@@ -129,6 +129,17 @@ grep -qE '^near +[12] of [0-9]+ images of (train|test) are nearly images of (tra
 far='data.source=image-folder data.path=far data.limit=0 data.holdout=0.3 train.steps=2 train.batch_size=2'
 status 0 smoe train tiny.yaml $far data.exclude=apart/exclude.txt -o cleaned >/dev/null 2>err
 [ "$(sed -n 's/^data.exclude: \([0-9]\).*/\1/p' err | awk '{ n += $1 } END { print n }')" -eq 2 ] || fail "left out: $(cat err)"
+echo train/ape/nothing.png >none.txt && cat apart/exclude.txt none.txt >more.txt
+for list in none more; do
+    for quiet in '' -q; do
+        status 3 smoe train tiny.yaml $far $quiet data.exclude=$list.txt -o none 2>err
+        grep -q "^smoe train: $list.txt: no image train/ape/nothing.png in .*/far, whose images have names as " err || fail "$list: $(cat err)"
+    done
+done
+status 3 smoe eval cleaned data.exclude=none.txt 2>err
+grep -q 'no image train/ape/nothing.png' err || fail "of an evaluation: $(cat err)"
+status 0 smoe eval cleaned data.exclude=none.txt data.on_error=skip >/dev/null 2>err
+grep -q '0 images of test are left out, of the 1 ' err || fail "names that are nothing, passed over: $(cat err)"
 
 # one of 121 files is damaged
 mkdir many && for i in $(seq 120); do png >many/$i.png; done
