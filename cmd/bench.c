@@ -397,7 +397,7 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     /* of which a spec alone uses nothing but the spec */
     SMOE_FREED_BY(smoe_loaded_free) smoe_loaded loaded = {0};
     smoe_spec *spec = &loaded.spec;
-    bool model = smoe_run_is_model(options->arg[0]);
+    bool model = !smoe_spec_is_input(options->arg[0]) && smoe_run_is_model(options->arg[0]);
     loaded.trains = true;
     if (smoe_options_check(options, model ? "model" : "spec-file", err)) return -1;
     int status = model ? smoe_load_spec(&loaded, options->arg[0], options, err)

@@ -81,7 +81,7 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
                   smoe_err *err) {
     *text = (smoe_spec_text){0};
-    if (smoe_file_holds(file, "spec.yaml"))
+    if (!smoe_spec_is_input(file) && smoe_file_holds(file, "spec.yaml"))
         return smoe_fail(err, SMOE_USAGE, "%s is a run; its spec is %s/spec.yaml", file, file);
     int status = smoe_spec_text_read(text, file, err);
     text->profile = options->profile;

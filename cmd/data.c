@@ -66,7 +66,7 @@ static smoe_source guess(const char *path) {
 
 static bool is_spec(const char *path) {
     const char *dot = strrchr(path, '.');
-    return !strcmp(path, "-") || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+    return smoe_spec_is_input(path) || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
 }
 
 /* A spec, or a path with the keys of a spec that only has data. */

@@ -36,7 +36,7 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
-    bool run = smoe_file_is_folder(arg);
+    bool input = options->args && smoe_spec_is_input(arg), run = !input && smoe_file_is_folder(arg);
     if (run && options->profile)
         return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
     if (run && !options->resume)
@@ -46,7 +46,7 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (run && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
-    if (!run && options->args && smoe_run_is_model(arg))
+    if (!run && !input && options->args && smoe_run_is_model(arg))
         return smoe_fail(
             err, SMOE_USAGE,
             "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg, arg);

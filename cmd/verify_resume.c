@@ -20,6 +20,7 @@ static const double patience = 3600; /* seconds until the first checkpoint, at m
 typedef struct verification {
     const smoe_options *options;
     char *dir, *whole, *parts; /* the two runs are in dir */
+    FILE *input;               /* the spec that standard input had, for each training; or NULL */
     char every[64];            /* train.checkpoint_every=N */
     uint64_t killed_after;     /* steps at the last checkpoint before the kill */
 } verification;
@@ -49,8 +50,11 @@ static pid_t verify_resume_start(const verification *v, const char *to, bool res
         word[n++] = v->every;
     }
     fflush(NULL);
+    if (v->input && fseeko(v->input, 0, SEEK_SET))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "the spec of standard input");
     pid_t child = fork();
     if (!child) {
+        if (v->input) dup2(fileno(v->input), STDIN_FILENO);
         /* the result of a training is not the result of this command */
         if (freopen("/dev/null", "w", stdout)) execv("/proc/self/exe", (char **)word);
         _exit(SMOE_RUNTIME);
@@ -166,6 +170,21 @@ static int judge(const verification *v, smoe_err *err) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Reads the spec, and keeps it where it is standard input, which can be read once. */
+static int read_spec(verification *v, smoe_spec *spec, smoe_err *err) {
+    const char *file = v->options->arg[0];
+    if (smoe_spec_is_input(file)) {
+        int byte;
+        if (!(v->input = tmpfile())) return smoe_fail_errno(err, SMOE_RUNTIME, "a temporary file");
+        while ((byte = getchar()) != EOF && putc(byte, v->input) != EOF) continue;
+        if (ferror(stdin) || fseeko(v->input, 0, SEEK_SET) ||
+            dup2(fileno(v->input), STDIN_FILENO) < 0)
+            return smoe_fail_errno(err, SMOE_RUNTIME, "standard input");
+        clearerr(stdin);
+    }
+    return smoe_cmd_spec(spec, file, v->options, err);
+}
+
 /* -o, or a fresh folder in TMPDIR. */
 static int make_dir(verification *v, smoe_err *err) {
     const char *tmp = getenv("TMPDIR");
@@ -184,6 +203,7 @@ static int make_dir(verification *v, smoe_err *err) {
 }
 
 static void verification_free(verification *v) {
+    if (v->input) fclose(v->input);
     free(v->dir);
     free(v->whole);
     free(v->parts);
@@ -193,7 +213,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(verification_free) verification v = {.options = options};
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     smoe_result lines = {0};
-    if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
+    if (read_spec(&v, &spec, err)) return -1;
     if (spec.train.steps < 4)
         return smoe_fail(err, SMOE_USAGE, "train.steps is %zu: at least 4 are needed",
                          spec.train.steps);

@@ -481,7 +481,10 @@ typedef struct smoe_spec_text {
                       mistakes of this one */
 } smoe_spec_text;
 
-/* FILE ("-": standard input). SMOE_USAGE where there is none. Free in any case. */
+/* "-": a spec is read from standard input, also where a file or folder has that name. */
+bool smoe_spec_is_input(const char *file);
+
+/* FILE, or standard input. SMOE_USAGE where there is none. Free in any case. */
 int smoe_spec_text_read(smoe_spec_text *text, const char *file, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_spec_text_free(smoe_spec_text *text);
 

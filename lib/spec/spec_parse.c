@@ -64,6 +64,10 @@ int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *ov
     return status || reading.problems ? -1 : 0;
 }
 
+bool smoe_spec_is_input(const char *file) {
+    return !strcmp(file, "-");
+}
+
 /* A named pipe is refused, because it may never have a writer. An unnamed one, such as /dev/stdin
  * or <(command) of a shell, has one. NULL with err. */
 static FILE *open_spec(const char *file, smoe_err *err) {
@@ -82,7 +86,7 @@ static FILE *open_spec(const char *file, smoe_err *err) {
 
 /* At most LARGEST + 1 bytes of the file, so that a larger one is seen to be larger. */
 static char *slurp(const char *file, size_t *length, smoe_err *err) {
-    bool standard = !strcmp(file, "-");
+    bool standard = smoe_spec_is_input(file);
     FILE *in = standard ? stdin : open_spec(file, err);
     if (!in) return NULL;
     char *text = smoe_alloc(LARGEST + 1, 1);
@@ -98,7 +102,7 @@ static char *slurp(const char *file, size_t *length, smoe_err *err) {
 }
 
 int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
-    bool standard = !strcmp(file, "-");
+    bool standard = smoe_spec_is_input(file);
     *to = (smoe_spec_text){0};
     to->text = slurp(file, &to->length, err);
     if (!to->text) return -1;
