@@ -33,7 +33,7 @@ typedef struct sweep_kind {
 
 /* A directory of a run, and not of a sweep. */
 static bool is_run(const char *arg) {
-    return smoe_file_is_folder(arg) && smoe_file_holds(arg, "spec.yaml") &&
+    return !smoe_spec_is_input(arg) && smoe_file_holds(arg, "spec.yaml") &&
            !smoe_file_holds(arg, "cells.jsonl");
 }
 
@@ -63,6 +63,7 @@ static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, c
     smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                              .referred = options->reference,
                              .planned = options->dry_run,
+                             .join = options->resume,
                              .init = options->init,
                              .start = {.upcycle = options->upcycle,
                                        .moments = options->moments,
@@ -163,6 +164,10 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
                  number_text(b, 4, result_number(trial, SMOE_METRIC_LOSS)));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(line, sizeof line, "%-*s  failed", name, trial->name);
+    else if (c->running && c->read)
+        snprintf(line, sizeof line,
+                 c->to_read ? "%-*s  reading  %zu of %zu images" : "%-*s  reading  %zu files found",
+                 name, trial->name, c->read, c->to_read);
     else if (c->running && c->evaluations)
         snprintf(line, sizeof line, "%-*s  running  evaluation %zu/%zu", name, trial->name,
                  c->evaluation, c->evaluations);
@@ -513,7 +518,8 @@ static int sweep_command(const sweep_kind *kind, const smoe_options *options, sm
     bool going_on =
         options->resume || mode == STATUS || mode == POWER || mode == TUNE || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
-    bool folder = arg && smoe_file_is_folder(arg) && !is_run(arg);
+    bool input = options->args && smoe_spec_is_input(arg);
+    bool folder = arg && !input && smoe_file_is_folder(arg) && !is_run(arg);
     smoe_dataset_reuse(true); /* mostly cells have the same data */
     if (sweep_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)

@@ -79,6 +79,7 @@ static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room,
                              z->msg ? z->msg : "no message");
         if (!z->avail_in && z->avail_out)
             return smoe_fail(err, SMOE_DATA, "gzip data is truncated at byte %zu", at);
+        if (smoe_scan_asked(err)) return -1;
     }
 }
 
@@ -206,6 +207,7 @@ typedef struct opened {
     uint64_t begin, at, end; /* the bytes of it that are the archive, and what is not read yet */
     uint64_t next;           /* of a tar: where its next header is expected */
     bool unread;             /* the file could not be read */
+    bool stopped;            /* on request, in a member that may take long */
     bool lying;              /* it is one whose members are read where they lie (smoe_walk_tar) */
     size_t most;             /* bytes of a member, by the size of the archive */
     locale_t before;         /* 0: the locale is what it was, as there is none with UTF-8 */
@@ -226,6 +228,7 @@ static bool pax_damaged(const opened *o) {
 /* The reason why zlib, or else libarchive, could not continue. */
 static int archive_failed(const opened *o, const char *name, smoe_err *err) {
     int gzip = Z_OK;
+    if (o->stopped) return smoe_scan_asked(err);
     const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
     if (gzip == Z_BUF_ERROR)
         return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", o->path,
@@ -256,6 +259,7 @@ static la_ssize_t read_block(struct archive *a, void *user, const void **block) 
     uint64_t left = o->end - o->at;
     int code = Z_ERRNO;
     *block = o->block;
+    if (smoe_scan_asked(NULL)) return o->stopped = true, -1;
     errno = 0;
     la_ssize_t n = o->gzip ? gzread(o->gzip, o->block, BLOCK)
                            : pread(o->file, o->block, left < BLOCK ? left : BLOCK, (off_t)o->at);

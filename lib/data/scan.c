@@ -24,9 +24,17 @@ int smoe_scan_end(int status) {
     return status;
 }
 
+static int scan_check(const smoe_scan *scan, smoe_err *err) {
+    if (!scan->stop || !*scan->stop) return 0;
+    return smoe_fail(err, SMOE_STOPPED, "stopped on request while the data was read");
+}
+
+int smoe_scan_asked(smoe_err *err) {
+    return scan_check(&here, err);
+}
+
 int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) {
-    if (scan->stop && *scan->stop)
-        return smoe_fail(err, SMOE_STOPPED, "stopped on request while the data was read");
+    if (scan_check(scan, err)) return -1;
     if (scan == &here) scan_tell(all ? done : ++here.found, all);
     return 0;
 }

@@ -30,4 +30,7 @@ int smoe_scan_end(int status);
  * after a request to stop. */
 int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Within a file that may take long, on the thread that scans: SMOE_STOPPED after a request. */
+int smoe_scan_asked(smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

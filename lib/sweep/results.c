@@ -252,6 +252,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
     size_t flops =
         smoe_measures_metric(r->measured, smoe_metrics[SMOE_METRIC_FLOPS_INFER_COMPUTED].column);
     frame->caption = "Mean and standard deviation over n seeds.";
+    if (!r->measured->metrics) frame->where = SMOE_IN_FILES; /* no trial is done: keys alone */
     for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
             if (c != sweep->seed)
@@ -260,7 +261,8 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
         for (size_t m = 0; m < r->measured->metrics; m++)
             add_stats(frame, r->measured->metric[m], smoe_measures_stats(r->measured, g, m),
                       m == flops && flops_differ(r, m));
-        smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
+        if (r->measured->metrics)
+            smoe_cell_number(frame, NULL, (double)smoe_results_done(r, g), .heading = "n");
         if (x != SIZE_MAX && y != SIZE_MAX)
             smoe_cell_truth(frame, "front", smoe_results_on_front(r, g, x, y));
         smoe_frame_end(frame);

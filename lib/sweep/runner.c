@@ -64,6 +64,12 @@ static void on_evaluated(void *user, size_t done, size_t of) {
     trial->evaluations = of;
 }
 
+static void on_read(void *user, size_t done, size_t all) {
+    smoe_runner_trial *trial = user;
+    trial->read = done;
+    trial->to_read = all;
+}
+
 typedef struct task {
     runner *r;
     size_t trial;
@@ -77,6 +83,8 @@ static void *runner_work(void *user) {
     smoe_threads_set(t->threads);
     smoe_runner_trial *trial = &t->r->trial[t->trial];
     smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = on_eval};
+    smoe_scan_here()->show = on_read;
+    smoe_scan_here()->user = trial;
     smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
                               .stop = t->stop,
                               .save = smoe_save_request(),

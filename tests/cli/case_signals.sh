@@ -58,11 +58,14 @@ status 0 smoe train --resume links -q >/dev/null
 [ "$(readlink links/ckpt/best) $(readlink links/ckpt/latest)" = "$best step_00000008" ] || fail "$(ls -l links/ckpt)"
 
 # A sweep passes a request to save on to its cells, and evaluates them at the end, even if the spec disables that.
-smoe sweep tiny.yaml $long seed=0 model.moe.experts=2,4 -q -o both 2>err >/dev/null & pid=$!
+smoe sweep tiny.yaml $long seed=0 model.moe.experts=2,4 -q -o both 2>err >out & pid=$!
 await 'ls both/000-*/metrics.jsonl >/dev/null 2>&1 && [ -s both/000-*/metrics.jsonl ]'
 kill -USR1 $pid
 await 'ls both/000-*/ckpt/latest/model.safetensors >/dev/null 2>&1'
 kill -HUP $pid; wait $pid; [ $? -eq 75 ] || fail "sweep: $(cat err)"
+# Nothing is finished, so there is no table.
+[ "$(grep -v '^both: ' out)" = '0 of 2 cells failed, 2 are not finished.' ] && ! grep '|' both/summary.md || fail "without results: $(cat out both/summary.md)"
+head -n 1 both/results.csv | grep -q '^cell,model.moe.experts,status,error$' && [ "$(wc -l <both/summary.csv)" -eq 3 ] || fail "files: $(cat both/*.csv)"
 status 0 smoe sweep tiny.yaml train.steps=4 train.eval_every=0 model.moe.experts=2,4 -q -o ends >/dev/null
 head -n 1 ends/summary.csv | grep -q 'precision_at_1' || fail "$(cat ends/summary.csv)"
 
@@ -96,6 +99,21 @@ reads eval smoe eval wide eval.split=train data.limit=0
 [ $got -eq 143 ] || fail "nothing to save: $got: $(cat eval.err)"
 reads inspect smoe inspect wide eval.split=train data.limit=0 -o seen
 [ $got -eq 143 ] && [ ! -e seen ] || fail "nothing to save: $got: $(cat inspect.err)"
+# A member of 20 GB, which takes half a minute to inflate, is not waited for either.
+truncate -s 20000M member && tar cf - member 2>/dev/null | head -c 512 | gzip >member.gz && rm member
+head -c 100000000 /dev/zero | gzip -1 >zeros.gz
+for i in $(seq 210); do cat zeros.gz; done | cat member.gz - >member.tar.gz
+smoe train tiny.yaml data.source=image-folder data.path=member.tar.gz data.limit=0 -o none 2>err & pid=$!
+await "grep -qE '^SigCgt:.*[4-7c-f][0-9a-f]{3}$' /proc/$pid/status"
+sleep 0.5; kill -TERM $pid; begin=$(date +%s); wait $pid; got=$?
+[ $got -eq 75 ] && [ $(($(date +%s) - begin)) -lt 5 ] || fail "$got after $(($(date +%s) - begin)) s: $(cat err)"
+rm member.tar.gz
+# A cell says on a terminal how far it has read.
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    TERM=xterm script -qfec "smoe sweep $slow seed=0,1 --cells 0 -o alone & echo \$! >pid; wait" screen >/dev/null 2>&1 </dev/null &
+    await "grep -q '000-seed=0  reading  [0-9]* of 1001 images' screen"
+    kill -TERM $(cat pid); wait
+fi
 # What only counts does not decode.
 status 0 timeout 20 smoe cost $slow >/dev/null
 status 0 timeout 60 smoe train -n $slow train.batch_size=1 >out
