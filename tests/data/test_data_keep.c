@@ -75,8 +75,8 @@ static void excluded(void **state) {
     char list[SCRATCH_PATH];
     smoe_spec spec = folder_of(dir, name, 6);
     smoe_dataset *whole = folders_open(&spec, "train");
-    spec.data.exclude = write_text(
-        dir, list, "list.txt", "\xef\xbb\xbf# near\ntrain/b/3.png\r\ntest/a/5.png\n\nelsewhere\n");
+    spec.data.exclude =
+        write_text(dir, list, "list.txt", "\xef\xbb\xbf# near\ntrain/b/3.png\r\ntest/a/5.png\n\n");
     smoe_dataset *set = folders_open(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), 3);
     static const size_t place[] = {0, 1, 3};
@@ -91,9 +91,15 @@ static void excluded(void **state) {
         assert_int_equal(smoe_dataset_label(set, i), place[i] > 1);
     }
     assert_non_null(
-        strstr(smoe_dataset_found(set)->remark[0], "1 image of train is left out, of the 3"));
+        strstr(smoe_dataset_found(set)->remark[0], "1 image of train is left out, of the 2"));
     smoe_dataset_free(set);
     smoe_dataset_free(whole);
+    write_text(dir, list, "list.txt", "train/b/3.png\nelsewhere\n");
+    datafiles_refused(&spec, "train", SMOE_DATA, "list.txt: no image elsewhere in ", NULL);
+    datafiles_refused(&spec, "test", SMOE_DATA, "names as test/a/5.png", NULL);
+    spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    smoe_dataset_free(folders_open(&spec, "train"));
+    spec.data.on_error = SMOE_ON_ERROR_STOP;
     write_text(dir, list, "list.txt", "test/a/5.png\ntest/b/6.png\n");
     datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: names all images of test", NULL);
     scratch_write(scratch_path(dir, list, "list.txt"), "a\0b\n", 4);
