@@ -36,8 +36,8 @@ static size_t shared_units(const smoe_params *params) {
 }
 
 static size_t all_units(const smoe_step *s) {
-    return s->experts ? smoe_sharded_gradients_units(&s->sharded)
-                      : shared_units(smoe_model_params(s->model));
+    return s->processes.experts ? smoe_sharded_gradients_units(&s->processes.sharded)
+                                : shared_units(smoe_model_params(s->model));
 }
 
 static void step_allocate(smoe_step *s) {
@@ -50,13 +50,13 @@ static void step_allocate(smoe_step *s) {
     s->router_sums =
         smoe_alloc_in(&s->memory, s->pieces * router_sums_count(s->model, s->spec->train.pieces),
                       sizeof *s->router_sums);
-    if (s->pairs) s->target = smoe_alloc_in(&s->memory, B * B, sizeof *s->target);
-    for (size_t b = 0; s->pairs && b < B; b++) s->target[b * B + b] = 1;
+    if (s->pairs) s->of_pairs.target = smoe_alloc_in(&s->memory, B * B, sizeof *s->of_pairs.target);
+    for (size_t b = 0; s->pairs && b < B; b++) s->of_pairs.target[b * B + b] = 1;
     for (int k = 0; s->pairs && k < 2; k++)
-        s->embedded[k] = smoe_alloc_in(&s->memory, B * D, sizeof(real));
+        s->of_pairs.embedded[k] = smoe_alloc_in(&s->memory, B * D, sizeof(real));
     if (s->comm->size == 1) return;
-    s->block = smoe_alloc_in(&s->memory, SMOE_COMM_BLOCK, sizeof *s->block);
-    s->squares = smoe_alloc_in(&s->memory, all_units(s), sizeof *s->squares);
+    s->processes.block = smoe_alloc_in(&s->memory, SMOE_COMM_BLOCK, sizeof *s->processes.block);
+    s->processes.squares = smoe_alloc_in(&s->memory, all_units(s), sizeof *s->processes.squares);
 }
 
 int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_t classes,
@@ -79,22 +79,24 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     s->pieces = G / (size_t)s->comm->size;
     s->images = spec->train.batch_size / G;
     smoe_model_shard(model, s->comm, spec->train.experts_over, s->pieces);
-    s->experts = smoe_model_expert_parallel(model);
-    if (s->experts) smoe_sharded_gradients_open(&s->sharded, params, s->experts, s->comm);
-    smoe_sharded_state_open(&s->state, params, s->comm,
-                            s->experts ? (size_t)s->experts->block.size : 1,
+    s->processes.experts = smoe_model_expert_parallel(model);
+    if (s->processes.experts)
+        smoe_sharded_gradients_open(&s->processes.sharded, params, s->processes.experts, s->comm);
+    smoe_sharded_state_open(&s->processes.state, params, s->comm,
+                            s->processes.experts ? (size_t)s->processes.experts->block.size : 1,
                             smoe_optim_shards(&spec->train));
-    if (s->comm->size > 1) params->reader = &s->state.reader;
+    if (s->comm->size > 1) params->reader = &s->processes.state.reader;
     step_allocate(s);
     if (smoe_optim_allocate(params, &spec->train, err)) return -1;
-    if (s->experts && smoe_expert_parallel_allocate(s->experts, params, err)) return -1;
+    if (s->processes.experts && smoe_expert_parallel_allocate(s->processes.experts, params, err))
+        return -1;
     if (smoe_grad_accum_open(&s->tree, params, s->pieces, err)) return -1;
     return smoe_model_reserve(model, s->images, true, err);
 }
 
 void smoe_step_free(smoe_step *s) {
     smoe_grad_accum_free(&s->tree);
-    smoe_sharded_gradients_free(&s->sharded);
+    smoe_sharded_gradients_free(&s->processes.sharded);
     smoe_alloc_pool_free(&s->memory);
     *s = (smoe_step){0};
 }
@@ -146,8 +148,8 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
 static int step_check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
-    double loss = s->loss + s->aux + s->z;
-    if (s->options.unchecked || (isfinite(loss) && isfinite(s->norm))) return 0;
+    double loss = s->last.loss + s->last.aux + s->last.z;
+    if (s->options.unchecked || (isfinite(loss) && isfinite(s->last.norm))) return 0;
     int status = 0;
     if (isfinite(loss)) {
         const char *name = bad_gradient(s, params);
@@ -197,21 +199,23 @@ static void compare_batch(smoe_step *s, const smoe_batch *batch, smoe_pass *pass
     size_t B = s->N, D = smoe_model_width(s->model), rows = s->images * D;
     const smoe_train_spec *train = &s->spec->train;
     bool chief = s->comm->rank == 0;
-    for (int k = 0; k < 2; k++) memset(s->embedded[k], 0, B * D * sizeof(real));
+    for (int k = 0; k < 2; k++) memset(s->of_pairs.embedded[k], 0, B * D * sizeof(real));
     for (size_t i = 0; i < s->pieces; i++) {
         piece_forward(s, batch, i, pass);
         const real *out[] = {smoe_model_logits(s->model), smoe_model_texts(s->model)};
         for (int k = 0; k < 2; k++)
-            memcpy(s->embedded[k] + piece_place(s, i) * D, out[k], rows * sizeof(real));
+            memcpy(s->of_pairs.embedded[k] + piece_place(s, i) * D, out[k], rows * sizeof(real));
         sums_put_loss(s->sums + i * sums_count(s), &(smoe_task_sums){0});
     }
-    for (int k = 0; k < 2; k++) smoe_comm_join(s->comm, s->embedded[k], B * D * sizeof(real));
-    const real *logits = smoe_model_compare(s->model, s->embedded[0], s->embedded[1], B);
+    for (int k = 0; k < 2; k++)
+        smoe_comm_join(s->comm, s->of_pairs.embedded[k], B * D * sizeof(real));
+    const real *logits =
+        smoe_model_compare(s->model, s->of_pairs.embedded[0], s->of_pairs.embedded[1], B);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
     smoe_task_sums task = {0};
     smoe_task_measure(smoe_task_of(train->loss), &task, s->dlogits, s->losses,
                       &(const smoe_task_batch){.logits = logits,
-                                               .target = s->target,
+                                               .target = s->of_pairs.target,
                                                .B = B,
                                                .N = B,
                                                .whole = B,
@@ -261,10 +265,10 @@ static void step_conclude(smoe_step *s, size_t whole) {
     size_t n = sums_count(s), stats = stats_at(smoe_model_params(s->model));
     smoe_grad_accum_sum(s->sums, s->pieces, n);
     smoe_comm_sum(s->comm, s->sums, s->measure ? n : stats);
-    s->loss = s->sums[LOSS] / (double)whole;
-    s->precision = s->sums[CORRECT] / (double)whole;
-    s->aux = s->sums[AUX];
-    s->z = s->sums[Z];
+    s->last.loss = s->sums[LOSS] / (double)whole;
+    s->last.precision = s->sums[CORRECT] / (double)whole;
+    s->last.aux = s->sums[AUX];
+    s->last.z = s->sums[Z];
     if (!s->measure) return;
     double G = (double)s->spec->train.pieces;
     for (size_t i = stats; i < n; i++) s->sums[i] /= G;
@@ -276,16 +280,16 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = shared_units(params), first, end;
     double total = 0;
     smoe_comm_range(s->comm, n, &first, &end);
-    smoe_sharded_gradients_shared(params, s->comm, s->block);
-    if (s->experts) {
-        smoe_sharded_gradients_sum(&s->sharded, s->block);
-        smoe_sharded_gradients_squares(&s->sharded, s->squares);
+    smoe_sharded_gradients_shared(params, s->comm, s->processes.block);
+    if (s->processes.experts) {
+        smoe_sharded_gradients_sum(&s->processes.sharded, s->processes.block);
+        smoe_sharded_gradients_squares(&s->processes.sharded, s->processes.squares);
     } else {
-        smoe_optim_unit_squares(s->squares + first, params, first, end);
-        smoe_comm_gather(s->comm, s->squares, n * sizeof *s->squares, sizeof *s->squares,
-                         SMOE_TRAFFIC_OTHER);
+        smoe_optim_unit_squares(s->processes.squares + first, params, first, end);
+        smoe_comm_gather(s->comm, s->processes.squares, n * sizeof *s->processes.squares,
+                         sizeof *s->processes.squares, SMOE_TRAFFIC_OTHER);
     }
-    for (size_t i = 0; i < all_units(s); i++) total += s->squares[i];
+    for (size_t i = 0; i < all_units(s); i++) total += s->processes.squares[i];
     return sqrt(total);
 }
 
@@ -297,13 +301,13 @@ static void step_update(smoe_step *s, smoe_params *params, uint64_t updates) {
     if (s->comm->size > 1 && !smoe_optim_shards(&s->spec->train)) {
         smoe_comm_gather(s->comm, params->g, params->shared * sizeof(real),
                          SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_GRADIENTS);
-        smoe_optim_step(params, &s->spec->train, updates, s->norm);
+        smoe_optim_step(params, &s->spec->train, updates, s->last.norm);
         return;
     }
-    smoe_optim_step_range(params, &s->spec->train, updates, s->norm, first, end);
+    smoe_optim_step_range(params, &s->spec->train, updates, s->last.norm, first, end);
     if (s->comm->size == 1) return;
-    if (s->experts) /* every process has all of the gradients of its experts */
-        smoe_optim_step_range(params, &s->spec->train, updates, s->norm, params->shared,
+    if (s->processes.experts) /* every process has all of the gradients of its experts */
+        smoe_optim_step_range(params, &s->spec->train, updates, s->last.norm, params->shared,
                               params->trained);
     smoe_comm_gather(s->comm, params->w, params->shared * sizeof(real),
                      SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_WEIGHTS);
@@ -343,7 +347,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
         smoe_grad_accum_add(&s->tree, params, i);
     }
     step_conclude(s, whole);
-    s->norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
+    s->last.norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
     if (step_check(s, &pass, err)) return -1;
     step_update(s, params, updates);
     smoe_model_settle(s->model, s->sums + COUNTS, &pass);
@@ -425,13 +429,13 @@ static bool has_z_loss(const smoe_step *s) {
 
 void smoe_step_record(json_t *r, const smoe_step *s, double rate, double images_per_s,
                       double waited_s) {
-    metric_set(r, SMOE_METRIC_TRAIN_LOSS, s->loss);
-    metric_set(r, SMOE_METRIC_TRAIN_PRECISION, s->precision);
+    metric_set(r, SMOE_METRIC_TRAIN_LOSS, s->last.loss);
+    metric_set(r, SMOE_METRIC_TRAIN_PRECISION, s->last.precision);
     metric_set(r, SMOE_METRIC_LR, rate);
-    metric_set(r, SMOE_METRIC_GRADIENT_NORM, s->norm);
+    metric_set(r, SMOE_METRIC_GRADIENT_NORM, s->last.norm);
     metric_set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
     metric_set(r, SMOE_METRIC_WAITED_S, waited_s);
-    if (step_balances(s)) metric_set(r, SMOE_METRIC_AUX_LOSS, s->aux);
-    if (has_z_loss(s)) metric_set(r, SMOE_METRIC_Z_LOSS, s->z);
+    if (step_balances(s)) metric_set(r, SMOE_METRIC_AUX_LOSS, s->last.aux);
+    if (has_z_loss(s)) metric_set(r, SMOE_METRIC_Z_LOSS, s->last.z);
     add_router_metrics(s, r);
 }

@@ -19,6 +19,29 @@ typedef struct smoe_step_options {
     bool unchecked;  /* a loss or gradient that is not finite is no failure: for timing */
 } smoe_step_options;
 
+/* Of images and captions. */
+typedef struct smoe_step_pairs {
+    real *target;      /* [B,B]: the caption of each image is its own; NULL: there are classes */
+    real *embedded[2]; /* [batch,D] images and captions of the whole batch */
+} smoe_step_pairs;
+
+/* Of several processes that share each batch. */
+typedef struct smoe_step_processes {
+    smoe_expert_parallel *experts; /* sharded over processes; NULL: they are not */
+    smoe_sharded_gradients sharded;
+    smoe_sharded_state state; /* what other processes have */
+    real *block;              /* what arrives */
+    double *squares;          /* of the units of the gradient */
+} smoe_step_processes;
+
+/* Of a step, means over the batch. */
+typedef struct smoe_step_result {
+    double loss, precision;
+    double aux;  /* the auxiliary losses of balance, not weighted */
+    double z;    /* the z-losses, not weighted */
+    double norm; /* of the gradient, before clipping */
+} smoe_step_result;
+
 typedef struct smoe_step {
     smoe_alloc_pool memory;
     smoe_model *model;
@@ -27,25 +50,16 @@ typedef struct smoe_step {
     smoe_comm alone, *comm;
     size_t N; /* classes; of pairs, texts: B */
     bool pairs;
-    real *target; /* [B,B] of pairs: the caption of each image is its own; NULL otherwise */
     size_t pieces, images; /* of the batch that are computed here; images of a piece */
     smoe_grad_accum tree;
-    smoe_expert_parallel *experts; /* sharded over processes; NULL: they are not */
-    smoe_sharded_gradients sharded;
-    smoe_sharded_state state; /* what other processes have */
-    real *block;              /* with several processes: what arrives */
-    double *squares;          /* and the squares of the units of the gradient */
     double *sums; /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
     double *router_sums; /* [pieces, numbers of smoe_model_sums] */
     real *dlogits;       /* [images,N], of pairs [batch,batch] */
     double *losses;      /* [images], of pairs [batch] losses of the images */
-    real *embedded[2];   /* of pairs: [batch,D] images and captions of the whole batch */
     char bad[48];        /* the first layer of this step that was not finite; empty: none */
-    /* of the last step, means over the batch: */
-    double loss, precision;
-    double aux;  /* the auxiliary losses of balance, not weighted */
-    double z;    /* the z-losses, not weighted */
-    double norm; /* of the gradient, before clipping */
+    smoe_step_pairs of_pairs;
+    smoe_step_processes processes;
+    smoe_step_result last;
     /* Set by the caller if wanted: the routing of each MoE layer in the next steps, in `stats`. */
     bool measure;
     smoe_plan_stats *stats;

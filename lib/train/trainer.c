@@ -498,8 +498,8 @@ static void trainer_tell(const trainer *t, double images_per_s) {
     smoe_train_status s = {.step = t->state.step,
                            .steps = steps,
                            .epoch = t->epoch,
-                           .loss = t->step.loss,
-                           .precision = t->step.precision,
+                           .loss = t->step.last.loss,
+                           .precision = t->step.last.precision,
                            .lr = t->rate,
                            .images_per_s = images_per_s,
                            .seconds_left = left,
@@ -528,7 +528,7 @@ static int trainer_loop(trainer *t, smoe_err *err) {
         if (trainer_step(t, err)) return -1;
         t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
-        const char *text = smoe_watch_step(&t->watch, t->state.step, t->step.loss);
+        const char *text = smoe_watch_step(&t->watch, t->state.step, t->step.last.loss);
         if (text) trainer_say(t, text);
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         trainer_tell(t, images_per_s);
@@ -578,7 +578,7 @@ static void log_traffic(const trainer *t) {
 static int trainer_finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;
-    r->train_loss = t->done ? t->step.loss : NAN;
+    r->train_loss = t->done ? t->step.last.loss : NAN;
     r->step_seconds = NAN;
     r->best = t->state.best;
     r->best_step = t->state.best_step;

@@ -76,7 +76,8 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
         stepper *all = stepper_make(keys, NULL);
         assert_int_equal(stepper_run(all), 0);
         assert_true(stepper_moved(all));
-        assert_true(all->step.loss > 0 && all->step.aux > 0 && all->step.norm > 0.001);
+        assert_true(all->step.last.loss > 0 && all->step.last.aux > 0 &&
+                    all->step.last.norm > 0.001);
         for (int pieces = 2; pieces <= 4; pieces *= 2) {
             snprintf(keys, sizeof keys,
                      DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.pieces=%d %s", pieces,
@@ -84,10 +85,10 @@ static void pieces_are_the_whole_up_to_rounding(void **state) {
             stepper *x = stepper_make(keys, NULL);
             assert_int_equal(x->step.images * x->step.pieces, IMAGES);
             assert_int_equal(stepper_run(x), 0);
-            assert_close(x->step.loss, all->step.loss, 1e-5);
-            assert_close(x->step.precision, all->step.precision, 1e-12);
-            assert_close(x->step.aux, all->step.aux, 1e-5);
-            assert_close(x->step.norm, all->step.norm, 1e-5);
+            assert_close(x->step.last.loss, all->step.last.loss, 1e-5);
+            assert_close(x->step.last.precision, all->step.last.precision, 1e-12);
+            assert_close(x->step.last.aux, all->step.last.aux, 1e-5);
+            assert_close(x->step.last.norm, all->step.last.norm, 1e-5);
             for (size_t k = 0; k < all->rig.params->size; k++)
                 assert_close(x->rig.params->w[k], all->rig.params->w[k], 1e-6);
             stepper_free(x);
@@ -169,7 +170,7 @@ static void factors_of_pieces_are_summed_as_gradients_are(void **state) {
         for (int i = 0; i < 2; i++) {
             assert_int_equal(stepper_run(x), 0);
             assert_int_equal(stepper_run(plain), 0);
-            assert_true(x->step.norm > 0 && x->step.norm == plain->step.norm);
+            assert_true(x->step.last.norm > 0 && x->step.last.norm == plain->step.last.norm);
         }
         assert_memory_equal(params->w, plain->rig.params->w, params->size * sizeof(real));
         stepper_free(x);

@@ -188,7 +188,8 @@ static bool names_the_gradient(smoe_comm *comm, void *user) {
         .images = IMAGES / (size_t)comm->size, .pixels = rig.image, .target = target};
     bool good = leaves_factors(params);
     good = good && smoe_step_run(&step, &batch, 0, 0, NULL, &err) == -1;
-    good = good && err.code == SMOE_NONFINITE && !isfinite(step.norm) && isfinite(step.loss);
+    good =
+        good && err.code == SMOE_NONFINITE && !isfinite(step.last.norm) && isfinite(step.last.loss);
     good = good && strstr(err.text, "gradient is not finite: parameter blocks.1.mlp.experts.fc");
     smoe_step_free(&step);
     smoe_model_free(model);
