@@ -316,7 +316,7 @@ static void measure_sparse(const smoe_plan *plan, smoe_plan_stats *stats) {
 
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats) {
     const smoe_plan_dense *dense = &plan->dense;
-    *stats = (smoe_plan_stats){.scale = dense->scale};
+    *stats = (smoe_plan_stats){.scale = smoe_plan_scale(plan)};
     if (plan->sparse) {
         measure_sparse(plan, stats);
         return;

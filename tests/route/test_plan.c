@@ -354,6 +354,7 @@ static void sparse_statistics(void **state) {
     smoe_plan_seal(&f.plan);
     smoe_plan_measure(&f.plan, &stats);
     assert_close(stats.dropped, 0.5, 0);
+    assert_true(stats.scale == 0);
     assert_close(stats.combine_max, 0.1875, 1e-12);
     assert_close(stats.slots_per_token, 0.75, 1e-12);
     smoe_plan_begin(&f.plan, 4); /* no token is placed */
