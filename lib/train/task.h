@@ -23,9 +23,9 @@ static inline double smoe_target(const smoe_targets *x, size_t c) {
     return x->keep * (double)x->t[c] + x->floor;
 }
 
-/* Images whose logits are compared with targets, both [B,N], of a batch of `whole` images. Smoothing
- * makes of each t_c (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not in what counts
- * as correct. */
+/* Images whose logits are compared with targets, both [B,N], of a batch of `whole` images.
+ * Smoothing makes of each t_c (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not in
+ * what counts as correct. */
 typedef struct smoe_task_batch {
     const real *logits, *target;
     size_t B, N, whole;
