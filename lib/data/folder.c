@@ -138,6 +138,8 @@ static int no_images(const listing *l, smoe_err *err) {
                        "a column split in %s says which are for training, or data.holdout=0.1 "
                        "makes a tenth of the images the split test",
                        l->folder->labels->path);
+    else if (l->spelled[l->wanted])
+        smoe_fail_more(err, SMOE_DATA, "images that are read end in " SMOE_IMAGE_ENDINGS);
     else if (l->wanted != TRAIN && (l->spelled[TRAIN] || l->found[TRAIN]))
         smoe_fail_more(err, SMOE_DATA, "data.holdout=0.1 makes a tenth of train the split %s",
                        smoe_folder_split[l->wanted]);
