@@ -1,6 +1,6 @@
 """Trains a model of smoe on the task facts with PyTorch: an independent check of what smoe trains.
 
-    smoe init experiments/facts-ablation.yaml model.moe.layers=last-2 seed=3 -o start.safetensors
+    smoe init experiments/facts-ablation.yaml start.safetensors model.moe.layers=last-2 seed=3
     train_facts.py start.safetensors 3           # prints: seed, test loss, precision@1
 
 The file gives the model, its initial weights and the keys of data and train. The task (smoe-spec(5), data.facts), Adam, the schedule of the
@@ -56,11 +56,11 @@ def rate(t, n, keys):
     return value(t) if t <= n - c else value(n - c) * (n - t + 1) / c
 
 
-def train(model, spec, seed):
-    keys, adam = spec["train"], spec["train"]["optimizer"]
+def train(model, spec, draw):
+    """draw(count) gives pixels and labels; returns the loss before each update."""
+    keys, adam, losses = spec["train"], spec["train"]["optimizer"], []
     if adam["name"] != "adam" or keys["schedule"]["name"] != "rsqrt" or keys["loss"] != "softmax":
         sys.exit("only adam, rsqrt and softmax are here")
-    facts = Facts(spec["data"], 1000 + seed)
     params = dict(model.named_parameters())
     # only kernels are decayed: not biases, norms, positions, phi and scales
     decay = {name: adam["head_weight_decay"] if name.startswith("head") else adam["weight_decay"] for name in params
@@ -69,8 +69,9 @@ def train(model, spec, seed):
     v = {name: torch.zeros_like(w) for name, w in params.items()}
     b1, b2, n = adam["beta1"], adam["beta2"], keys["steps"]
     for t in range(1, n + 1):
-        pixels, label = facts.draw(keys["batch_size"])
+        pixels, label = draw(keys["batch_size"])
         loss = F.cross_entropy(model(pixels), label)
+        losses.append(loss.item())
         gradient = dict(zip(params, torch.autograd.grad(loss, list(params.values()))))
         norm = torch.sqrt(sum((g * g).sum() for g in gradient.values()))
         clip, r = min(1.0, adam["clip"] / float(norm)), adam["lr"] * rate(t, n, keys["schedule"])
@@ -81,7 +82,7 @@ def train(model, spec, seed):
                 v[name].mul_(b2).addcmul_(g, g, value=1 - b2)
                 step = m[name] / (1 - b1 ** t) / (torch.sqrt(v[name] / (1 - b2 ** t)) + adam["eps"])
                 w.sub_(r * (step + decay.get(name, 0.0) * w))
-    return facts
+    return losses
 
 
 @torch.no_grad()
@@ -102,6 +103,7 @@ if __name__ == "__main__":
     torch.set_num_threads(int(os.environ.get("THREADS", "1")))
     spec = json.loads(read(sys.argv[1])[1]["smoe.spec"])
     model = load(sys.argv[1])
-    facts = train(model, spec, int(sys.argv[2]))
+    facts = Facts(spec["data"], 1000 + int(sys.argv[2]))
+    train(model, spec, facts.draw)
     loss, precision = evaluate(model, facts, spec["data"]["test_size"])
     print(f"{sys.argv[2]},{loss:.4f},{precision:.4f}")
