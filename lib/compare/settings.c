@@ -47,6 +47,11 @@ bool smoe_settings_number(const char *value, double *x) {
     return end != value && !*end && isfinite(*x) && *x > 0;
 }
 
+bool smoe_settings_same(const char *a, const char *b) {
+    double x, y;
+    return !strcmp(a, b) || (smoe_settings_number(a, &x) && smoe_settings_number(b, &y) && x == y);
+}
+
 /* ---- combinations ---------------------------------------------------------------------------- */
 
 size_t smoe_combinations_add(smoe_combinations *r, char *const *value) {
@@ -81,7 +86,8 @@ bool smoe_combinations_fit(const smoe_combinations *r, size_t i, const char *con
                            size_t own) {
     for (size_t c = 0; c < r->columns; c++) {
         const char *value = wanted[c] ? wanted[c] : own < SIZE_MAX ? r->value[own][c] : "*";
-        if (c != r->seed && !smoe_settings_is_any(value) && strcmp(r->value[i][c], value))
+        if (c != r->seed && !smoe_settings_is_any(value) &&
+            !smoe_settings_same(r->value[i][c], value))
             return false;
     }
     return true;

@@ -24,6 +24,9 @@ bool smoe_settings_is_any(const char *value);
 /* A value as a number; false where it is no positive one. */
 bool smoe_settings_number(const char *value, double *x);
 
+/* Whether two values are the same text, or the same positive number: 1e-3 and 0.001. */
+bool smoe_settings_same(const char *a, const char *b);
+
 /* ---- combinations ---------------------------------------------------------------------------- */
 
 /* Combinations of settings, of existing or future runs; no two are the same apart from the seed. */

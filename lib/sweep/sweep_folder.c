@@ -4,6 +4,7 @@
  * reference or figure, or more seeds that were seen before.
  */
 #include "base/file.h"
+#include "compare/settings.h"
 #include "store/run_files.h"
 #include "sweep/kept.h"
 #include "sweep/manifest.h"
@@ -195,7 +196,7 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
     for (size_t c = 0; c < sweep->columns; c++)
-        if (strcmp(a->value[c], b->value[c])) return false;
+        if (!smoe_settings_same(a->value[c], b->value[c])) return false;
     return true;
 }
 
