@@ -64,11 +64,13 @@ except ValueError as error:
 END
 "$python" check.py "$ROOT/examples" "$found" 2>err || fail "$(tail -n 1 err)"
 # its training makes the same updates: losses on the 24 images, all in one batch, with warm-up, cooldown, decay and clipping
+keys="train.batch_size=24 train.steps=40 train.optimizer.lr=3e-3 train.schedule.name=rsqrt train.schedule.warmup=5 train.schedule.cooldown=10
+    train.optimizer.weight_decay=5 train.optimizer.clip=0.5"
 for layers in none last-2; do
-    status 0 smoe init spec.yaml start.safetensors -f -q train.batch_size=24 train.steps=40 train.schedule.name=rsqrt train.schedule.warmup=5 \
-        train.schedule.cooldown=10 model.moe.layers=$layers >/dev/null
-    status 0 smoe train spec.yaml -q -f -o updates train.batch_size=24 train.steps=40 train.schedule.name=rsqrt train.schedule.warmup=5 \
-        train.schedule.cooldown=10 model.moe.layers=$layers train.log_every=1 >/dev/null
+    # shellcheck disable=SC2086 # one word each
+    status 0 smoe init spec.yaml start.safetensors -f -q model.moe.layers=$layers $keys >/dev/null
+    # shellcheck disable=SC2086
+    status 0 smoe train spec.yaml -q -f -o updates model.moe.layers=$layers train.log_every=1 $keys >/dev/null
     "$python" - "$ROOT/examples" <<'END' 2>err || fail "$layers: $(tail -n 1 err)"
 import csv, json, sys, numpy, torch
 sys.path.insert(0, sys.argv[1])
@@ -78,7 +80,8 @@ pixels, label = torch.from_numpy(numpy.load("pixels.npy")), torch.arange(24) % 3
 ours = train(load("start.safetensors"), json.loads(read("start.safetensors")[1]["smoe.spec"]), lambda count: (pixels, label))
 theirs = [float(row["train/loss"]) for row in csv.DictReader(open("updates/metrics.csv")) if row["train/loss"]]
 assert len(ours) == len(theirs) == 40 and theirs[-1] < 0.5 * theirs[0], theirs
-assert max(abs(a - b) for a, b in zip(ours, theirs)) < 1e-4, [(a, b) for a, b in zip(ours, theirs)][-1]  # they begin at ln 3; rounding in F32 grows with the updates
+# rounding in F32 makes 7e-4, since Adam divides by the size of small gradients; without decay, clipping or one step of warm-up it is above 1e-2
+assert max(abs(a - b) for a, b in zip(ours, theirs)) < 3e-3, [(a, b) for a, b in zip(ours, theirs)]
 END
 done
 # examples/train_facts.py trains on the same task with its own code: both learn eight facts, which chance would leave at a loss of ln 4
