@@ -94,7 +94,7 @@ END
 diff expected errors || fail "other messages"
 
 # Refused: a width that is not that of the file, of one cell of several,
-status 3 smoe sweep tiny.yaml $small model.width=16,32 --init pre/000*layers=none*seed=0 -o never 2>err
+status 3 smoe sweep tiny.yaml $small model.moe.layers=none model.width=16,32 --init pre/000*layers=none*seed=0 -o never 2>err
 grep -q '^smoe sweep: 001-width=32: .*/pre/000.*/model.safetensors: width 16, the spec says 32$' err || fail "$(cat err)"
 # a cell without a start, with several, or whose start has not been trained yet.
 status 2 smoe sweep tiny.yaml $small seed=0,7 model.moe.layers=none --init pre -o never 2>err
