@@ -90,7 +90,7 @@ data: {source: facts, image_size: 16, test_size: 500, facts: {entities: 8, class
 model: {variant: none, width: 16, depth: 2, mlp: 24, heads: 2, patch_size: 8, moe: {layers: last-1, experts: 4}}
 train: {steps: 150, batch_size: 32, optimizer: {lr: 1e-2}, schedule: {warmup: 10, cooldown: 30}, eval_every: 0, checkpoint_every: 0}
 END
-status 0 smoe init facts.yaml start.safetensors -q >/dev/null
+status 0 smoe init facts.yaml start.safetensors -f -q >/dev/null
 status 0 smoe train facts.yaml -q -o facts >/dev/null
 ours=$(smoe eval facts -q --json | sed -n 's/.*"loss": \([0-9.e-]*\).*/\1/p')
 theirs=$("$python" "$ROOT/examples/train_facts.py" start.safetensors 0)
