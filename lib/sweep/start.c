@@ -76,13 +76,19 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
     return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
-/* Whether a trial can start from the file. The number of classes, which the data say, does not
- * matter: a head for another number is no error. */
+/* A number of classes that the spec allows. The data say which it is, and it does not matter here: a
+ * head for another number is no error. */
+static size_t start_classes(const smoe_spec *spec) {
+    size_t listed = spec->model.moe.balance.superclasses.count;
+    return spec->data.classes ? spec->data.classes : listed ? listed : 2;
+}
+
+/* Whether a trial can start from the file. */
 static int start_fits(const smoe_sweep *sweep, const smoe_spec *spec, const smoe_safetensors *file,
                       smoe_err *err) {
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_fit fit = smoe_start_fit(sweep, spec);
-    if (smoe_model_create(&model, spec, spec->data.classes ? spec->data.classes : 2, err) ||
+    if (smoe_model_create(&model, spec, start_classes(spec), err) ||
         smoe_params_check(smoe_model_params(model), file, fit, err) ||
         (fit != SMOE_FIT_PARTIAL && smoe_implied_check(spec, file, false, err)))
         return -1;

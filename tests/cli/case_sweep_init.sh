@@ -60,6 +60,10 @@ status 0 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=5 --init 
 status 0 smoe train tiny.yaml $small model.moe.layers=last-1 seed=5 --init "$dense" --upcycle -q -o hand-up >/dev/null
 same "$(echo up/*last-1*)" hand-up
 
+# A list of super-classes, as long as the list of classes that the data have.
+super='model.moe.layers=last-1 model.moe.router=images-choice model.moe.balance=superclass'
+status 0 smoe sweep tiny.yaml $small $super 'model.moe.superclasses=[0,1,2,3,0,1,2,3,0,1]' seed=0,1 --init "$dense" --upcycle -q -o super >/dev/null
+
 # A key of the start: the cell that had the value, while the trial itself has another.
 choice='model.moe.layers=last-1 model.moe.router=tokens-choice'
 status 0 smoe sweep tiny.yaml $small $choice model.moe.k=1,2 seed=0,1 -q -o pre-k >/dev/null
