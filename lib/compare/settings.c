@@ -40,16 +40,20 @@ bool smoe_settings_is_any(const char *value) {
     return value && !strcmp(value, "*");
 }
 
-bool smoe_settings_number(const char *value, double *x) {
+static bool settings_finite(const char *value, double *x) {
     char *end;
     if (!value) return false;
     *x = strtod(value, &end);
-    return end != value && !*end && isfinite(*x) && *x > 0;
+    return end != value && !*end && isfinite(*x);
+}
+
+bool smoe_settings_number(const char *value, double *x) {
+    return settings_finite(value, x) && *x > 0;
 }
 
 bool smoe_settings_same(const char *a, const char *b) {
     double x, y;
-    return !strcmp(a, b) || (smoe_settings_number(a, &x) && smoe_settings_number(b, &y) && x == y);
+    return !strcmp(a, b) || (settings_finite(a, &x) && settings_finite(b, &y) && x == y);
 }
 
 /* ---- combinations ---------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ bool smoe_settings_is_any(const char *value);
 /* A value as a number; false where it is no positive one. */
 bool smoe_settings_number(const char *value, double *x);
 
-/* Whether two values are the same text, or the same positive number: 1e-3 and 0.001. */
+/* Whether two values are the same text, or the same number: 1e-3 and 0.001, 0 and 0.0. */
 bool smoe_settings_same(const char *a, const char *b);
 
 /* ---- combinations ---------------------------------------------------------------------------- */
