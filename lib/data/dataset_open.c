@@ -130,8 +130,10 @@ static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_e
     all.data.limit = all.data.train_limit = 0;
     for (size_t k = 0; k < sizeof splits / sizeof *splits && name; k++) {
         SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *other = NULL;
-        if (!smoe_dataset_list(&other, &all, splits[k], NULL))
+        smoe_err why = {0};
+        if (!smoe_dataset_list(&other, &all, splits[k], &why))
             name = smoe_dataset_unseen(set, other);
+        if (why.code == SMOE_STOPPED) return smoe_scan_asked(err);
     }
     if (!name) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: no image %.200s in %s, whose images have names as %.200s",

@@ -1,5 +1,6 @@
 /* data.shift, data.exclude, and the classes of a model in the place of those of the data. */
 #include "data/dataset_source.h"
+#include "data/scan.h"
 #include "folders.h"
 
 #include <setjmp.h>
@@ -106,6 +107,35 @@ static void excluded(void **state) {
     datafiles_refused(&spec, "test", SMOE_DATA, "list.txt: not a text: byte 1 is zero", NULL);
     spec.data.exclude = (char *)scratch_path(dir, list, "none.txt");
     datafiles_refused(&spec, "test", SMOE_DATA, "none.txt", NULL);
+}
+
+typedef struct scanned {
+    size_t most, until; /* files found; a request to stop comes after so many */
+    volatile sig_atomic_t stop;
+} scanned;
+
+static void on_scanned(void *user, size_t done, size_t all) {
+    scanned *s = user;
+    if (all) return;
+    if (done > s->most) s->most = done;
+    s->stop = done > s->until;
+}
+
+/* A request to stop, while other splits are searched for a name, is no wrong name. */
+static void excluded_stopped(void **state) {
+    static const char *const name[] = {"train/a/1.png", "train/b/2.png", "test/a/3.png"};
+    const scratch *dir = *state;
+    char list[SCRATCH_PATH];
+    scanned s = {.until = SIZE_MAX};
+    smoe_spec spec = folder_of(dir, name, 3);
+    spec.data.exclude = write_text(dir, list, "list.txt", "train/a/1.png\n");
+    *smoe_scan_here() = (smoe_scan){.stop = &s.stop, .show = on_scanned, .user = &s};
+    smoe_dataset_free(folders_open(&spec, "train"));
+    s.until = s.most;
+    write_text(dir, list, "list.txt", "test/a/3.png\n");
+    datafiles_refused(&spec, "train", SMOE_STOPPED, "stopped on request", NULL);
+    *smoe_scan_here() = (smoe_scan){0};
+    assert_true(s.most > s.until);
 }
 
 /* Names of classes and files may have 255 bytes each, in folders with longer names. */
@@ -240,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(shifted),
         CASE(excluded),
+        CASE(excluded_stopped),
         CASE(excluded_long),
         CASE(excluded_of_shards),
         CASE(classes_by_name),
