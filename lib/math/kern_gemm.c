@@ -115,9 +115,10 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
 
 /* Writes sums, of the last vector `last` numbers. Callers pass constants where they can: rows then
  * need no branches. */
-static inline __attribute__((always_inline)) void put(size_t rows, size_t nv, const smoe_tile *t,
-                                                      vreal sum[][NV], size_t last, const real *add,
-                                                      const real *bias, bool stream) {
+static inline __attribute__((always_inline)) void tile_write(size_t rows, size_t nv,
+                                                             const smoe_tile *t, vreal sum[][NV],
+                                                             size_t last, const real *add,
+                                                             const real *bias, bool stream) {
     real *c = t->c;
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
@@ -162,15 +163,15 @@ static inline __attribute__((always_inline)) void run(size_t rows, size_t nv, bo
                 for (size_t v = 0; v < nv; v++) all[i][v] = sum[i][v];
             put_any(rows, t, all);
         } else if (t->add)
-            put(rows, nv, t, sum, VL, t->add, NULL, false);
+            tile_write(rows, nv, t, sum, VL, t->add, NULL, false);
         else if (t->bias)
-            put(rows, nv, t, sum, VL, NULL, t->bias, false);
+            tile_write(rows, nv, t, sum, VL, NULL, t->bias, false);
         else if (!whole)
-            put(rows, nv, t, sum, t->n - (nv - 1) * VL, NULL, NULL, false);
+            tile_write(rows, nv, t, sum, t->n - (nv - 1) * VL, NULL, NULL, false);
         else if (stream)
-            put(rows, nv, t, sum, VL, NULL, NULL, true);
+            tile_write(rows, nv, t, sum, VL, NULL, NULL, true);
         else
-            put(rows, nv, t, sum, VL, NULL, NULL, false);
+            tile_write(rows, nv, t, sum, VL, NULL, NULL, false);
         t->a += next_a;
         t->c += rows * t->ldc;
         if (t->add) t->add += rows * t->ldadd;
