@@ -11,6 +11,7 @@
 #include "sweep/trial.h"
 #include "sweep/sweep.h"
 #include "sweep/runner.h"
+#include "sweep/start.h"
 #include "sweep/sweep_plan.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ static int expand_sweep(smoe_sweep *sweep, const char *arg, const char *seeds, c
     smoe_grid_options how = {.skip_invalid = options->skip_invalid,
                              .referred = options->reference,
                              .planned = options->dry_run,
-                             .join = options->resume,
+                             .join = options->resume || options->extend,
                              .init = options->init,
                              .start = {.upcycle = options->upcycle,
                                        .moments = options->moments,
@@ -469,6 +470,7 @@ static int open_folder(smoe_sweep *sweep, const sweep_kind *kind, const char *di
 static int make_folder(smoe_sweep *sweep, const char *dir, const smoe_options *options,
                        smoe_err *err) {
     if (options->force && smoe_sweep_remove(dir, err)) return -1;
+    if (options->extend && smoe_start_check(sweep, dir, err)) return -1;
     return options->extend ? smoe_sweep_extend(sweep, dir, err)
                            : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
 }

@@ -265,7 +265,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         return -1;
     if (!options->init && options->planned) return 0;
     if (smoe_start_set(sweep, options->init, &options->start, err)) return -1;
-    return options->join ? 0 : smoe_start_check(sweep, err);
+    return options->join ? 0 : smoe_start_check(sweep, NULL, err);
 }
 
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,

@@ -140,11 +140,21 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how, s
     return 0;
 }
 
-int smoe_start_check(const smoe_sweep *sweep, smoe_err *err) {
+static bool start_was(const smoe_sweep *old, const smoe_trial *trial) {
+    size_t k = 0;
+    while (k < old->trials && !smoe_trial_same(&old->trial[k], trial)) k++;
+    return k < old->trials;
+}
+
+int smoe_start_check(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    SMOE_FREED_BY(smoe_sweep_free) smoe_sweep old = {0};
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     SMOE_FREED char *path = NULL;
+    bool more = sweep->init && dir && smoe_file_holds(dir, "cells.jsonl");
+    if (more && smoe_sweep_open(&old, dir, err)) return -1;
     for (size_t i = 0; i < sweep->trials && sweep->init; i++)
-        if (check_start(sweep, i, &path, &file, err)) return -1;
+        if (!start_was(&old, &sweep->trial[i]) && check_start(sweep, i, &path, &file, err))
+            return -1;
     return 0;
 }
 

@@ -17,8 +17,9 @@ int smoe_start_set(smoe_sweep *sweep, const char *init, const smoe_start *how,
                    smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether the trials can start there, before one of them runs: SMOE_DATA names the first whose
- * model has other shapes than the file; with `moments` SMOE_USAGE where one cannot have those. */
-int smoe_start_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+ * model has other shapes than the file; with `moments` SMOE_USAGE where one cannot have those. Not
+ * looked at are those of the sweep in `dir`, if one is there; NULL: all are new. */
+int smoe_start_check(const smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The model that trial i starts from, fresh: a path for smoe_run_locate. NULL with err. */
 char *smoe_start_of(const smoe_sweep *sweep, size_t i, smoe_err *err);

@@ -93,7 +93,7 @@ typedef struct smoe_grid_options {
                           although the call succeeds */
     bool referred;     /* the caller sets a reference: that of the spec is not looked at */
     bool planned;      /* nothing will run, so keys start.KEY need no init */
-    bool join;         /* the sweep is there, so what its trials started from is not looked into */
+    bool join;         /* the sweep may be there: what its trials started from is not looked into */
     const char *init;  /* what the trials start from (sweep/start.h); NULL: new weights */
     smoe_start start;
 } smoe_grid_options;

@@ -60,6 +60,18 @@ status 0 smoe sweep tiny.yaml $small model.moe.layers=none,last-1 seed=5 --init 
 status 0 smoe train tiny.yaml $small model.moe.layers=last-1 seed=5 --init "$dense" --upcycle -q -o hand-up >/dev/null
 same "$(echo up/*last-1*)" hand-up
 
+# More cells: the old ones no longer need what they started from, and the new ones are checked before they are added.
+status 0 smoe sweep tiny.yaml $small seed=0,1,2 -q -o three >/dev/null
+status 0 smoe sweep tiny.yaml $small train.optimizer.lr=1e-3 seed=0,1 --init three -q -o more >/dev/null
+mv three/002-seed=2/ckpt kept
+cp more/cells.jsonl two
+smoe sweep tiny.yaml $small train.optimizer.lr=1e-3 seed=0,1,2 --init three -q -o more --extend 2>err && fail "a cell without its start ran"
+grep -q '^smoe sweep: 002-seed=2: .*/three/002-seed=2' err || fail "$(cat err)"
+cmp two more/cells.jsonl || fail "a refused cell was added"
+mv kept three/002-seed=2/ckpt
+rm -r three/000-seed=0/ckpt
+status 0 smoe sweep tiny.yaml $small train.optimizer.lr=1e-3 seed=0,1,2 --init three -q -o more --extend >/dev/null
+
 # A list of super-classes, as long as the list of classes that the data have.
 super='model.moe.layers=last-1 model.moe.router=images-choice model.moe.balance=superclass'
 status 0 smoe sweep tiny.yaml $small $super 'model.moe.superclasses=[0,1,2,3,0,1,2,3,0,1]' seed=0,1 --init "$dense" --upcycle -q -o super >/dev/null
