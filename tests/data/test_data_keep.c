@@ -97,7 +97,7 @@ static void excluded(void **state) {
     smoe_dataset_free(whole);
     write_text(dir, list, "list.txt", "train/b/3.png\nelsewhere\n");
     datafiles_refused(&spec, "train", SMOE_DATA, "list.txt: no image elsewhere in ", NULL);
-    datafiles_refused(&spec, "test", SMOE_DATA, "names as test/a/5.png", NULL);
+    smoe_dataset_free(folders_open(&spec, "test")); /* a run may be evaluated on other data */
     spec.data.on_error = SMOE_ON_ERROR_SKIP;
     smoe_dataset_free(folders_open(&spec, "train"));
     spec.data.on_error = SMOE_ON_ERROR_STOP;
