@@ -32,6 +32,7 @@ for results in "$ROOT"/experiments/results/*/; do
         SMOE=smoe "$ROOT/experiments/against.sh" further "$results/references.txt" again || fail "$results/references.txt: no differences from them"
         for table in again/*against.csv; do [ -f "$results/$(basename "$table")" ] || fail "$results lacks $(basename "$table")"; done
     fi
+    [ ! -f "$results/over-tables.csv" ] || "$ROOT/experiments/over-tables.sh" "$(basename "$results")" csv >again/over-tables.csv # of results.csv
     for table in "$results"*.csv; do
         cmp "$table" "again/$(basename "$table")" || fail "$table is not what its cells give"
     done
