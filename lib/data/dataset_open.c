@@ -118,8 +118,8 @@ int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *spl
 }
 
 /* Each name of data.exclude must be that of an image, of this split or another one, as each row of
- * a table of labels must be. Asked where training images are opened: a run may be evaluated on other
- * data. With data.on_error skip, which would decode all splits, that is not checked. */
+ * a table of labels must be. Asked where training images are opened: a run may be evaluated on
+ * other data. With data.on_error skip, which would decode all splits, that is not checked. */
 static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_err *err) {
     static const char *const splits[] = {"train", "test", "val"};
     const char *name = smoe_dataset_unseen(set, NULL);

@@ -76,8 +76,8 @@ smoe_fit smoe_start_fit(const smoe_sweep *sweep, const smoe_spec *spec) {
     return spec->model.moe.layer_count && sweep->start.upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_INIT;
 }
 
-/* A number of classes that the spec allows. The data say which it is, and it does not matter here: a
- * head for another number is no error. */
+/* A number of classes that the spec allows. The data say which it is, and it does not matter here:
+ * a head for another number is no error. */
 static size_t start_classes(const smoe_spec *spec) {
     size_t listed = spec->model.moe.balance.superclasses.count;
     return spec->data.classes ? spec->data.classes : listed ? listed : 2;
