@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { DEPTH = 8, BLOCK = 1 << 14, TAR_BLOCK = 512, FIRST_GUESS = 1 << 16 };
+enum { BLOCK = 1 << 14, TAR_BLOCK = 512, FIRST_GUESS = 1 << 16, ZIP_END = 22 };
 #define MOST_MEMBERS (UINT64_C(1) << 24)
 
 int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
@@ -208,6 +208,7 @@ typedef struct opened {
     uint64_t next;           /* of a tar: where its next header is expected */
     bool unread;             /* the file could not be read */
     bool stopped;            /* on request, in a member that may take long */
+    bool zip;                /* it begins as one */
     bool lying;              /* it is one whose members are read where they lie (smoe_walk_tar) */
     size_t most;             /* bytes of a member, by the size of the archive */
     locale_t before;         /* 0: the locale is what it was, as there is none with UTF-8 */
@@ -246,6 +247,12 @@ static int archive_failed(const opened *o, const char *name, smoe_err *err) {
                            : o->next + TAR_BLOCK > o->end ? "the archive ends in a header"
                                                           : "not a tar header",
                            err);
+    if (o->zip && !archive_format(o->archive))
+        return smoe_fail(err, SMOE_DATA, "%s: %s", o->path,
+                         o->end - o->begin == ZIP_END
+                             ? "a zip archive without files"
+                             : "a zip archive whose list of files, which is at its end, is not "
+                               "found: the file is cut off or damaged");
     return smoe_fail(err, code, "%s: %s%sat byte %lld of the %sarchive: %s", o->path,
                      name ? name : "", name ? ": " : "",
                      (long long)archive_filter_bytes(o->archive, -1), o->gzip ? "inflated " : "",
@@ -300,6 +307,22 @@ static int inflate_rest(opened *o, smoe_err *err) {
     return n < 0 ? archive_failed(o, NULL, err) : 0;
 }
 
+/* Where the bytes of a zip end that libarchive needs: it looks for the record at the end of the
+ * directory in the last 16 KiB only, and a comment of up to 64 KiB may follow the record. */
+static uint64_t zip_end(const opened *o) {
+    enum { LONGEST = UINT16_MAX, LENGTH_AT = 20 };
+    uint64_t most = ZIP_END + LONGEST, size = o->end - o->begin, tail = size < most ? size : most;
+    SMOE_FREED uint8_t *bytes = NULL;
+    if (tail < ZIP_END || smoe_place_read(&bytes, o->file, o->path, o->end - tail, tail, NULL))
+        return o->end;
+    for (uint64_t at = tail - ZIP_END + 1; at-- > 0;) {
+        const uint8_t *record = bytes + at, *length = record + LENGTH_AT;
+        uint64_t end = at + ZIP_END + length[0] + 256U * length[1];
+        if (!memcmp(record, "PK\5\6", 4) && end == tail) return o->end - tail + at + ZIP_END;
+    }
+    return o->end;
+}
+
 static pthread_once_t made_utf8 = PTHREAD_ONCE_INIT;
 static locale_t utf8;
 
@@ -335,6 +358,8 @@ static int archive_open(opened *o, uint64_t size, smoe_err *err) {
         return tar_damaged(
             o, "gzip data; a tar that is read where it lies must be plain: gunzip makes it so",
             err);
+    o->zip = n >= 4 && !memcmp(o->block, "PK", 2);
+    if (!gzip && !o->lying) o->end = zip_end(o);
     if (o->lying && o->begin == o->end) return 0; /* libarchive would take it for no archive */
     errno = 0;
     if (gzip) o->gzip = gzopen(o->path, "rbe");
@@ -377,7 +402,9 @@ static const char *unwanted(struct archive_entry *entry) {
         return "a hard link; only files and folders are accepted, and tar --hard-dereference "
                "stores files";
     if (type != AE_IFDIR && type != AE_IFREG)
-        return "a link or device; only files and folders are accepted";
+        return type == AE_IFLNK ? "a symbolic link; only files and folders are accepted, and tar "
+                                  "--dereference stores files"
+                                : "a device or pipe; only files and folders are accepted";
     return NULL;
 }
 
@@ -529,7 +556,7 @@ static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, smoe_visit *vis
     member->problem = bad ? &problem : NULL;
     int status = visit(user, member, err);
     member->ordinal++;
-    if (status > 0 || e->fts_level == DEPTH) (void)fts_set(tree, e, FTS_SKIP);
+    if (status > 0) (void)fts_set(tree, e, FTS_SKIP);
     return status < 0 ? -1 : 0;
 }
 

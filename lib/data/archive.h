@@ -41,7 +41,7 @@ typedef struct smoe_member {
 typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
 
 /*
- * Visits everything in a directory (to a depth of 8) or archive; a plain file is visited as itself.
+ * Visits everything in a directory or archive; a plain file is visited as itself.
  * The order is that of the archive or the file system. Hidden names (a component beginning with
  * '.', and what systems and network storage leave among files, as __MACOSX, Thumbs.db and @eaDir)
  * are passed over. A name that cannot be used is visited with its problem.

@@ -147,6 +147,53 @@ static void test_archives_equal_the_directory(void **state) {
     }
 }
 
+/* A comment of any length at the end of a zip, even one that looks like an end itself. */
+static void test_zip_with_a_comment(void **state) {
+    static const size_t length[] = {1, 16000, 17000, 65535};
+    folders *f = *state;
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH];
+    size_t size;
+    folders_lay_out(f, dir, "dir", "");
+    folders_lay_out(f, path, "a.zip", "");
+    char *bytes = scratch_read(path, &size);
+    bytes = realloc(bytes, size + 65535);
+    assert_non_null(bytes);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, dir, FOLDERS_SIDE, 3);
+    smoe_spec other = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    smoe_dataset *from_dir = folders_open(&spec, "train");
+    for (size_t i = 0; i < 65535; i++) bytes[size + i] = "PK\5\6"[i % 4];
+    for (size_t k = 0; k < sizeof length / sizeof *length; k++) {
+        bytes[size - 2] = (char)(length[k] & 255);
+        bytes[size - 1] = (char)(length[k] >> 8);
+        scratch_write(path, bytes, size + length[k]);
+        smoe_dataset *from_zip = folders_open(&other, "train");
+        folders_assert_equal(from_dir, from_zip);
+        smoe_dataset_free(from_zip);
+    }
+    smoe_dataset_free(from_dir);
+    free(bytes);
+}
+
+/* No folder is too deep. */
+static void test_deep_folders(void **state) {
+    static const char deep[] = "train/a/2/3/4/5/6/7/8/9/10/11/12/x.png";
+    folders *f = *state;
+    char path[SCRATCH_PATH], buf[64];
+    const datafile file[] = {{deep, f->file[3].bytes, f->file[3].size},
+                             {"train/a/x.png", f->file[3].bytes, f->file[3].size}};
+    for (int k = 0; k < 2; k++) {
+        scratch_path(&f->dir, path, k ? "deep.tar" : "deep");
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+        if (k) datafiles_archive(path, file, 2);
+        if (!k) assert_int_equal(mkdir(path, 0777), 0);
+        if (!k) datafiles_tree(path, file, 2);
+        smoe_dataset *set = folders_open(&spec, "train");
+        assert_int_equal(smoe_dataset_images(set), 2);
+        assert_string_equal(smoe_dataset_image_name(set, 1, buf, sizeof buf), deep);
+        smoe_dataset_free(set);
+    }
+}
+
 /* Names beyond ASCII, marked as UTF-8 in a .zip and a pax .tar, although the locale of this
  * program is C; names of ignored files too. */
 static void test_names_in_utf8(void **state) {
@@ -453,6 +500,8 @@ int main(void) {
         CASE(test_order_and_labels),
         CASE(test_pixel_values),
         CASE(test_archives_equal_the_directory),
+        CASE(test_zip_with_a_comment),
+        CASE(test_deep_folders),
         CASE(test_names_in_utf8),
         CASE(test_ways_of_keeping),
         CASE(test_split_names),

@@ -38,6 +38,23 @@ static void test_no_data(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte", NULL);
 }
 
+/* A zip that lost its end, and one with nothing in it. */
+static void test_zip_without_end(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    size_t size;
+    folders_lay_out(f, path, "whole.zip", "");
+    char *bytes = scratch_read(path, &size);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    scratch_write(scratch_path(&f->dir, path, "cut.zip"), bytes, size - 10);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "list of files", "is cut off", NULL);
+    scratch_write(path, bytes, size / 2);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "list of files", "is cut off", NULL);
+    scratch_write(path, "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "a zip archive without files", NULL);
+    free(bytes);
+}
+
 /* One more file makes the sample invalid, as a directory and as an archive. */
 static void refused_with(folders *f, datafile extra, const char *word, const char *more) {
     static int number;
@@ -104,8 +121,8 @@ static void test_tricks_in_archives(void **state) {
         {"/train/a/x.png", AE_IFREG, NULL, "an absolute name"},
         {"train/a/x\n.png", AE_IFREG, NULL, "a control character in the name"},
         {"train//x.png", AE_IFREG, NULL, "an empty folder name"},
-        {"train/a/x.png", AE_IFLNK, "/etc/passwd", "a link or device"},
-        {"train/a/x.png", AE_IFIFO, NULL, "a link or device"},
+        {"train/a/x.png", AE_IFLNK, "/etc/passwd", "a symbolic link"},
+        {"train/a/x.png", AE_IFIFO, NULL, "a device or pipe"},
         {"train/a/x.png", AE_IFREG, "train/a/y.png", "a hard link"},
     };
     folders *f = *state;
@@ -283,6 +300,7 @@ int main(void) {
         CASE(test_twice_in_the_archive),
         CASE(test_cut_archives),
         CASE(test_flipped_gzip),
+        CASE(test_zip_without_end),
         CASE(test_damage_found_late),
         CASE(test_no_descriptor),
     };
