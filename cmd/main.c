@@ -135,8 +135,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     }
     if (set_threads(&options, err) || check_environment(err) ||
         check_arguments(&options, command, err) || check_which(&options, err) ||
-        smoe_options_check(&options, options.args > 1 ? "several" : NULL, err) ||
-        smoe_options_check_keys(&options, err))
+        smoe_options_check(&options, options.args > 1 ? "several" : NULL, err))
         return -1;
     smoe_progress_scans(&scans, &options);
     return runs[command - smoe_commands](&options, err);

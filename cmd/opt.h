@@ -6,7 +6,7 @@
 #ifndef SMOE_OPT_H
 #define SMOE_OPT_H
 
-#include "base/base.h"
+#include "spec/rules.h"
 
 /* The number of entries of options.def. */
 enum {
@@ -96,34 +96,14 @@ int smoe_option_numbers(double *number, size_t most, size_t *count, const char *
                         const char *text, const smoe_option_range *range,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* An entry of rules.def, which explains its members. */
-typedef struct smoe_option_rule {
-    const char *commands, *options;
-    enum { SMOE_RULE_ALWAYS, SMOE_RULE_NEEDS, SMOE_RULE_NOT } relation;
-    const char *others, *why;
-} smoe_option_rule;
-enum { SMOE_RULE_WORD = 64 }; /* room for a word of `others` */
-
-extern const smoe_option_rule smoe_option_rules[];
+extern const smoe_rule smoe_option_rules[];
 extern const size_t smoe_option_rule_count;
 
-/* Whether the rule names the option of this command on its left side. */
-bool smoe_option_rule_concerns(const smoe_option_rule *rule, const smoe_command *command,
-                               const smoe_option *option);
+/* Whether the rule names the option, or the key of key=value, in this command. */
+bool smoe_rule_concerns(const smoe_rule *rule, const smoe_command *command, const char *name);
 
-/* An entry of rules.def for keys. */
-typedef struct smoe_key_rule {
-    const char *command, *keys, *why;
-} smoe_key_rule;
-
-extern const smoe_key_rule smoe_key_rules[];
-extern const size_t smoe_key_rule_count;
-
-/* Refuses a key=value that has no effect in the command: SMOE_USAGE naming it. */
-int smoe_options_check_keys(const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Refuses an option that was given and has no effect: SMOE_USAGE naming it. `state` is what the
- * command found out about its arguments, one of the states of rules.c, or NULL. */
+/* Refuses an option or a key=value that was given and has no effect: SMOE_USAGE naming it. `state`
+ * is what the command found out about its arguments, one of the states of rules.c, or NULL. */
 int smoe_options_check(const smoe_options *options, const char *state,
                        smoe_err *err) SMOE_MUST_CHECK;
 

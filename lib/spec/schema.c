@@ -1,5 +1,6 @@
 /* The schema table as an array, and functions that look up entries, sections, and the nearest known
  * key of a misspelt one. */
+#include "spec/rules.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 #include "base/digest.h"
@@ -282,17 +283,13 @@ const char *smoe_spec_key_near(const char *word) {
 }
 
 const char *smoe_spec_elsewhere(const char *word) {
-    static const struct {
-        const char *words, *here;
-    } entry[] = {
-#define WORDS(words, here) {words, here},
-#include "spec/elsewhere.def"
-#undef WORDS
-    };
     char own[SMOE_KEY_SIZE];
-    for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
-        for (const char *words = entry[i].words; smoe_text_next(&words, ' ', own, sizeof own);)
-            if (same_word(own, word)) return entry[i].here;
+    for (size_t i = 0; i < smoe_spec_rule_count; i++) {
+        const smoe_rule *rule = &smoe_spec_rules[i];
+        if (rule->relation != SMOE_RULE_INSTEAD) continue;
+        for (const char *names = rule->names; smoe_text_next(&names, ' ', own, sizeof own);)
+            if (same_word(own, word)) return rule->why;
+    }
     return NULL;
 }
 

@@ -505,8 +505,8 @@ extern const smoe_profile_entry smoe_profiles[SMOE_PROFILES];
 int smoe_spec_parse(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                     size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether a value of this key can change anything with the other values of the spec; see acts.def.
- */
+/* Whether a value of this key can change anything with the other values of the spec; see
+ * rules.def. */
 bool smoe_spec_acts(const smoe_spec *spec, const char *key);
 
 /* A value that was given and has no effect. */
@@ -565,7 +565,7 @@ const char *smoe_spec_key_called(const char *word);
 /* The key whose last part is the nearest to a word that is misspelt; NULL: none is near. */
 const char *smoe_spec_key_near(const char *word);
 
-/* The words of this program for a name from another program (elsewhere.def), or NULL. */
+/* The words of this program for a name from another program (rules.def), or NULL. */
 const char *smoe_spec_elsewhere(const char *word);
 
 /* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */

@@ -150,8 +150,7 @@ static void answer(char *text, size_t size, const smoe_command *command, const c
 }
 
 /* One option of a rule for one command: refused, or accepted, with each of the others. */
-static void check_rule(const smoe_option_rule *rule, const smoe_command *command,
-                       const char *option) {
+static void check_rule(const smoe_rule *rule, const smoe_command *command, const char *option) {
     char refused[80], text[sizeof((smoe_err *)0)->text], others[200], *rest = others, *words;
     bool needs = rule->relation == SMOE_RULE_NEEDS;
     snprintf(refused, sizeof refused, "--%s %s", option,
@@ -178,8 +177,8 @@ static void test_rules(void **state) {
             size_t rules = 0;
             if (!smoe_option_applies(option, &smoe_commands[c])) continue;
             for (size_t r = 0; r < smoe_option_rule_count; r++) {
-                const smoe_option_rule *rule = &smoe_option_rules[r];
-                if (!smoe_option_rule_concerns(rule, &smoe_commands[c], option)) continue;
+                const smoe_rule *rule = &smoe_option_rules[r];
+                if (!smoe_rule_concerns(rule, &smoe_commands[c], option->name)) continue;
                 rules++;
                 if (rule->relation != SMOE_RULE_ALWAYS)
                     check_rule(rule, &smoe_commands[c], option->name);
@@ -198,14 +197,14 @@ static void test_rules_name_known(void **state) {
         snprintf(list, sizeof list, "%s", smoe_option_rules[r].commands);
         while (strcmp(list, "*") && (word = strsep(&rest, " ")))
             if (!smoe_command_find(word, NULL)) fail_msg("rules.def: no command %s", word);
-        snprintf(list, sizeof list, "%s", smoe_option_rules[r].options);
-        for (rest = list; (word = strsep(&rest, " "));) {
+        snprintf(list, sizeof list, "%s", smoe_option_rules[r].names);
+        for (rest = list;
+             smoe_option_rules[r].relation != SMOE_RULE_IDLE && (word = strsep(&rest, " "));) {
             size_t users = 0;
             for (size_t i = 0; i < smoe_option_count; i++)
                 for (size_t c = 0; c < smoe_command_count; c++)
                     users += !strcmp(smoe_option_table[i].name, word) &&
-                             smoe_option_rule_concerns(&smoe_option_rules[r], &smoe_commands[c],
-                                                       &smoe_option_table[i]) &&
+                             smoe_rule_concerns(&smoe_option_rules[r], &smoe_commands[c], word) &&
                              smoe_option_applies(&smoe_option_table[i], &smoe_commands[c]);
             if (!users) fail_msg("rules.def: no command of its rule takes --%s", word);
         }
@@ -215,27 +214,27 @@ static void test_rules_name_known(void **state) {
 /* Keys of rules.def exist, and each of them is refused by its command, and by no other one. */
 static void test_rules_of_keys(void **state) {
     (void)state;
-    for (size_t r = 0; r < smoe_key_rule_count; r++) {
-        const smoe_key_rule *rule = &smoe_key_rules[r];
+    for (size_t r = 0; r < smoe_option_rule_count; r++) {
+        const smoe_rule *rule = &smoe_option_rules[r];
         char list[600], *rest = list, *key;
-        snprintf(list, sizeof list, "%s", rule->keys);
-        while ((key = strsep(&rest, " "))) {
+        snprintf(list, sizeof list, "%s", rule->names);
+        while (rule->relation == SMOE_RULE_IDLE && (key = strsep(&rest, " "))) {
             char words[100];
             smoe_options options;
             smoe_err err;
             if (smoe_spec_check_key(key, &err)) fail_msg("rules.def: %s", err.text);
             snprintf(words, sizeof words, "spec.yaml %s=1", key);
-            assert_int_equal(parse(&options, rule->command, words, &err), 0);
-            assert_int_equal(smoe_options_check_keys(&options, &err), -1);
+            assert_int_equal(parse(&options, rule->commands, words, &err), 0);
+            assert_int_equal(smoe_options_check(&options, NULL, &err), -1);
             assert_int_equal(err.code, SMOE_USAGE);
             assert_non_null(strstr(err.text, key));
             smoe_options_free(&options);
             assert_int_equal(parse(&options, "train", words, &err), 0);
-            assert_int_equal(smoe_options_check_keys(&options, &err), 0);
+            assert_int_equal(smoe_options_check(&options, NULL, &err), 0);
             smoe_options_free(&options);
             snprintf(words, sizeof words, "spec.yaml %s_of_another_name=1", key);
-            assert_int_equal(parse(&options, rule->command, words, &err), 0);
-            assert_int_equal(smoe_options_check_keys(&options, &err), 0);
+            assert_int_equal(parse(&options, rule->commands, words, &err), 0);
+            assert_int_equal(smoe_options_check(&options, NULL, &err), 0);
             smoe_options_free(&options);
         }
     }

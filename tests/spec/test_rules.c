@@ -1,6 +1,7 @@
-/* Settings without effect: entries of acts.def, and the remarks about them, with their places. */
+/* Settings without effect: entries of rules.def, and the remarks about them, with their places. */
 #include "specs.h"
 #include "spec/routers.h"
+#include "spec/rules.h"
 #include "spec/schema.h"
 
 #include <setjmp.h>
@@ -12,40 +13,36 @@
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 2, moe: {experts: 4}}\n"
 
-static const struct {
-    const char *keys, *condition;
-} acts[] = {
-#define ACTS_IF(keys, condition) {keys, condition},
-#define ACTS(keys, predicate, needs) {keys, NULL},
-#include "spec/acts.def"
-#undef ACTS
-#undef ACTS_IF
-};
-enum { ROWS = sizeof acts / sizeof *acts };
-
-static void rows_name_keys(void **state) {
+/* Names that no key has would never be refused, and words that nothing knows never hold. */
+static void rules_name_keys(void **state) {
     (void)state;
-    char name[SMOE_KEY_SIZE];
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *condition = acts[i].condition, *keys = acts[i].keys;
-        snprintf(name, sizeof name, "%.*s", condition ? (int)strcspn(condition, "=>") : 0,
-                 condition ? condition : "");
-        if (condition && smoe_schema_find(name) < 0)
-            fail_msg("acts.def has the condition %s, which is of no key", condition);
-        while (smoe_text_next(&keys, ' ', name, sizeof name))
-            if (smoe_schema_find(name) < 0 && smoe_schema_section(name) < 0)
-                fail_msg("acts.def names %s, which is no key", name);
+    smoe_spec s = specs_good("{}", NULL, NULL, NULL);
+    char name[SMOE_KEY_SIZE], others[200], called[SMOE_RULE_WORD], *rest, *word;
+    for (size_t i = 0; i < smoe_spec_rule_count; i++) {
+        const smoe_rule *rule = &smoe_spec_rules[i];
+        for (const char *names = rule->names; smoe_text_next(&names, ' ', name, sizeof name);)
+            if (rule->relation != SMOE_RULE_INSTEAD && smoe_schema_find(name) < 0 &&
+                smoe_schema_section(name) < 0)
+                fail_msg("rules.def names %s, which is no key", name);
+        snprintf(others, sizeof others, "%s", rule->others);
+        for (rest = others; (word = strsep(&rest, " +"));) {
+            *called = '\0';
+            smoe_spec_ask(&s, word, called);
+            if (*word && !*called)
+                fail_msg("rules.def has the condition %s, which nothing knows", word);
+        }
     }
+    smoe_spec_free(&s);
 }
 
 /* Whether an entry, or the keys of a router, say when a key acts. */
 static bool is_covered(int entry) {
     static const char section[] = "model.moe.";
     const char *key = smoe_schema[entry].key;
-    char name[SMOE_KEY_SIZE];
-    for (size_t i = 0; i < ROWS; i++)
-        for (const char *keys = acts[i].keys; smoe_text_next(&keys, ' ', name, sizeof name);)
-            if (!strcmp(key, name) || smoe_schema_within(entry, name)) return true;
+    for (size_t i = 0; i < smoe_spec_rule_count; i++)
+        if (smoe_spec_rules[i].relation != SMOE_RULE_INSTEAD &&
+            smoe_rule_names(&smoe_spec_rules[i], key))
+            return true;
     for (size_t r = 0; !strncmp(key, section, sizeof section - 1) && r < SMOE_ROUTERS; r++)
         if (smoe_text_has_word(smoe_routers[r].keys, ' ', key + sizeof section - 1)) return true;
     return false;
@@ -56,7 +53,7 @@ static void every_key_has_a_row(void **state) {
     (void)state;
     for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++)
         if (!is_covered(i))
-            fail_msg("no entry of acts.def, and no router, says when %s acts", smoe_schema[i].key);
+            fail_msg("no entry of rules.def, and no router, says when %s acts", smoe_schema[i].key);
 }
 
 /* A spec with which an override has an effect, and one with which it has none. */
@@ -87,6 +84,8 @@ static void each_condition_has_two_sides(void **state) {
          "it needs data.source webdataset and train.loss contrastive or contrastive-sigmoid"},
         {"data: {source: webdataset, path: x}", "{}", "data.shuffle_buffer=9",
          "it needs data.source webdataset"},
+        {"data: {source: webdataset, path: x}", "data: {source: webdataset, path: x, labels: y}",
+         "data.label=json.id", "it needs data.source webdataset and no data.labels"},
         {"data: {augment: {randaugment: {n: 2}}}", "{}", "data.augment.randaugment.m=3",
          "it needs data.augment.randaugment.n above 0"},
         {"model: {qk_norm: true}", "{}", "model.qk_norm_form=vmoe", "it needs model.qk_norm true"},
@@ -201,7 +200,7 @@ static void the_closer_number_of_slots_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_name_keys),
+        cmocka_unit_test(rules_name_keys),
         cmocka_unit_test(every_key_has_a_row),
         cmocka_unit_test(each_condition_has_two_sides),
         cmocka_unit_test(a_file_is_remarked_on),

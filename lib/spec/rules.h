@@ -1,0 +1,48 @@
+/*
+ * Rules of names that users write: when a key or an option has an effect, which exclude each other,
+ * and what names of other programs are called here. A rule is an entry of a table: of
+ * spec/rules.def for the keys of specs, of cmd/rules.def for options. Both have this form.
+ */
+#ifndef SMOE_SPEC_RULES_H
+#define SMOE_SPEC_RULES_H
+
+#include "spec/spec.h"
+
+typedef struct smoe_rule {
+    const char *names; /* keys and sections of keys, or options */
+    enum smoe_relation {
+        SMOE_RULE_ALWAYS,  /* they have an effect in every case */
+        SMOE_RULE_NEEDS,   /* only with one of the others */
+        SMOE_RULE_NOT,     /* not with any of the others */
+        SMOE_RULE_IDLE,    /* never; `why` tells the reason */
+        SMOE_RULE_INSTEAD, /* other programs call so what `why` tells */
+    } relation;
+    /* Separated by spaces: what the names need or exclude. What must hold together has a + between
+     * its words. A word is what an asker knows. */
+    const char *others;
+    const char *why;      /* the end of the message, or "" */
+    const char *commands; /* that the rule is for, "*": all; of keys NULL */
+} smoe_rule;
+
+extern const smoe_rule smoe_spec_rules[];
+extern const size_t smoe_spec_rule_count;
+
+/* Room for a word of `others`, and for what it is called in a message. */
+enum { SMOE_RULE_WORD = 160 };
+
+/* Whether a word of `others` holds for a subject, and what it is called in messages. */
+typedef enum smoe_rule_answer { SMOE_RULE_NO, SMOE_RULE_OPEN, SMOE_RULE_YES } smoe_rule_answer;
+typedef smoe_rule_answer smoe_rule_ask(const void *subject, const char *word,
+                                       char called[SMOE_RULE_WORD]);
+
+/* Whether the rule names this option, key, or key=value: itself, or a section of it. */
+bool smoe_rule_names(const smoe_rule *rule, const char *name);
+
+/* "needs --init, the model to start from", "cannot be used with --resume": how a rule that names
+ * what was given is broken, fresh; NULL: it is kept. What is open counts as kept. */
+char *smoe_rule_broken(const smoe_rule *rule, smoe_rule_ask *ask, const void *subject);
+
+/* The words of spec/rules.def, for a resolved smoe_spec. */
+smoe_rule_ask smoe_spec_ask;
+
+#endif
