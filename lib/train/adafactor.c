@@ -178,7 +178,6 @@ static void step_factored(const update *x, matrices m, real *rows, real *columns
 void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_t step,
                          double clip) {
     const smoe_params *second = params->second;
-    double rate = smoe_schedule_rate(spec, step);
     double beta2 = fmin(1 - pow((double)(step + params->carried) + 1, -0.8), spec->optimizer.beta2);
     for (size_t i = 0, at = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
@@ -189,7 +188,7 @@ void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_
                     .clip = clip,
                     .beta2 = beta2,
                     .beta1 = (real)spec->optimizer.beta1,
-                    .rate = (real)(rate * p->rule.lr),
+                    .rate = (real)smoe_schedule_rate_of(spec, p, step),
                     .decay = (real)smoe_schedule_decay(spec, p)};
         real *first = second->w + second->param[at++].offset;
         if (is_factored(m))

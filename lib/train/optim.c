@@ -213,9 +213,7 @@ static update update_of(const smoe_params *params, const smoe_param *p, const sm
     /* The key has no seed: runs with different seeds may round in the same way. */
     smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
     update u = {params, p, spec, *all, (uint32_t)smoe_rng_u64(&rng)};
-    u.k.rate = p->rule.until && step >= p->rule.until
-                   ? 0
-                   : (real)(smoe_schedule_rate(spec, step) * p->rule.lr);
+    u.k.rate = (real)smoe_schedule_rate_of(spec, p, step);
     u.k.decay = (real)smoe_schedule_decay(spec, p);
     u.k.leave = smoe_param_streams(p);
     return u;

@@ -30,6 +30,11 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
     return peak * share * schedule_decayed(spec, t);
 }
 
+double smoe_schedule_rate_of(const smoe_train_spec *spec, const smoe_param *p, size_t step) {
+    if (p->rule.until && step >= p->rule.until) return 0;
+    return smoe_schedule_rate(spec, step) * p->rule.lr;
+}
+
 double smoe_schedule_decay(const smoe_train_spec *spec, const smoe_param *p) {
     if (p->rule.decay >= 0) return p->rule.decay;
     switch (p->group) {

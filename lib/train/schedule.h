@@ -17,6 +17,9 @@
  */
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 
+/* The rate of a parameter: 0 after the steps in which its group is trained. */
+double smoe_schedule_rate_of(const smoe_train_spec *spec, const smoe_param *param, size_t step);
+
 /* The weight decay of a parameter: that of its group, or else of its kind (kernels and the head's
  * kernel; biases and norms have none). */
 double smoe_schedule_decay(const smoe_train_spec *spec, const smoe_param *param);

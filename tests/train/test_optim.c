@@ -365,7 +365,7 @@ static void decay_groups(void **state) {
 /* Frozen from step 2 on: unchanged to the bit, without decay; the others are trained. */
 static void until_a_step(void **state) {
     (void)state;
-    for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_SGD; name++) {
+    for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_ADAFACTOR; name++) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
         real before[2];
