@@ -599,11 +599,20 @@ static void resolve_schedule(smoe_reading *reading) {
     if (reading->spec->train.flops > 0) return; /* the steps are not known yet */
     smoe_span *warmup = &reading->spec->train.schedule.warmup;
     smoe_span *cooldown = &reading->spec->train.schedule.cooldown;
-    bool used = reading->spec->train.schedule.name != SMOE_SCHEDULE_CONSTANT && !reading->trained;
+    smoe_schedule name = reading->spec->train.schedule.name;
+    bool used = name != SMOE_SCHEDULE_CONSTANT && !reading->trained;
+    bool cools = name == SMOE_SCHEDULE_RSQRT;
     for (int tight = 0; tight <= 1; tight++) {
         resolve_span(reading, warmup_key, warmup, 10, tight);
         resolve_span(reading, cooldown_key, cooldown, 5, tight);
-        if (!used || warmup->steps + cooldown->steps <= steps) return;
+        if (!used || warmup->steps + (cools ? cooldown->steps : 0) <= steps) return;
+    }
+    if (!cools) {
+        clash(reading, KEYS(warmup_key, "train.steps"),
+              "%zu steps of warm-up do not fit in train.steps %zu: shorten it, as with "
+              "train.schedule.warmup=%zu, or train longer",
+              warmup->steps, steps, steps / 10);
+        return;
     }
     clash(reading, KEYS(warmup_key, cooldown_key, "train.steps"),
           "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "

@@ -94,6 +94,11 @@ static const char *predicate(const smoe_spec *s, const char *name, bool *holds) 
          smoe_moe_chooses(moe) || (!moe->slots_per_expert && !moe->total_slots)},
         {"schedule-moves", "a train.schedule.name that is not constant",
          s->train.schedule.name != SMOE_SCHEDULE_CONSTANT},
+        /* 0 is none, which is what the other schedules have */
+        {"cooldown", "train.schedule.name rsqrt",
+         s->train.schedule.name == SMOE_SCHEDULE_RSQRT ||
+             (!s->train.schedule.cooldown.steps &&
+              s->train.schedule.name != SMOE_SCHEDULE_CONSTANT)},
         {"fewshot", "eval.fewshot.shots", s->eval.fewshot.count > 0},
         {"fewshot-files", "an eval.fewshot.data.source that reads files", own && !own->generated},
         {"fewshot-data", "an eval.fewshot.data.source of its own",

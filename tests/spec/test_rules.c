@@ -102,6 +102,8 @@ static void each_condition_has_two_sides(void **state) {
          "it needs train.optimizer.name sgd"},
         {"{}", "train: {schedule: {name: constant}}", "train.schedule.warmup=9",
          "it needs a train.schedule.name that is not constant"},
+        {"{}", "train: {schedule: {name: cosine}}", "train.schedule.cooldown=9",
+         "it needs train.schedule.name rsqrt"},
         {"{}", "train: {schedule: {name: cosine}}", "train.schedule.timescale=9",
          "it needs train.schedule.name rsqrt"},
         {"{}", "train: {loss: contrastive}", "train.optimizer.head_weight_decay=1",

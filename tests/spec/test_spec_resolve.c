@@ -318,6 +318,10 @@ static void spans_follow_the_steps(void **state) {
         "t:1:28: train.schedule.warmup: 700 steps of warm-up and 600 of cooldown do not fit "
         "in train.steps 1000: shorten them, as with train.schedule.warmup=100 "
         "train.schedule.cooldown=200, or train longer");
+    /* Only rsqrt has a cooldown. */
+    specs_wrong("train: {steps: 10, schedule: {name: cosine, warmup: 11}}", NULL,
+                "t:1:53: train.schedule.warmup: 11 steps of warm-up do not fit in train.steps 10: "
+                "shorten it, as with train.schedule.warmup=1, or train longer");
 }
 
 /* The largest that fits, and keys that only choice routers use. */
@@ -325,6 +329,7 @@ static void largest_values_that_fit(void **state) {
     (void)state;
     static const char *const texts[] = {
         "train: {steps: 10, schedule: {name: rsqrt, warmup: 4, cooldown: 6}}",
+        "train: {steps: 10, schedule: {name: cosine, warmup: 9}}",
         "model: {moe: {router: soft, group_images: 3}}\ntrain: {batch_size: 8}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         smoe_spec s = specs_good(texts[i], NULL, NULL, NULL);
