@@ -17,7 +17,7 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
                    {"loss", .number = r->eval.loss},
                    {smoe_metric_name(SMOE_METRIC_PRECISION), .number = r->eval.precision_at_1},
                    {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
-                   {"class_token", .number = (double)r->first_patch},
+                   {"class_token", .number = s->spec->model.head == SMOE_HEAD_TOKEN},
                    {"layers", .number = (double)r->layers}, {"experts", .number = (double)r->E},
                    {"slots_per_expert", .number = (double)r->P},
                    {"group_images",

@@ -77,12 +77,14 @@ static void exchange_fill(real *to, const smoe_params *params, size_t which, exc
     for (size_t k = 0; k < p->size; k++) to[k] = rule(from, n, size, k / size, k % size);
 }
 
-/* Whether the tensor belongs to the experts of the MoE layers from..l. */
+/* Whether the tensor belongs to the experts of the MoE layers from..l. Universal experts are a
+ * tensor of their own, and are exchanged among themselves. */
 static bool is_of_layers(const smoe_inspection *r, const smoe_param *p, size_t from, size_t l) {
-    for (size_t k = from; k <= l; k++) {
+    static const char *const group[] = {"experts", "universal"};
+    for (size_t k = 2 * from; k < 2 * (l + 1); k++) {
         char prefix[64];
-        int n = snprintf(prefix, sizeof prefix, "blocks.%zu.mlp.experts.",
-                         smoe_model_moe_block(r->subject.model, k));
+        int n = snprintf(prefix, sizeof prefix, "blocks.%zu.mlp.%s.",
+                         smoe_model_moe_block(r->subject.model, k / 2), group[k % 2]);
         if (!strncmp(p->name, prefix, (size_t)n)) return true;
     }
     return false;

@@ -335,9 +335,9 @@ static void value_of_routers(void **state) {
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-/* Exchanges the experts of a layer by hand, and back. own [size] are the original ones. */
-static void exchange(inspect_fixture *x, const char *tensor, real *own, int rule) {
-    size_t size, E = x->E;
+/* Exchanges the E experts of a tensor by hand, and back. own [size] are the original ones. */
+static void exchange(inspect_fixture *x, const char *tensor, size_t E, real *own, int rule) {
+    size_t size;
     real *w = inspect_fixture_tensor(x, tensor, &size);
     if (rule == 0) memcpy(own, w, size * sizeof *own);
     for (size_t i = 0; i < size; i++) {
@@ -350,12 +350,14 @@ static void exchange(inspect_fixture *x, const char *tensor, real *own, int rule
     }
 }
 
-static void experts_are_exchanged(void **state) {
-    (void)state;
-    static const char *const part[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"};
+/* The last `universal` experts have tensors of their own, and another width. */
+static void check_exchange(const char *keys, size_t universal) {
+    static const char *const part[] = {
+        "experts.fc1.weight",   "experts.fc1.bias",   "experts.fc2.weight",   "experts.fc2.bias",
+        "universal.fc1.weight", "universal.fc1.bias", "universal.fc2.weight", "universal.fc2.bias"};
     static const char *const name[] = {"mean", "neighbour"};
     inspect_fixture x;
-    inspect_fixture_open(&x, "model.moe.router=soft", IMAGES, 8);
+    inspect_fixture_open(&x, keys, IMAGES, 8);
     x.exchange_experts = true;
     inspect_fixture_run(&x);
     const smoe_frame *frame = inspect_fixture_frame(&x, "expert_value");
@@ -363,15 +365,15 @@ static void experts_are_exchanged(void **state) {
     smoe_err err;
     smoe_eval eval;
     for (size_t l = 0; l < 2; l++) {
-        real *own[4];
+        real *own[8];
         char tensor[64];
         for (int rule = 0; rule < 3; rule++) {
-            for (size_t p = 0; p < 4; p++) {
+            for (size_t p = 0; p < (universal ? 8 : 4); p++) {
                 size_t size;
-                snprintf(tensor, sizeof tensor, "blocks.%zu.mlp.experts.%s", l, part[p]);
+                snprintf(tensor, sizeof tensor, "blocks.%zu.mlp.%s", l, part[p]);
                 inspect_fixture_tensor(&x, tensor, &size);
                 if (rule == 0) own[p] = malloc(size * sizeof *own[p]);
-                exchange(&x, tensor, own[p], rule);
+                exchange(&x, tensor, p < 4 ? x.E - universal : universal, own[p], rule);
                 if (rule == 2) free(own[p]);
             }
             assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, &eval, &err), 0);
@@ -389,6 +391,14 @@ static void experts_are_exchanged(void **state) {
     inspect_fixture_free(&x);
 }
 
+static void experts_are_exchanged(void **state) {
+    (void)state;
+    check_exchange("model.moe.router=soft", 0);
+    check_exchange("model.moe.router=soft model.moe.experts=5 model.moe.universal_experts=2"
+                   " model.moe.universal_mlp=8",
+                   2);
+}
+
 /* ---- runs, and their history ----------------------------------------------------------------- */
 
 static void runs(void **state) {
@@ -397,14 +407,14 @@ static void runs(void **state) {
     inspect_fixture_make(
         &x,
         "model.moe.router=experts-choice model.moe.capacity=1.5 model.moe.group_images=2"
-        " model.head=token",
+        " model.head=token model.registers=2",
         IMAGES, 8);
     static const struct {
         const char *column;
         double right;
-    } numbers[] = {{"images", IMAGES}, {"classes", 10},          {"image_tokens", 17},
+    } numbers[] = {{"images", IMAGES}, {"classes", 10},          {"image_tokens", 19},
                    {"side", 4},        {"class_token", 1},       {"layers", 2},
-                   {"experts", 3},     {"slots_per_expert", 17}, /* 2 * 17 * 1.5 / 3 */
+                   {"experts", 3},     {"slots_per_expert", 19}, /* 2 * 19 * 1.5 / 3 */
                    {"group_images", 2}};
     const smoe_frame *frame = inspect_fixture_frame(&x, "runs");
     assert_int_equal(frame->rows, 1);
