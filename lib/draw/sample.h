@@ -36,8 +36,8 @@ typedef struct smoe_sample {
     size_t channels, size, side; /* 1 or 3; pixels along an edge; patches along an edge */
     float *pixels;               /* [channels, size, size] in [-1, 1] */
     size_t T;                    /* tokens */
-    size_t first_patch; /* the token of patch 0, behind class token and registers */
-    smoe_sample_layer *layer; /* [layers] the MoE layers in order */
+    size_t first_patch;          /* the token of patch 0, behind class token and registers */
+    smoe_sample_layer *layer;    /* [layers] the MoE layers in order */
     size_t layers;
 } smoe_sample;
 

@@ -38,7 +38,7 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
 }
 
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
-                                size_t most) {
+                                double most) {
     const smoe_router *r = &gate->base;
     smoe_moe_shape x = smoe_moe_shape_of(r->spec, r->block, r->image_tokens);
     double m = (double)r->image_tokens, d = (double)r->d, E = (double)x.E;
@@ -46,7 +46,7 @@ smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *
     double places = E * (options->unrounded ? exact : (double)x.P);
     smoe_router_cost cost = {
         .logits = m * d * E, .dispatch = 2, .combine = 3, .rows = places / (double)x.images};
-    cost.used = fmin(cost.rows, m * (double)most);
+    cost.used = fmin(cost.rows, m * most);
     if (options->einsum) {
         cost.mixing = m * places * d;
         cost.elementwise = 4 * m * places;

@@ -20,6 +20,7 @@
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "route/tokens.h"
+#include "spec/routers.h"
 
 #include <math.h>
 
@@ -142,8 +143,15 @@ void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep)
     r->sums = r->summed ? smoe_arena_take(keep, r->summed, sizeof *r->sums) : NULL;
 }
 
+/* How many of the n tokens of a group may be placed. */
+static size_t kept_of(const smoe_router *r, size_t n) {
+    return (size_t)rint(r->spec->choice.skip_patch * (double)n);
+}
+
 smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
-    smoe_router_cost cost = smoe_gate_cost((const smoe_gate *)r, options, r->K);
+    size_t n = smoe_moe_shape_of(r->spec, r->block, r->image_tokens).T;
+    double most = (double)(r->K * kept_of(r, n)) / (double)n;
+    smoe_router_cost cost = smoe_gate_cost((const smoe_gate *)r, options, most);
     if (learns_score(r)) cost.logits += (double)(r->image_tokens * r->d);
     return cost;
 }
@@ -214,7 +222,7 @@ static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, cons
 static size_t tokens_order(smoe_tokens *self, size_t g, size_t first, size_t n,
                            const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->K, kept = (size_t)rint(r->spec->choice.skip_patch * (double)n);
+    size_t K = r->K, kept = kept_of(r, n);
     smoe_ranked *ranked = self->ranked + first;
     if (r->spec->choice.priority == SMOE_PRIORITY_RANDOM) {
         draw_order(self, g, first, n, pass);

@@ -133,6 +133,14 @@ static void counted_by_hand_choice(void **state) {
     double once = cost.flops_train_computed_per_image;
     smoe_cost_free(&cost);
 
+    overrides_set(&list, "model.moe.skip_patch=0.5"); /* only 2 tokens take part */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.flops_infer_per_image - cost.flops_infer_computed_per_image, 6 * 200, 0);
+    assert_close(cost.flops_train_per_image - cost.flops_train_computed_per_image, 6 * 672, 0);
+    assert_close(cost.params_active, 163 + 0.5 * 76, 0);
+    smoe_cost_free(&cost);
+    overrides_set(&list, "model.moe.skip_patch=1");
+
     /* sums over a batch of several pieces take another forward pass, and over one piece none */
     overrides_set(&list, "model.moe.aux_over=batch");
     overrides_cost(&cost, tiny, &list, NULL);
