@@ -25,6 +25,13 @@ static void tree_stop(composer *c, smoe_provenance where, char *trouble) {
     c->tree->trouble = trouble;
 }
 
+/* Whether the character at a place is a tab, which looks like spaces. */
+static bool is_tab(const composer *c, const yaml_mark_t *mark) {
+    size_t at = 0;
+    for (size_t line = 0; line < mark->line && at < c->length; at++) line += c->text[at] == '\n';
+    return at + mark->column < c->length && c->text[at + mark->column] == '\t';
+}
+
 /* The error of libyaml; for a byte that is not a character it has an offset instead of a line. */
 static void syntax_trouble(composer *c) {
     const yaml_parser_t *parser = &c->parser;
@@ -38,9 +45,12 @@ static void syntax_trouble(composer *c) {
         }
     }
     tree_stop(c, where,
-              smoe_text_format("not YAML: %s%s%s", parser->context ? parser->context : "",
-                               parser->context ? ", " : "",
-                               parser->problem ? parser->problem : "unknown error"));
+              smoe_text_format(
+                  "not YAML: %s%s%s%s", parser->context ? parser->context : "",
+                  parser->context ? ", " : "", parser->problem ? parser->problem : "unknown error",
+                  parser->error == YAML_SCANNER_ERROR && is_tab(c, &parser->problem_mark)
+                      ? ": a tab; indent with spaces"
+                      : ""));
 }
 
 static smoe_node *node_of(composer *c, const yaml_event_t *event) {
