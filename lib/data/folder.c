@@ -351,11 +351,22 @@ static void folder_keep(folder *f, const bool *keep) {
     f->images = count;
 }
 
-/* Drops the images that are not of the split that is used. */
+/* Drops the images that are not of the split that is used. Those of none, beside others that have
+ * one, may have been meant for it. */
 static void drop_others(listing *l) {
     folder *f = l->folder;
     SMOE_FREED bool *keep = smoe_alloc(f->images, sizeof *keep);
-    for (size_t i = 0; i < f->images; i++) keep[i] = f->image[i].place == l->used;
+    const image *lost = NULL;
+    size_t none = 0;
+    for (size_t i = 0; i < f->images; i++) {
+        keep[i] = f->image[i].place == l->used;
+        if (f->image[i].place != LOOSE || none++) continue;
+        lost = &f->image[i];
+    }
+    if (none)
+        smoe_dataset_remark_on(l->set, "%zu image%s of no split %s left out: %s%s", none,
+                               none > 1 ? "s" : "", none > 1 ? "are" : "is", lost->name,
+                               none > 1 ? ", ..." : "");
     folder_keep(f, keep);
 }
 

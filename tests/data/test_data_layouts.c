@@ -264,6 +264,22 @@ static void table_of_labels(void **state) {
     }
 }
 
+/* An image whose row names no split, beside rows that do, is in none, which is remarked. */
+static void table_with_a_gap(void **state) {
+    static const char *const name[] = {"a/1.png", "a/2.png", "a/3.png", "a/4.png"};
+    char path[SCRATCH_PATH], table[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "gap", name, 4);
+    write_text(*state, table, "gap.csv",
+               "path,split,labels\n1.png,train,cat\n2.png,train,dog\n3.png,,cat\n4.png, ,cat\n");
+    spec.data.labels = table;
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 2);
+    assert_int_equal(smoe_dataset_found(set)->remarks, 1);
+    assert_string_equal(smoe_dataset_found(set)->remark[0],
+                        "2 images of no split are left out: a/3.png, ...");
+    smoe_dataset_free(set);
+}
+
 /* Images without a row have the class of their folder; a table without splits works with
  * data.holdout. */
 static void table_beside_folders(void **state) {
@@ -487,10 +503,19 @@ static void what_is_said(void **state) {
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
-        CASE(nested_classes),       CASE(held_out),       CASE(held_out_of_train),
-        CASE(tar_of_tars),          CASE(webp),           CASE(table_of_labels),
-        CASE(table_beside_folders), CASE(bad_tables),     CASE(left_out),
-        CASE(links_and_litter),     CASE(foreign_tables), CASE(what_is_said),
+        CASE(nested_classes),
+        CASE(held_out),
+        CASE(held_out_of_train),
+        CASE(tar_of_tars),
+        CASE(webp),
+        CASE(table_of_labels),
+        CASE(table_with_a_gap),
+        CASE(table_beside_folders),
+        CASE(bad_tables),
+        CASE(left_out),
+        CASE(links_and_litter),
+        CASE(foreign_tables),
+        CASE(what_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
