@@ -71,6 +71,10 @@ void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) {
     smoe_fact_number(result, path, value);
 }
 
+int smoe_cmd_flush(smoe_err *err) {
+    return fflush(stdout) ? smoe_fail_errno(err, SMOE_RUNTIME, "standard output") : 0;
+}
+
 int smoe_cmd_json(json_t *value, smoe_err *err) {
     SMOE_FREED char *text = smoe_json_dump(value, 2);
     int status = puts(text) == EOF ? smoe_fail_errno(err, SMOE_RUNTIME, "standard output") : 0;

@@ -37,6 +37,9 @@ int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *er
 /* A fact that is a number, whose key is put together: "fewshot:10". */
 void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) SMOE_PRINTF(3, 4);
 
+/* What is printed so far reaches standard output, or err has the reason why not. */
+int smoe_cmd_flush(smoe_err *err) SMOE_MUST_CHECK;
+
 /* Prints `value` on stdout as indented JSON and releases it. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -442,7 +442,7 @@ static int write_files(const data_job *job, const smoe_options *options, const s
         smoe_result_csv(&tables, options->out, err) ||
         smoe_contact_write(job->split[0].set, &job->spec, options->out, &drawn, err))
         return -1;
-    fflush(stdout);
+    if (smoe_cmd_flush(err)) return -1;
     if (!drawn)
         smoe_cmd_undrawn(options, options->out, "contact.gp is the script of the sheet with names");
     if (options->against && write_excluded(job, options, err)) return -1;

@@ -196,11 +196,11 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     signal(SIGINT, serve_on_signal);
     signal(SIGTERM, serve_on_signal);
     printf("http://127.0.0.1:%ld/\n", port);
-    fflush(stdout);
-    if (!options->quiet) fputs("Ctrl-C ends it\n", stderr);
-    while (!ended) (void)poll(NULL, 0, 500);
+    int status = smoe_cmd_flush(err);
+    if (!status && !options->quiet) fputs("Ctrl-C ends it\n", stderr);
+    while (!status && !ended) (void)poll(NULL, 0, 500);
     MHD_stop_daemon(daemon);
     smoe_follow_free(&cache.of);
     if (cache.answer) MHD_destroy_response(cache.answer);
-    return 0;
+    return status;
 }

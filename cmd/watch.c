@@ -282,8 +282,7 @@ static int watch_show(const watch_job *job, const smoe_options *options, smoe_er
     if (job->keys)
         puts(job->help ? "q: end, the runs go on   l: logarithmic axes   s: smooth   ?: hide this"
                        : "?: keys");
-    fflush(stdout);
-    return 0;
+    return smoe_cmd_flush(err);
 }
 
 /* In a terminal the metric may still be recorded. */
