@@ -364,7 +364,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
     if (head && head->ndim == 2)
         classes = head->dim[0];
-    else if (smoe_cmd_classes(spec, false, &classes, err))
+    else if (smoe_cmd_classes(spec, false, &classes, options->scan, err))
         return -1;
     if (check_table(options->append, err)) return -1;
     smoe_result out = {0};
@@ -375,7 +375,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                          SMOE_S(rounds), spec->train.batch_size, SMOE_S(spec->train.batch_size));
         return smoe_cmd_emit(&out, options, err);
     }
-    if (!weights) smoe_heading_spec(&out, spec);
+    if (!weights) smoe_heading_spec(&out, spec, options->scan);
     smoe_heading_print(&out, options);
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
@@ -384,7 +384,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                                 &(smoe_bench_options){rounds, weights, bench_show, &progress}, err);
     smoe_progress_close(&progress);
     if (status) return -1;
-    if (!weights) result.data_s = smoe_bench_data(spec);
+    if (!weights) result.data_s = smoe_bench_data(spec, options->scan);
     if (options->append && bench_append(options->append, spec->name, &result, err)) return -1;
     add_facts(&out, &result);
     add_lines(&out, &result);

@@ -89,6 +89,7 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
         return smoe_fail(err, SMOE_USAGE, "%s is a run; its spec is %s/spec.yaml", file, file);
     int status = smoe_spec_text_read(text, file, err);
     text->profile = options->profile;
+    text->scan = options->scan;
     return status;
 }
 
@@ -171,9 +172,10 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
     return isatty(fileno(out));
 }
 
-int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_err *err) {
+int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
+                     smoe_err *err) {
     smoe_err why = {0};
-    if (!smoe_cost_classes(spec, classes, &why)) return 0;
+    if (!smoe_cost_classes(spec, classes, scan, &why)) return 0;
     if (needed) return *err = why, -1;
     smoe_fail(err, SMOE_USAGE,
               "the number of classes is known only from the data: give --classes N or "

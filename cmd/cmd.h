@@ -79,7 +79,7 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
 
 /* N: data.classes, or the number that the source always has; otherwise the data is opened to find
  * it. Where the data is not `needed`, a failure is that the number was not given. */
-int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes,
+int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */
@@ -123,7 +123,8 @@ typedef struct smoe_loaded {
     smoe_safetensors *file; /* whose pages are the weights */
     smoe_model *model;      /* reserved for a batch */
     bool trains; /* set before: the command also trains, so that keys of training have an effect */
-    bool quiet;  /* no remark on what is resized */
+    smoe_scan *scan; /* of the options */
+    bool quiet;      /* no remark on what is resized */
 } smoe_loaded;
 
 /* The file and the spec of the argument. Release with smoe_loaded_free in any case. */
@@ -153,7 +154,7 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
 
 /* Data and model of a spec whose data is not open: it is counted here. Data that cannot be read is
  * left to the command, whose messages are better. */
-void smoe_heading_spec(smoe_result *out, const smoe_spec *spec);
+void smoe_heading_spec(smoe_result *out, const smoe_spec *spec, smoe_scan *scan);
 
 /* Prints the data and the model of a command without training, and where the model lies. */
 void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options);

@@ -208,7 +208,7 @@ int cmd_init(const smoe_options *options, smoe_err *err) {
     if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
     if (smoe_cmd_target(options->arg[1], options, err) ||
-        smoe_cmd_classes(&spec, true, &classes, err) ||
+        smoe_cmd_classes(&spec, true, &classes, options->scan, err) ||
         smoe_model_create(&model, &spec, classes, err) ||
         smoe_model_file_initial(options->arg[1], smoe_model_params(model), &spec, &storage, &stored,
                                 err))

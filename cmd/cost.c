@@ -121,7 +121,7 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
         if (text[i] && smoe_option_numbers(&value[i], 1, NULL, option[i], text[i], &positive, err))
             return -1;
     if (!options->processes) return 0;
-    if (smoe_cmd_classes(spec, false, &classes, err) ||
+    if (smoe_cmd_classes(spec, false, &classes, options->scan, err) ||
         smoe_option_numbers(processes, MOST_LISTED, &s->count, "processes", options->processes,
                             &numbers, err))
         return -1;
@@ -177,9 +177,10 @@ static void add_shares(smoe_result *result, const shares *s) {
     }
 }
 
-static int cost_of(smoe_cost *cost, const smoe_spec *spec, smoe_err *err) {
+static int cost_of(smoe_cost *cost, const smoe_spec *spec, const smoe_options *options,
+                   smoe_err *err) {
     size_t classes;
-    if (smoe_cmd_classes(spec, false, &classes, err)) return -1;
+    if (smoe_cmd_classes(spec, false, &classes, options->scan, err)) return -1;
     return smoe_cost_estimate(cost, spec, classes, NULL, err);
 }
 
@@ -215,7 +216,7 @@ static int cost_compare(const smoe_options *options, smoe_err *err) {
         SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
         const char *file = options->arg[i];
         if (smoe_cmd_spec(&spec, file, options, err)) return -1;
-        if (cost_of(&cost, &spec, err)) return smoe_fail_prefix(err, "%s", file);
+        if (cost_of(&cost, &spec, options, err)) return smoe_fail_prefix(err, "%s", file);
         smoe_result *part = smoe_result_part(&result, "specs");
         smoe_fact_text(part, "spec", file);
         smoe_cmd_cost(part, &cost);
@@ -231,5 +232,5 @@ int cmd_cost(const smoe_options *options, smoe_err *err) {
     if (options->args > 1) return cost_compare(options, err);
     if (smoe_cmd_spec(&spec, options->arg[0], options, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&spec, err);
-    return cost_of(&cost, &spec, err) ? -1 : cost_show(&cost, &spec, options, err);
+    return cost_of(&cost, &spec, options, err) ? -1 : cost_show(&cost, &spec, options, err);
 }

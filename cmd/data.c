@@ -57,10 +57,10 @@ static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
 }
 
 /* The source that a path looks like. The source itself reports what is wrong with the path. */
-static smoe_source guess(const char *path) {
+static smoe_source guess(const char *path, smoe_scan *scan) {
     smoe_source source = SMOE_SOURCE_FOLDER;
     if (strchr(path, '{')) return SMOE_SOURCE_WEBDATASET;
-    (void)!smoe_walk(path, guess_member, &source, NULL);
+    (void)!smoe_walk(path, &(smoe_visitor){guess_member, &source, scan}, NULL);
     return source;
 }
 
@@ -76,7 +76,7 @@ static int read_data_spec(data_job *job, const smoe_options *options, smoe_err *
     bool given = false;
     for (size_t i = 0; i < options->overrides; i++)
         given |= !strncmp(options->assign[i], "data.source=", strlen("data.source="));
-    const char *source = given ? "image-folder" : smoe_sources[guess(path)].name;
+    const char *source = given ? "image-folder" : smoe_sources[guess(path, options->scan)].name;
     bool grey = !strcmp(source, "idx");
     json_auto_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
                                   "source", source, "path", path, "image_size", SIDE, "channels",
@@ -114,11 +114,11 @@ static void data_count_classes(split *s) {
     }
 }
 
-static int look_at_splits(data_job *job, smoe_err *err) {
+static int look_at_splits(data_job *job, smoe_scan *scan, smoe_err *err) {
     for (size_t k = 0; k < SPLITS; k++) {
         split *s = &job->split[job->splits];
         *s = (split){.name = data_split_name[k]};
-        if (smoe_survey_open(&s->set, &job->spec, data_split_name[k], &job->why[k])) {
+        if (smoe_survey_open(&s->set, &job->spec, data_split_name[k], scan, &job->why[k])) {
             if (job->why[k].code != SMOE_DATA) return *err = job->why[k], -1;
             continue;
         }
@@ -130,7 +130,7 @@ static int look_at_splits(data_job *job, smoe_err *err) {
         job->splits++;
         job->left_out += smoe_dataset_found(s->set)->left_out;
         data_count_classes(s);
-        if (smoe_survey_of(&s->survey, s->set, err)) return -1;
+        if (smoe_survey_of(&s->survey, s->set, scan, err)) return -1;
     }
     if (job->splits) return 0;
     *err = job->why[0];
@@ -138,22 +138,23 @@ static int look_at_splits(data_job *job, smoe_err *err) {
 }
 
 /* Looks at a folder without splits as if that share of it was held out. */
-static int look_parted(data_job *job, double share, smoe_err *err) {
-    if (!look_at_splits(job, err)) return 0;
+static int look_parted(data_job *job, double share, smoe_scan *scan, smoe_err *err) {
+    if (!look_at_splits(job, scan, err)) return 0;
     if (err->code != SMOE_DATA || job->spec.data.source != SMOE_SOURCE_FOLDER ||
         job->spec.data.holdout > 0)
         return -1;
     job->spec.data.holdout = share;
     memset(job->why, 0, sizeof job->why);
     *err = (smoe_err){0};
-    return look_at_splits(job, err);
+    return look_at_splits(job, scan, err);
 }
 
 /* Reads a data set, or that of a spec. */
 static int data_look(data_job *job, const char *path, const smoe_options *options, smoe_err *err) {
     job->path = path;
     if (read_data_spec(job, options, err)) return -1;
-    return options->suggest ? look_parted(job, 0.1, err) : look_at_splits(job, err);
+    return options->suggest ? look_parted(job, 0.1, options->scan, err)
+                            : look_at_splits(job, options->scan, err);
 }
 
 /* That of --against, at the size of the images of `spec`; a folder without splits as a whole. */
@@ -165,7 +166,7 @@ static int data_look_against(data_job *job, const smoe_spec *spec, const smoe_op
     if (read_data_spec(job, &plain, err)) return -1;
     job->spec.data.image_size = spec->data.image_size;
     job->spec.data.channels = spec->data.channels;
-    return look_parted(job, 0.5, err); /* both halves */
+    return look_parted(job, 0.5, options->scan, err); /* both halves */
 }
 
 /* ---- near duplicates ------------------------------------------------------------------------- */

@@ -283,8 +283,8 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     if (smoe_load_model(l, err)) return -1;
     smoe_heading_loaded(l, options);
-    if (smoe_fewshot_open(&fewshot, &l->spec, err) || collector_open(&c, l, options, err) ||
-        eval_measure(&c, l, &routing, &eval, options, err))
+    if (smoe_fewshot_open(&fewshot, &l->spec, options->scan, err) ||
+        collector_open(&c, l, options, err) || eval_measure(&c, l, &routing, &eval, options, err))
         return -1; /* what c holds is freed by its scope: NOLINT(clang-analyzer-unix.Malloc) */
     if (fewshot && smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err))
         return -1;

@@ -98,13 +98,13 @@ void smoe_heading_optimizer(smoe_result *out, const smoe_spec *spec, smoe_model 
         add_group(out, &groups->group[k], tensors_of(groups, k, params));
 }
 
-void smoe_heading_spec(smoe_result *out, const smoe_spec *spec) {
+void smoe_heading_spec(smoe_result *out, const smoe_spec *spec, smoe_scan *scan) {
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *train = NULL;
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *test = NULL;
     SMOE_FREED_BY(smoe_model_freed) smoe_model *model = NULL;
     smoe_err err;
-    if (smoe_dataset_list(&train, spec, "train", &err) ||
-        (spec->train.eval_every && smoe_dataset_list(&test, spec, spec->eval.split, &err)) ||
+    if (smoe_dataset_list(&train, spec, "train", scan, &err) ||
+        (spec->train.eval_every && smoe_dataset_list(&test, spec, spec->eval.split, scan, &err)) ||
         smoe_model_create(&model, spec, smoe_dataset_classes(train), &err))
         return;
     smoe_heading_data(out, spec, train, test);

@@ -58,6 +58,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     SMOE_FREED_BY(smoe_spec_text_free) smoe_spec_text file = {0};
     smoe_file_choice choice;
     l->quiet = options->quiet;
+    l->scan = options->scan;
     if (smoe_cmd_choice(&choice, options, err) ||
         smoe_run_model(&l->file, arg, options->which, &choice, err))
         return -1;
@@ -97,7 +98,7 @@ void smoe_load_remarks(const smoe_loaded *l) {
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {
-    if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, err) ||
+    if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, l->scan, err) ||
         smoe_model_file_align(l->set, l->file, &l->spec, err))
         return -1;
     smoe_load_remarks(l);

@@ -34,6 +34,7 @@ typedef struct smoe_options {
     size_t overrides;
     char **arg; /* the other arguments */
     size_t args;
+    struct smoe_scan *scan; /* shows data that is read; NULL: nobody is told */
     struct smoe_comm *comm; /* the processes that do the command together; NULL: this one alone */
     char **argv;            /* the whole command line as it was given, for env.json */
     int argc;

@@ -92,13 +92,13 @@ int cmd_predict(const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     if (predictor_open(&x, options, err)) return -1;
     smoe_fact_text(&result, "checkpoint", x.path);
-    smoe_scan *scan = smoe_scan_begin();
+    smoe_scan_begin(options->scan);
     int status = 0;
     for (size_t i = 1; i < options->args && !status; i++) {
-        status =
-            smoe_scan_at(scan, i, options->args - 1, err) || predict_one(&x, options->arg[i], err);
+        status = smoe_scan_at(options->scan, i, options->args - 1, err) ||
+                 predict_one(&x, options->arg[i], err);
         if (!status) add_prediction(&result, &x, options->arg[i]);
     }
-    if (smoe_scan_end(status)) return -1;
+    if (smoe_scan_end(options->scan, status)) return -1;
     return smoe_cmd_emit(&result, options, err);
 }

@@ -2,7 +2,6 @@
 #include "progress.h"
 #include "cmd.h"
 #include "base/clock.h"
-#include "data/scan.h"
 
 #include <sys/ioctl.h>
 #include <time.h>
@@ -142,12 +141,6 @@ static void on_scan(void *user, size_t done, size_t all) {
     p->last = smoe_now() + (p->terminal ? first_shown - redraw_after : first_after - line_after);
 }
 
-void smoe_progress_scans(smoe_progress *p, const smoe_options *options) {
-    smoe_progress_open(p, options, stderr, NULL);
-    smoe_scan_here()->show = on_scan;
-    smoe_scan_here()->user = p;
-}
-
 void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,
                         const volatile sig_atomic_t *stop) {
     const char *term = getenv("TERM");
@@ -161,6 +154,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
                          .color = smoe_cmd_color(options, out),
                          .last = smoe_now() - line_after + first_after,
                          .stop = stop};
+    p->scan = (smoe_scan){.show = on_scan, .user = p};
     p->observer = (smoe_observer){.user = p,
                                   .begin = on_begin,
                                   .step = progress_on_step,

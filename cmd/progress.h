@@ -18,17 +18,15 @@ typedef struct smoe_progress {
     smoe_find_rate *find; /* of train --find-lr: is told the losses; NULL: none */
     const volatile sig_atomic_t *stop; /* a requested stop is acknowledged in the line */
     smoe_observer observer;
+    smoe_scan scan; /* shows data that is read */
 } smoe_progress;
 
-/* Fills `progress`, whose observer then points at it. stop may be NULL. */
+/* Fills `progress`, whose observer and scan then point at it. stop may be NULL. */
 void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FILE *out,
                         const volatile sig_atomic_t *stop);
 
 /* "120 of 2000 images": for work without steps. */
 void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const char *what);
-
-/* Shows the scans of data of this thread from now on, while `progress` lasts. */
-void smoe_progress_scans(smoe_progress *progress, const smoe_options *options);
 
 /* Removes an unfinished line. */
 void smoe_progress_close(smoe_progress *progress);

@@ -153,7 +153,8 @@ static int soup_make(soup_job *job, const smoe_options *options, smoe_err *err) 
     smoe_eval soup = {0};
     smoe_soup_options how = {
         .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
-    if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err) ||
+    if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split,
+                          options->scan, err) ||
         smoe_model_file_align(job->first.set, job->first.file, &job->first.spec, err))
         return -1;
     smoe_load_remarks(&job->first);

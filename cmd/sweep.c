@@ -307,7 +307,7 @@ static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smo
     if (!open) return 0;
     if (smoe_trial_parse(&spec, sweep->trial, err)) return -1;
     smoe_result lines = {0};
-    smoe_heading_spec(&lines, &spec);
+    smoe_heading_spec(&lines, &spec, options->scan);
     smoe_result_line(&lines, "sweep", "%s, %zu cells, %zu to run%s", sweep->dir, sweep->trials,
                      open, sweep->trials > 1 ? "; data and model are those of the first" : "");
     smoe_heading_print(&lines, options);
@@ -325,6 +325,7 @@ static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *
                                      .fail_fast = options->fail_fast,
                                      .stop = stop,
                                      .save = smoe_save_request(),
+                                     .scan = options->scan,
                                      .argc = options->argc,
                                      .argv = options->argv,
                                      .observer = &live.observer};
@@ -516,13 +517,15 @@ static int print_status(const smoe_sweep *sweep, const smoe_options *options, sm
  * once every running trial has a checkpoint; SMOE_PARTIAL names the failed trials. */
 static int sweep_command(const sweep_kind *kind, const smoe_options *options, smoe_err *err) {
     SMOE_FREED_BY(smoe_sweep_free) smoe_sweep sweep = {0};
+    SMOE_FREED_BY(smoe_datasets_close)
+    smoe_datasets kept = {0}; /* mostly cells have the same data */
     const sweep_mode mode = mode_of(options);
     bool going_on =
         options->resume || mode == STATUS || mode == POWER || mode == TUNE || mode == PACK;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool input = options->args && smoe_spec_is_input(arg);
     bool folder = arg && !input && smoe_file_is_folder(arg) && !is_run(arg);
-    smoe_dataset_reuse(true); /* mostly cells have the same data */
+    options->scan->kept = &kept;
     if (sweep_check(options, mode, arg, folder, err) ||
         (folder ? open_folder(&sweep, kind, arg, options, err)
                 : sweep_open_spec(&sweep, kind, mode, arg, options, err)))

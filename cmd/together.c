@@ -1,6 +1,5 @@
 /* Running a command with several processes; see cmd.h. */
 #include "cmd.h"
-#include "data/scan.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 
@@ -71,7 +70,7 @@ static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
     if (!options->threads && !getenv("OMP_NUM_THREADS")) divide_threads(comm);
     if (!comm->rank) return 0;
     options->quiet = true;
-    smoe_scan_here()->show = NULL;
+    options->scan = NULL;
     if (freopen("/dev/null", "w", stdout)) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "/dev/null");
 }

@@ -153,12 +153,12 @@ static void plan_free(train_plan *p) {
 }
 
 /* If the data is missing but the classes are known, a dry run still continues. */
-static void see_data(train_plan *p, const smoe_safetensors *init) {
-    if (smoe_dataset_list(&p->train, p->spec, "train", &p->why)) return;
+static void see_data(train_plan *p, const smoe_safetensors *init, smoe_scan *scan) {
+    if (smoe_dataset_list(&p->train, p->spec, "train", scan, &p->why)) return;
     if (init && !smoe_task_pairs(p->spec->train.loss))
         p->other_classes = smoe_model_file_other_classes(p->train, init);
     if (p->spec->train.eval_every)
-        (void)!smoe_dataset_list(&p->test, p->spec, p->spec->eval.split, &p->why);
+        (void)!smoe_dataset_list(&p->test, p->spec, p->spec->eval.split, scan, &p->why);
 }
 
 static void add_data(smoe_result *plan, const train_plan *p) {
@@ -310,9 +310,10 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     SMOE_FREED_BY(smoe_safetensors_freed) smoe_safetensors *file = NULL;
     smoe_result plan = {0};
     smoe_estimator by = {0};
-    if (smoe_cmd_classes(job->spec, true, &p.classes, err) || train_open_init(&file, options, err))
+    if (smoe_cmd_classes(job->spec, true, &p.classes, options->scan, err) ||
+        train_open_init(&file, options, err))
         return -1;
-    see_data(&p, file);
+    see_data(&p, file, options->scan);
     if (smoe_model_create(&p.model, job->spec, p.classes, err) ||
         (file && plan_start(&p, file, options, err)) ||
         smoe_cost_estimate(&p.cost, job->spec, p.classes, NULL, err) ||
@@ -460,6 +461,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
                               .save = smoe_save_request(),
+                              .scan = options->scan,
                               .observer = &progress.observer,
                               .draw = smoe_inspect_events};
     smoe_train_result result = {0};

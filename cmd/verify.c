@@ -18,6 +18,10 @@ typedef struct shown {
     smoe_frame *list; /* of --json */
 } shown;
 
+static smoe_scan *scan_of(const smoe_verifier *v) {
+    return ((const shown *)v->user)->options->scan;
+}
+
 /* Verifying takes long, so lines are printed as they come. */
 static void line(void *user, const char *path, const char *found, bool good) {
     const shown *s = user;
@@ -67,11 +71,12 @@ static int claim_cell(const smoe_sweep *sweep, size_t i, smoe_claim *claim, smoe
 
 /* Evaluates a trained cell again at the points whose results are lost; all of them where one is
  * damaged. A process that runs the cell has its claim, and evaluates it itself. */
-static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_err *err) {
+static int evaluate_again(smoe_sweep *sweep, size_t i, bool damaged, smoe_scan *scan,
+                          smoe_err *err) {
     SMOE_FREED_BY(smoe_claim_release) smoe_claim claim = {0};
     if (claim_cell(sweep, i, &claim, err) != 1) return -1;
     if (damaged && smoe_evaluations_forget(sweep, i, err)) return -1;
-    return smoe_evaluations_run(sweep, i, NULL, NULL, NULL, err);
+    return smoe_evaluations_run(sweep, i, scan, NULL, NULL, err);
 }
 
 static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
@@ -85,7 +90,7 @@ static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     if (!status) status = check_outcomes(sweep, i, have, &err);
     bool lost = status || have < want;
     if (lost && v->repair) {
-        if (evaluate_again(sweep, i, status != 0, &err))
+        if (evaluate_again(sweep, i, status != 0, scan_of(v), &err))
             smoe_verify_blame(v, name, &err);
         else
             smoe_verify_say(v, name, "evaluated again", true);
@@ -179,7 +184,7 @@ static void verify_archive(smoe_verifier *v, const char *path) {
     size_t files = 0;
     smoe_err err = {0};
     char found[80];
-    if (smoe_walk(path, read_member, &files, &err)) {
+    if (smoe_walk(path, &(smoe_visitor){read_member, &files, scan_of(v)}, &err)) {
         smoe_verify_blame(v, path, &err);
         return;
     }

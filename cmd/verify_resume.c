@@ -228,7 +228,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
             spec.train.steps);
         return smoe_cmd_emit(&lines, options, err);
     }
-    smoe_heading_spec(&lines, &spec);
+    smoe_heading_spec(&lines, &spec, options->scan);
     smoe_heading_print(&lines, options);
     if (make_dir(&v, err) || train_both(&v, err) || judge(&v, err)) return -1;
     return options->out ? 0 : smoe_file_remove(v.dir, err);

@@ -228,7 +228,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     smoe_eval eval;
     *score = (smoe_score){0};
-    if (smoe_dataset_open(&set, &s->spec, split, err) ||
+    if (smoe_dataset_open(&set, &s->spec, split, NULL, err) ||
         smoe_model_file_align(set, s->file, &s->spec, err))
         return -1;
     if (!smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)

@@ -101,6 +101,9 @@ int smoe_text_nearest(const char *word, const char *const *candidates, size_t co
 /* Whether `word` is one of the words of `list`, separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
+/* Whether two words are the same apart from '-' and '_'. */
+bool smoe_text_same_word(const char *a, const char *b);
+
 /* The next word of a list with one separator, and moves on behind it; false at the end. */
 bool smoe_text_next(const char **list, char separator, char *word, size_t size);
 

@@ -172,6 +172,12 @@ bool smoe_text_next(const char **list, char separator, char *word, size_t size) 
     return true;
 }
 
+bool smoe_text_same_word(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if ((*a == '-' ? '_' : *a) != (*b == '-' ? '_' : *b)) return false;
+    return *a == *b;
+}
+
 bool smoe_text_has_word(const char *list, char separator, const char *word) {
     size_t length = strlen(word);
     for (const char *at = list; at; at = strchr(at, separator)) {

@@ -356,7 +356,7 @@ static void note_peak(bencher *x) {
     x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->peaks.bytes;
 }
 
-double smoe_bench_data(const smoe_spec *spec) {
+double smoe_bench_data(const smoe_spec *spec, smoe_scan *scan) {
     enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
     const double enough = 0.3;
     smoe_dataset *set = NULL;
@@ -367,7 +367,7 @@ double smoe_bench_data(const smoe_spec *spec) {
         .batch_size = spec->train.batch_size, .train = true, .seed = spec->seed};
     size_t made = 0;
     double start = 0, spent = 0, batch_s = 0;
-    if (smoe_dataset_open(&set, spec, "train", &ignored) ||
+    if (smoe_dataset_open(&set, spec, "train", scan, &ignored) ||
         smoe_loader_open(&loader, set, spec, &options, &ignored))
         goto out;
     for (; made < MOST && spent < enough; made++) {

@@ -5,6 +5,7 @@
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
 
+#include "data/scan.h"
 #include "bench/cost.h"
 #include "math/precision.h"
 #include "spec/parts.h"
@@ -101,7 +102,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
 
 /* Seconds of processor time to make a training batch of the spec's data, which happens beside the
  * step; 0 where they cannot be opened. */
-double smoe_bench_data(const smoe_spec *spec);
+double smoe_bench_data(const smoe_spec *spec, smoe_scan *scan);
 
 /* ---- estimates ------------------------------------------------------------------------------- */
 

@@ -187,20 +187,20 @@ double smoe_cost_bytes_sum(const smoe_cost_bytes *b) {
 
 /* ---- steps from a budget --------------------------------------------------------------------- */
 
-int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_err *err) {
+int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_scan *scan, smoe_err *err) {
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *set = NULL;
     *classes = spec->data.classes ? spec->data.classes : smoe_sources[spec->data.source].classes;
     if (*classes) return 0;
-    if (smoe_dataset_list(&set, spec, "train", err)) return -1;
+    if (smoe_dataset_list(&set, spec, "train", scan, err)) return -1;
     *classes = smoe_dataset_classes(set);
     return 0;
 }
 
 /* The number of steps that spec->train.flops allows; at most as many as train.steps can be. */
-static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_err *err) {
+static int cost_steps_of(const smoe_spec *spec, size_t *steps, smoe_scan *scan, smoe_err *err) {
     SMOE_FREED_BY(smoe_cost_free) smoe_cost cost = {0};
     size_t classes = 0;
-    if (smoe_cost_classes(spec, &classes, err) ||
+    if (smoe_cost_classes(spec, &classes, scan, err) ||
         smoe_cost_estimate(&cost, spec, classes, NULL, err))
         return -1;
     double step = cost.flops_train_computed_per_image * (double)spec->train.batch_size;
@@ -217,7 +217,7 @@ int smoe_budget_parse(smoe_spec *spec, const smoe_spec_text *text, char *const *
     smoe_spec_text counted = *text;
     if (smoe_spec_parse(spec, text, overrides, count, err)) return -1;
     if (!(spec->train.flops > 0)) return 0;
-    int status = cost_steps_of(spec, &counted.steps, err);
+    int status = cost_steps_of(spec, &counted.steps, text->scan, err);
     smoe_spec_free(spec);
     return status ? -1 : smoe_spec_parse(spec, &counted, overrides, count, err);
 }

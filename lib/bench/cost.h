@@ -6,6 +6,7 @@
 #ifndef SMOE_COST_H
 #define SMOE_COST_H
 
+#include "data/scan.h"
 #include "comm/comm.h"
 #include "spec/spec.h"
 #include "vit/model.h"
@@ -77,7 +78,8 @@ void smoe_cost_free(smoe_cost *cost);
 double smoe_cost_bytes_sum(const smoe_cost_bytes *bytes);
 
 /* The number of classes: of the spec, the source, or the data, which is only listed. */
-int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_cost_classes(const smoe_spec *spec, size_t *classes, smoe_scan *scan,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* As smoe_spec_parse. Where train.flops is given, train.steps becomes the number of whole
  * steps that it allows, and train.flops 0, so that the resolved spec has steps alone. SMOE_USAGE:

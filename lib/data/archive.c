@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/limits.h"
-#include "data/scan.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -52,7 +51,7 @@ int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, 
 
 /* Inflates one gzip member into the growing *to. Returns 1 at its end, -1 on failure. */
 static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room, size_t most,
-                          size_t total, smoe_err *err) {
+                          size_t total, const smoe_scan *scan, smoe_err *err) {
     for (;;) {
         if (*used == *room) {
             size_t larger = *room * 2;
@@ -79,7 +78,7 @@ static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room,
                              z->msg ? z->msg : "no message");
         if (!z->avail_in && z->avail_out)
             return smoe_fail(err, SMOE_DATA, "gzip data is truncated at byte %zu", at);
-        if (smoe_scan_asked(err)) return -1;
+        if (smoe_scan_asked(scan, err)) return -1;
     }
 }
 
@@ -90,7 +89,7 @@ static bool only_zeros(const z_stream *z) {
     return true;
 }
 
-int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
+int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan, smoe_err *err) {
     if (*size < 2 || (*bytes)[0] != 0x1f || (*bytes)[1] != 0x8b) return 0;
     size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
     z_stream z = {.next_in = *bytes, .avail_in = (uInt)*size};
@@ -100,7 +99,7 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     uint8_t *to = smoe_alloc(room + 1, 1);
     if (inflateInit2(&z, 15 + 16) != Z_OK) smoe_alloc_end();
     do { /* a .gz may be several members one after another */
-        status = inflate_member(&z, &to, &used, &room, most, *size, err);
+        status = inflate_member(&z, &to, &used, &room, most, *size, scan, err);
     } while (status == 1 && !only_zeros(&z) && inflateReset(&z) == Z_OK);
     inflateEnd(&z);
     free(status < 0 ? to : *bytes);
@@ -207,11 +206,12 @@ typedef struct opened {
     uint64_t begin, at, end; /* the bytes of it that are the archive, and what is not read yet */
     uint64_t next;           /* of a tar: where its next header is expected */
     bool unread;             /* the file could not be read */
-    bool stopped;            /* on request, in a member that may take long */
-    bool zip;                /* it begins as one */
-    bool lying;              /* it is one whose members are read where they lie (smoe_walk_tar) */
-    size_t most;             /* bytes of a member, by the size of the archive */
-    locale_t before;         /* 0: the locale is what it was, as there is none with UTF-8 */
+    smoe_scan *scan;
+    bool stopped;    /* on request, in a member that may take long */
+    bool zip;        /* it begins as one */
+    bool lying;      /* it is one whose members are read where they lie (smoe_walk_tar) */
+    size_t most;     /* bytes of a member, by the size of the archive */
+    locale_t before; /* 0: the locale is what it was, as there is none with UTF-8 */
     uint8_t block[BLOCK];
 } opened;
 
@@ -229,7 +229,7 @@ static bool pax_damaged(const opened *o) {
 /* The reason why zlib, or else libarchive, could not continue. */
 static int archive_failed(const opened *o, const char *name, smoe_err *err) {
     int gzip = Z_OK;
-    if (o->stopped) return smoe_scan_asked(err);
+    if (o->stopped) return smoe_scan_asked(o->scan, err);
     const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
     if (gzip == Z_BUF_ERROR)
         return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", o->path,
@@ -266,7 +266,7 @@ static la_ssize_t read_block(struct archive *a, void *user, const void **block) 
     uint64_t left = o->end - o->at;
     int code = Z_ERRNO;
     *block = o->block;
-    if (smoe_scan_asked(NULL)) return o->stopped = true, -1;
+    if (smoe_scan_asked(o->scan, NULL)) return o->stopped = true, -1;
     errno = 0;
     la_ssize_t n = o->gzip ? gzread(o->gzip, o->block, BLOCK)
                            : pread(o->file, o->block, left < BLOCK ? left : BLOCK, (off_t)o->at);
@@ -411,16 +411,16 @@ static const char *unwanted(struct archive_entry *entry) {
 /* Of a tar whose members are read where they lie, only files count, and their names are those that
  * it has. */
 static int visit_lying(opened *o, struct archive_entry *entry, smoe_member *member,
-                       smoe_visit *visit, void *user, smoe_err *err) {
+                       const smoe_visitor *to, smoe_err *err) {
     if (archive_entry_sparse_count(entry)) return tar_damaged(o, unwanted(entry), err);
     if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry)) return 0;
     if (!*member->name || !smoe_text_printable(member->name))
         return tar_damaged(o, "the name of a member is not printable", err);
-    return visit(user, member, err) < 0 ? -1 : 0;
+    return to->visit(to->user, member, err) < 0 ? -1 : 0;
 }
 
 static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *member,
-                       smoe_visit *visit, void *user, smoe_err *err) {
+                       const smoe_visitor *to, smoe_err *err) {
     const char *raw = archive_entry_pathname(entry), *why = unwanted(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);
     if (!raw)
@@ -438,21 +438,21 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
     if (!why && member->at && member->size > o->end - member->at)
         return tar_damaged(o, "the archive ends in a member", err);
     o->next = member->at + (member->size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
-    if (o->lying) return visit_lying(o, entry, member, visit, user, err);
+    if (o->lying) return visit_lying(o, entry, member, to, err);
     if (!name[0]) return 0; /* the root */
     if (trick) return refuse_member(member, trick, err);
     if (smoe_member_hidden(name)) return 0;
     if (why) return refuse_member(member, why, err);
-    return visit(user, member, err) < 0 ? -1 : 0;
+    return to->visit(to->user, member, err) < 0 ? -1 : 0;
 }
 
-static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user, smoe_err *err) {
+static int walk_archive(opened *o, uint64_t size, const smoe_visitor *to, smoe_err *err) {
     smoe_member member = {.path = o->path};
     int status = archive_open(o, size, err);
     /* A tar may be empty, and may end without the two empty blocks: many writers leave them out. */
     for (; !status && o->archive; member.ordinal++) {
         struct archive_entry *entry;
-        if ((status = smoe_scan_at(smoe_scan_here(), 0, 0, err))) break;
+        if ((status = smoe_scan_at(to->scan, 0, 0, err))) break;
         int code = archive_read_next_header(o->archive, &entry);
         if (code == ARCHIVE_EOF) break;
         if (code < ARCHIVE_WARN || code == ARCHIVE_RETRY ||
@@ -462,7 +462,7 @@ static int walk_archive(opened *o, uint64_t size, smoe_visit *visit, void *user,
             status = smoe_fail(err, SMOE_DATA, "%s: more than %llu members", o->path,
                                (unsigned long long)MOST_MEMBERS);
         else
-            status = visit_entry(o, entry, &member, visit, user, err);
+            status = visit_entry(o, entry, &member, to, err);
     }
     if (!status) status = inflate_rest(o, err);
     archive_close(o);
@@ -539,7 +539,7 @@ static int find_problem(const FTSENT *e, smoe_err *problem, smoe_err *err) {
 }
 
 /* What was found: visited, and entered when it is a folder. */
-static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, smoe_visit *visit, void *user,
+static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, const smoe_visitor *to,
                       smoe_err *err) {
     smoe_err problem = {0};
     bool bad = e->fts_info == FTS_DNR || e->fts_info == FTS_NS || e->fts_info == FTS_SLNONE ||
@@ -554,14 +554,14 @@ static int visit_name(FTS *tree, FTSENT *e, smoe_member *member, smoe_visit *vis
     member->folder = e->fts_info == FTS_D || e->fts_info == FTS_DC || e->fts_info == FTS_DNR;
     member->size = e->fts_info == FTS_F ? (uint64_t)e->fts_statp->st_size : 0;
     member->problem = bad ? &problem : NULL;
-    int status = visit(user, member, err);
+    int status = to->visit(to->user, member, err);
     member->ordinal++;
     if (status > 0) (void)fts_set(tree, e, FTS_SKIP);
     return status < 0 ? -1 : 0;
 }
 
 /* Links are followed: the tree is the user's own. */
-static int walk_folder(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+static int walk_folder(const char *path, const smoe_visitor *to, smoe_err *err) {
     FTS *tree = fts_open((char *const[]){(char *)path, NULL}, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     smoe_member member = {.path = path};
     int status = 0;
@@ -571,8 +571,8 @@ static int walk_folder(const char *path, smoe_visit *visit, void *user, smoe_err
         e = fts_read(tree);
         if (!e && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
         if (!e) break;
-        status = smoe_scan_at(smoe_scan_here(), 0, 0, err);
-        if (!status) status = visit_name(tree, e, &member, visit, user, err);
+        status = smoe_scan_at(to->scan, 0, 0, err);
+        if (!status) status = visit_name(tree, e, &member, to, err);
     }
     fts_close(tree);
     return status;
@@ -580,7 +580,7 @@ static int walk_folder(const char *path, smoe_visit *visit, void *user, smoe_err
 
 /* ---- either ---------------------------------------------------------------------------------- */
 
-static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+static int visit_file(const char *path, const smoe_visitor *to, smoe_err *err) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == path ? 1 : (size_t)(slash ? slash - path : 0);
     SMOE_FREED char *folder = slash ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
@@ -588,22 +588,23 @@ static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err 
     if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
     smoe_member member = {
         .path = folder, .name = slash ? slash + 1 : path, .size = (uint64_t)st.st_size};
-    return visit(user, &member, err) < 0 ? -1 : 0;
+    return to->visit(to->user, &member, err) < 0 ? -1 : 0;
 }
 
-int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+int smoe_walk(const char *path, const smoe_visitor *to, smoe_err *err) {
     smoe_place_kind kind = SMOE_PLACE_FILE;
     if (smoe_place_kind_of(&kind, path, err)) return -1;
-    if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
-    (void)smoe_scan_begin();
-    return smoe_scan_end(
-        kind == SMOE_PLACE_ARCHIVE
-            ? walk_archive(&(opened){.path = path, .file = -1}, UINT64_MAX, visit, user, err)
-            : walk_folder(path, visit, user, err));
+    if (kind == SMOE_PLACE_FILE) return visit_file(path, to, err);
+    smoe_scan_begin(to->scan);
+    return smoe_scan_end(to->scan,
+                         kind == SMOE_PLACE_ARCHIVE
+                             ? walk_archive(&(opened){.path = path, .file = -1, .scan = to->scan},
+                                            UINT64_MAX, to, err)
+                             : walk_folder(path, to, err));
 }
 
-int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
+int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, const smoe_visitor *to,
                   smoe_err *err) {
-    opened o = {.path = path, .file = -1, .begin = at, .lying = true};
-    return walk_archive(&o, size, visit, user, err);
+    opened o = {.path = path, .file = -1, .begin = at, .lying = true, .scan = to->scan};
+    return walk_archive(&o, size, to, err);
 }

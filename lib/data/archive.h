@@ -10,7 +10,7 @@
 #ifndef SMOE_DATA_ARCHIVE_H
 #define SMOE_DATA_ARCHIVE_H
 
-#include "base/base.h"
+#include "data/scan.h"
 
 typedef enum smoe_place_kind {
     SMOE_PLACE_FOLDER,
@@ -37,8 +37,13 @@ typedef struct smoe_member {
     void *handle;
 } smoe_member;
 
-/* 0: go on; 1: go on, but do not enter this folder (directories only); -1: stop, err is filled. */
-typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
+/* Who visits. 0: go on; 1: go on, but do not enter this folder (directories only); -1: stop, err is
+ * filled. */
+typedef struct smoe_visitor {
+    int (*visit)(void *user, const smoe_member *member, smoe_err *err);
+    void *user;
+    smoe_scan *scan; /* of which the walk is a part, or NULL */
+} smoe_visitor;
 
 /*
  * Visits everything in a directory or archive; a plain file is visited as itself.
@@ -46,13 +51,13 @@ typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
  * '.', and what systems and network storage leave among files, as __MACOSX, Thumbs.db and @eaDir)
  * are passed over. A name that cannot be used is visited with its problem.
  */
-int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_walk(const char *path, const smoe_visitor *visitor, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Visits the files in a plain tar, which is `size` bytes at `at` of a file, as a tar within a tar
  * is, or all that there are from there on. Reads only headers, so that a large archive can be used
  * in any order without unpacking it. Names are as the tar has them; links, devices and folders are
  * passed over. Damage is SMOE_DATA with the offset. */
-int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, smoe_visit *visit, void *user,
+int smoe_walk_tar(const char *path, uint64_t at, uint64_t size, const smoe_visitor *visitor,
                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* Opens a file that will be read at many places, beside `others` that are open already; -1: it
@@ -78,7 +83,8 @@ int smoe_member_skim(const smoe_member *member, smoe_err *err) SMOE_MUST_CHECK;
 
 /* If *bytes is gzip, by its first two bytes, replaces it by the inflated data. Messages have no
  * file name: the caller adds it. */
-int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_scan *scan,
+                smoe_err *err) SMOE_MUST_CHECK;
 
 /* Puts "PATH: NAME: " (archives) or "PATH/NAME: " (directories) before err. Returns -1. */
 int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, smoe_err *err);

@@ -37,7 +37,7 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
         return -1;
     size_t most = smoe_most_inflated(file->size);
     if (most > MOST_BYTES) most = MOST_BYTES;
-    if (!smoe_gunzip(&file->bytes, &file->size, most, err)) return 0;
+    if (!smoe_gunzip(&file->bytes, &file->size, most, s->set->scan, err)) return 0;
     return smoe_place_prefix(f->kind, s->set->path, file->name, err);
 }
 
@@ -65,7 +65,7 @@ int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, const char *patt
         return smoe_fail(err, SMOE_DATA, "%s: %s has no split val; it has train and test",
                          set->path, set->name);
     if (smoe_place_kind_of(&files->kind, set->path, err) ||
-        smoe_walk(set->path, search_visit, &s, err))
+        smoe_walk(set->path, &(smoe_visitor){search_visit, &s, set->scan}, err))
         return -1;
     if (files->count) qsort(files->file, files->count, sizeof *files->file, compare_files);
     return check_twins(files, set, err);

@@ -17,25 +17,27 @@ typedef struct smoe_dataset smoe_dataset;
  * is read and every member that can be checked without decoding is; bad data fails with SMOE_DATA
  * naming file, member and offset. Small sets are decoded at once and kept (data.cache_mb), so that
  * corrupt images are found before training starts; of larger ones each header is checked.
- * SMOE_STOPPED after a request to stop (data/scan.h).
+ * The scan (data/scan.h) is told how far it is; SMOE_STOPPED after a request to stop.
  */
-int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
+int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same for who only counts: classes, images, their names and labels. Files of images are found
  * but not read, so that damaged ones count, and there are no pixels; with data.on_error skip they
  * are read. */
-int smoe_dataset_list(smoe_dataset **set, const smoe_spec *spec, const char *split,
+int smoe_dataset_list(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_free(smoe_dataset *set);
 SMOE_FREES(smoe_dataset)
 
-/*
- * On: the last sets of files that are freed stay open, and who opens the same split of the same
- * data again gets them, here and in processes that are forked. Off, as at first: they are closed.
- * For the thread that opens and frees sets.
- */
-void smoe_dataset_reuse(bool on);
+/* Sets of files that were freed and stay open: who opens the same split of the same data with a
+ * scan that names them gets them again, in processes that are forked, too. */
+typedef struct smoe_datasets {
+    /* The last one first, then NULL; as many as a trial opens: train and eval.split, and both of
+     * eval.fewshot.data. */
+    smoe_dataset *set[4];
+} smoe_datasets;
+void smoe_datasets_close(smoe_datasets *kept);
 
 /* Of one pass; of endless data, which are generated so that no image comes twice, a nominal
  * number. */

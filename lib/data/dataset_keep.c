@@ -44,7 +44,7 @@ int smoe_dataset_sift(smoe_dataset *set, smoe_err *err) {
     const size_t n = set->images;
     bool *keep = smoe_alloc(n, sizeof *keep);
     sifting all = {set, smoe_alloc(n, sizeof *all.why)};
-    int status = smoe_image_each(n, try_to_decode, &all, err);
+    int status = smoe_image_each(n, try_to_decode, &all, set->scan, err);
     for (size_t i = 0; i < n; i++) {
         keep[i] = !all.why[i];
         if (keep[i]) continue;
@@ -241,8 +241,7 @@ int smoe_dataset_align(smoe_dataset *set, char *const *name, size_t count, smoe_
     while (same < set->named && same < count && !strcmp(set->class_name[same], name[same])) same++;
     bool there = has_names(name, count), here = has_names(set->class_name, set->named);
     if (same == set->named && same == count && count == set->classes) return 0;
-    free(set->opened_for); /* no longer as it was opened */
-    set->opened_for = NULL;
+    set->keeper = NULL; /* it is no longer as it was opened */
     if (same == set->named) {
         rename_classes(set, name, count);
         return 0;

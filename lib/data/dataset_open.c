@@ -2,7 +2,6 @@
  * source_*.c. */
 #include "base/json.h"
 #include "data/dataset_source.h"
-#include "data/scan.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 #include "spec/tasks.h"
@@ -41,18 +40,11 @@ static int settle_classes(smoe_dataset *set, size_t wanted, bool captions, smoe_
 
 /* ---- sets that are opened again -------------------------------------------------------------- */
 
-enum { REUSED = 4 }; /* what a trial opens: train and eval.split, and both of eval.fewshot.data */
+enum { KEPT = sizeof((smoe_datasets *)0)->set / sizeof(smoe_dataset *) };
 
-static struct {
-    bool on;
-    smoe_dataset *set[REUSED]; /* the last one first, then NULL */
-} reused;
-
-/* All of a spec on which a set of files depends; NULL where it is not to be used again. */
+/* All of a spec on which a set of files depends. */
 static char *text_of_data(const smoe_spec *spec, const char *split, smoe_opening purpose) {
     static const char *const paths[] = {"data.path", "data.labels", "data.exclude"};
-    bool file = !smoe_sources[spec->data.source].generated;
-    if (!reused.on || !file || purpose == SMOE_OPEN_SURVEY) return NULL;
     json_auto_t *all =
         json_pack("[s, i, s*, i]", split, (int)purpose, spec->eval.split, (int)spec->train.loss);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -68,13 +60,13 @@ static char *text_of_data(const smoe_spec *spec, const char *split, smoe_opening
     return smoe_json_dump(all, 0);
 }
 
-static smoe_dataset *take_reused(const char *text) {
+static smoe_dataset *take_kept(smoe_datasets *kept, const char *text) {
     smoe_dataset *set = NULL;
-    for (size_t i = 0; text && i < REUSED; i++) {
-        if (set) reused.set[i - 1] = reused.set[i];
-        if (!set && reused.set[i] && !strcmp(reused.set[i]->opened_for, text)) set = reused.set[i];
+    for (size_t i = 0; i < KEPT; i++) {
+        if (set) kept->set[i - 1] = kept->set[i];
+        if (!set && kept->set[i] && !strcmp(kept->set[i]->opened_for, text)) set = kept->set[i];
     }
-    if (set) reused.set[REUSED - 1] = NULL;
+    if (set) kept->set[KEPT - 1] = NULL;
     return set;
 }
 
@@ -90,31 +82,31 @@ static void close_set(smoe_dataset *set) {
 }
 
 void smoe_dataset_free(smoe_dataset *set) {
-    if (!set || !reused.on || !set->opened_for) {
+    if (!set || !set->keeper) {
         close_set(set);
         return;
     }
-    close_set(reused.set[REUSED - 1]);
-    memmove(reused.set + 1, reused.set, (REUSED - 1) * sizeof *reused.set);
-    reused.set[0] = set;
+    smoe_dataset **kept = set->keeper->set;
+    close_set(kept[KEPT - 1]);
+    memmove(kept + 1, kept, (KEPT - 1) * sizeof *kept);
+    kept[0] = set;
 }
 
-void smoe_dataset_reuse(bool on) {
-    reused.on = on;
-    for (size_t i = 0; !on && i < REUSED; i++) {
-        close_set(reused.set[i]);
-        reused.set[i] = NULL;
-    }
+void smoe_datasets_close(smoe_datasets *kept) {
+    for (size_t i = 0; i < KEPT; i++) close_set(kept->set[i]);
+    *kept = (smoe_datasets){0};
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
-    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_USE, err);
+int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_scan *scan,
+                      smoe_err *err) {
+    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_USE, scan, err);
 }
 
-int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
-    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, err);
+int smoe_dataset_list(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_scan *scan,
+                      smoe_err *err) {
+    return smoe_dataset_open_as(out, spec, split, SMOE_OPEN_LIST, scan, err);
 }
 
 /* Each name of data.exclude must be that of an image, of this split or another one, as each row of
@@ -132,9 +124,9 @@ static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_e
     for (size_t k = 0; k < sizeof splits / sizeof *splits && name; k++) {
         SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *other = NULL;
         smoe_err why = {0};
-        if (!smoe_dataset_list(&other, &all, splits[k], &why))
+        if (!smoe_dataset_list(&other, &all, splits[k], set->scan, &why))
             name = smoe_dataset_unseen(set, other);
-        if (why.code == SMOE_STOPPED) return smoe_scan_asked(err);
+        if (why.code == SMOE_STOPPED) return smoe_scan_asked(set->scan, err);
     }
     if (!name) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: no image %.200s in %s, whose images have names as %.200s",
@@ -143,15 +135,16 @@ static int check_excluded(const smoe_dataset *set, const smoe_spec *spec, smoe_e
 }
 
 int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split,
-                         smoe_opening purpose, smoe_err *err) {
+                         smoe_opening purpose, smoe_scan *scan, smoe_err *err) {
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
-    char *text = text_of_data(spec, split, purpose);
-    smoe_dataset *set = take_reused(text);
+    bool keeps = scan && scan->kept && purpose != SMOE_OPEN_SURVEY;
+    smoe_datasets *keeper = keeps && !smoe_sources[source].generated ? scan->kept : NULL;
+    SMOE_FREED char *text = keeper ? text_of_data(spec, split, purpose) : NULL;
+    smoe_dataset *set = keeper ? take_kept(keeper, text) : NULL;
     if (set) {
         set->data = spec->data; /* equal, but for the memory of its texts */
-        free(text);
         return *out = set, 0;
     }
     set = smoe_alloc(1, sizeof *set);
@@ -169,16 +162,19 @@ int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *
     if (train && set->data.train_limit) set->data.limit = set->data.train_limit;
     snprintf(set->split, sizeof set->split, "%s", split);
     bool captions = smoe_task_pairs(spec->train.loss);
-    (void)smoe_scan_begin();
+    set->scan = scan;
+    smoe_scan_begin(scan);
     int bad = set->type->open(set, spec, split, err) || smoe_dataset_exclude(set, spec, err) ||
               check_excluded(set, spec, err) ||
               settle_classes(set, spec->data.classes, captions, err);
-    if (smoe_scan_end(bad)) {
+    set->scan = NULL;
+    if (smoe_scan_end(scan, bad)) {
         close_set(set);
-        free(text);
         return -1;
     }
+    set->keeper = keeper;
     set->opened_for = text;
+    text = NULL;
     *out = set;
     return 0;
 }

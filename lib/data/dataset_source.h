@@ -53,7 +53,9 @@ struct smoe_dataset {
     } decoded;
     const smoe_source_type *type;
     const char *name;      /* of its source */
-    char *opened_for;      /* what is read, if the set may be used again; else NULL */
+    smoe_scan *scan;       /* while the set is opened, or NULL */
+    smoe_datasets *keeper; /* where the set goes when it is freed; NULL: it is closed */
+    char *opened_for;      /* what is read, if there is a keeper; else NULL */
     char split[8];         /* as asked for */
     char *path;            /* resolved; NULL for generated data */
     size_t size, channels; /* data.image_size, data.channels */
@@ -135,7 +137,7 @@ void smoe_dataset_give_labels(smoe_dataset *set, size_t n, const uint32_t *class
  * not kept decoded, and any number of images may be left out. */
 typedef enum smoe_opening { SMOE_OPEN_USE, SMOE_OPEN_LIST, SMOE_OPEN_SURVEY } smoe_opening;
 int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split,
-                         smoe_opening purpose, smoe_err *err) SMOE_MUST_CHECK;
+                         smoe_opening purpose, smoe_scan *scan, smoe_err *err) SMOE_MUST_CHECK;
 
 /* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
  * with it. */

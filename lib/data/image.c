@@ -2,7 +2,7 @@
  * hundred non-negative weights that sum to 1: far below half a grey level of error. */
 #include "data/image.h"
 #include "base/alloc.h"
-#include "data/scan.h"
+#include "base/threads.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,17 +29,19 @@ void smoe_image_free(smoe_image *image) {
     *image = (smoe_image){0};
 }
 
-int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_err *err) {
+int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_scan *scan,
+                    smoe_err *err) {
     size_t failed = n;
-    smoe_scan *scan = smoe_scan_begin();
+    smoe_scan_begin(scan);
 #pragma omp parallel
     {
         smoe_image image = {0}, work = {0};
 #pragma omp for schedule(dynamic, 16)
         for (size_t i = 0; i < n; i++) {
             smoe_err mine = {0};
-            if (!smoe_scan_at(scan, i + 1, n, &mine) && !each(context, i, &image, &work, &mine))
-                continue;
+            int stopped =
+                smoe_thread() ? smoe_scan_asked(scan, &mine) : smoe_scan_at(scan, i + 1, n, &mine);
+            if (!stopped && !each(context, i, &image, &work, &mine)) continue;
 #pragma omp critical(smoe_image_failure)
             if (i < failed) {
                 failed = i;
@@ -49,7 +51,7 @@ int smoe_image_each(size_t n, smoe_image_task *each, void *context, smoe_err *er
         smoe_image_free(&image);
         smoe_image_free(&work);
     }
-    return smoe_scan_end(failed < n ? -1 : 0);
+    return smoe_scan_end(scan, failed < n ? -1 : 0);
 }
 
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue) {

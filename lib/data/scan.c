@@ -1,40 +1,34 @@
 /* Requests to stop a scan of data, and its progress; see scan.h. */
 #include "data/scan.h"
 
-static _Thread_local smoe_scan here;
-
-smoe_scan *smoe_scan_here(void) {
-    return &here;
+smoe_scan smoe_scan_until(const smoe_scan *scan, const volatile sig_atomic_t *stop) {
+    smoe_scan until = scan ? *scan : (smoe_scan){0};
+    until.stop = stop;
+    return until;
 }
 
-static void scan_tell(size_t done, size_t all) {
-    if (here.show) here.show(here.user, done, all);
+static void scan_tell(const smoe_scan *scan, size_t done, size_t all) {
+    if (scan->show) scan->show(scan->user, done, all);
 }
 
-smoe_scan *smoe_scan_begin(void) {
-    if (!here.depth++) {
-        here.found = 0;
-        scan_tell(0, 0);
-    }
-    return &here;
+void smoe_scan_begin(smoe_scan *scan) {
+    if (!scan || scan->depth++) return;
+    scan->found = 0;
+    scan_tell(scan, 0, 0);
 }
 
-int smoe_scan_end(int status) {
-    if (!--here.depth) scan_tell(0, 0);
+int smoe_scan_end(smoe_scan *scan, int status) {
+    if (scan && !--scan->depth) scan_tell(scan, 0, 0);
     return status;
 }
 
-static int scan_check(const smoe_scan *scan, smoe_err *err) {
-    if (!scan->stop || !*scan->stop) return 0;
+int smoe_scan_asked(const smoe_scan *scan, smoe_err *err) {
+    if (!scan || !scan->stop || !*scan->stop) return 0;
     return smoe_fail(err, SMOE_STOPPED, "stopped on request while the data was read");
 }
 
-int smoe_scan_asked(smoe_err *err) {
-    return scan_check(&here, err);
-}
-
 int smoe_scan_at(smoe_scan *scan, size_t done, size_t all, smoe_err *err) {
-    if (scan_check(scan, err)) return -1;
-    if (scan == &here) scan_tell(all ? done : ++here.found, all);
+    if (smoe_scan_asked(scan, err)) return -1;
+    if (scan) scan_tell(scan, all ? done : ++scan->found, all);
     return 0;
 }

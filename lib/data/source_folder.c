@@ -58,7 +58,7 @@ static int fetch_bytes(const smoe_dataset *set, const folder *of, smoe_err *err)
                            set->path, set->split, (total >> 20) + 1, set->cache_bytes >> 20);
     else if (f.count && !set->listed) {
         qsort(f.missing, f.count, sizeof(item *), compare_ordinals);
-        status = smoe_walk(set->path, fetch_member, &f, err);
+        status = smoe_walk(set->path, &(smoe_visitor){fetch_member, &f, set->scan}, err);
         if (!status && f.next < f.count)
             status = smoe_fail(err, SMOE_RUNTIME, "%s: changed while it was read", set->path);
     }
@@ -148,7 +148,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     assert(n); /* the list was checked */
     SMOE_FREED smoe_image_header *header = smoe_alloc(n, sizeof *header);
     work_on_images all = {.set = set, .header = header};
-    int status = smoe_image_each(n, look_at, &all, err);
+    int status = smoe_image_each(n, look_at, &all, set->scan, err);
     bool whole = set->decoded.pixels, fits_as_is = true;
     double originals = 0;
     for (size_t i = 0; !status && i < n; i++) {
@@ -159,7 +159,8 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     if (status || whole) return status;
     if (fits_as_is) status = smoe_dataset_room(set, f->images, false, err);
     bool decodes = set->decoded.pixels || originals <= (double)set->cache_bytes;
-    if (!status && decodes && !set->tolerant) status = smoe_image_each(n, decode_once, &all, err);
+    if (!status && decodes && !set->tolerant)
+        status = smoe_image_each(n, decode_once, &all, set->scan, err);
     return status;
 }
 

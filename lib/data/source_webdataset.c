@@ -526,12 +526,13 @@ static int take_member(void *user, const smoe_member *m, smoe_err *err) {
     return 0;
 }
 
-static int read_shards(store *s, smoe_err *err) {
+static int read_shards(store *s, smoe_scan *scan, smoe_err *err) {
+    const smoe_visitor to = {take_member, s, scan};
     s->fd = smoe_alloc(s->shards, sizeof *s->fd);
     for (size_t i = 0; i < s->shards; i++) s->fd[i] = smoe_place_open(s->shard[i], i);
     for (size_t i = 0; i < s->shards; i++) {
         s->open.shard = (uint32_t)i;
-        if (smoe_walk_tar(s->shard[i], 0, UINT64_MAX, take_member, s, err)) return -1;
+        if (smoe_walk_tar(s->shard[i], 0, UINT64_MAX, &to, err)) return -1;
         if (end_sample(s, err)) return -1;
     }
     return 0;
@@ -561,7 +562,8 @@ static void mark_parts(smoe_dataset *set, const store *s) {
  * split. */
 static int adopt_names(store *s, const char *split, smoe_err *err) {
     SMOE_FREED_BY(store_free) store train = {.label_field = s->label_field, .skip = true};
-    if (list_shards(&train, s->set, "train", err) || read_shards(&train, err)) return -1;
+    if (list_shards(&train, s->set, "train", err) || read_shards(&train, s->set->scan, err))
+        return -1;
     if (!classlist_adopt(&s->list, &train.list, err)) return 0;
     return smoe_fail_prefix(err, "%s: %s", s->set->path, split);
 }
@@ -590,7 +592,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     s->label_field = smoe_spec_label_field(spec);
     s->field = smoe_alloc_text(smoe_spec_caption_field(spec));
     if (smoe_spec_path(spec, "data.path", &set->path, err) || read_table(s, spec, err) ||
-        list_shards(s, set, split, err) || read_shards(s, err))
+        list_shards(s, set, split, err) || read_shards(s, set->scan, err))
         return -1;
     set->images = s->samples;
     mark_parts(set, s);

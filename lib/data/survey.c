@@ -6,10 +6,11 @@
 
 #include <math.h>
 
-int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_err *err) {
+int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
+                     smoe_err *err) {
     smoe_spec view = *spec;
     view.data.on_error = SMOE_ON_ERROR_SKIP;
-    return smoe_dataset_open_as(set, &view, split, SMOE_OPEN_SURVEY, err);
+    return smoe_dataset_open_as(set, &view, split, SMOE_OPEN_SURVEY, scan, err);
 }
 
 /* ---- one image after another ----------------------------------------------------------------- */
@@ -101,7 +102,7 @@ static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
     range(s->height, from->height, s->looked);
 }
 
-int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
+int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_scan *scan, smoe_err *err) {
     *s = (smoe_survey){.images = set->images, .channels = set->channels};
     s->looked = s->images < SMOE_SURVEY_MOST ? s->images : SMOE_SURVEY_MOST;
     s->files = set->type->header != NULL;
@@ -118,7 +119,7 @@ int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
     s->number = smoe_alloc_in(&s->memory, n, sizeof *s->number);
     s->thumb = smoe_alloc_in(&s->memory, n, thumb_bytes(s));
     for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
-    if (smoe_image_each(n, survey_look, &to, err)) return -1;
+    if (smoe_image_each(n, survey_look, &to, scan, err)) return -1;
     sum_up(s, &to, set);
     return 0;
 }

@@ -31,11 +31,12 @@ typedef struct smoe_survey {
 
 /* Opens a split as smoe_dataset_open does, and leaves out what cannot be used, however much; see
  * smoe_dataset_found. Files are not kept decoded. */
-int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
+int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the images. Release with smoe_survey_free in any case. */
-int smoe_survey_of(smoe_survey *survey, const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_survey_of(smoe_survey *survey, const smoe_dataset *set, smoe_scan *scan,
+                   smoe_err *err) SMOE_MUST_CHECK;
 void smoe_survey_free(smoe_survey *survey);
 
 /* Two images that are nearly the same: thumbnails whose samples differ by 2 of 255 on average, and

@@ -42,7 +42,7 @@ bool smoe_rule_names(const smoe_rule *rule, const char *name);
  * what was given is broken, fresh; NULL: it is kept. What is open counts as kept. */
 char *smoe_rule_broken(const smoe_rule *rule, smoe_rule_ask *ask, const void *subject);
 
-/* The words of spec/rules.def, for a resolved smoe_spec. */
+/* The words of spec/rules.def, for a resolved smoe_spec (acts.c). */
 smoe_rule_ask smoe_spec_ask;
 
 #endif

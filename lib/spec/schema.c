@@ -1,6 +1,5 @@
 /* The schema table as an array, and functions that look up entries, sections, and the nearest known
  * key of a misspelt one. */
-#include "spec/rules.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
 #include "base/digest.h"
@@ -252,19 +251,12 @@ bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KE
     return best != SIZE_MAX;
 }
 
-/* Whether two words are the same apart from '-' and '_'. */
-static bool same_word(const char *a, const char *b) {
-    for (; *a && *b; a++, b++)
-        if ((*a == '-' ? '_' : *a) != (*b == '-' ? '_' : *b)) return false;
-    return *a == *b;
-}
-
 const char *smoe_spec_key_called(const char *word) {
     const char *found = NULL;
     for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const char *key = smoe_schema[i].key, *end = strchr(key, '.');
-        if (same_word(word, key)) return key;
-        while (end && !same_word(word, end + 1)) end = strchr(end + 1, '.');
+        if (smoe_text_same_word(word, key)) return key;
+        while (end && !smoe_text_same_word(word, end + 1)) end = strchr(end + 1, '.');
         if (!end) continue;
         bool train = smoe_schema_within(i, "train"), had = found && !strncmp(found, "train.", 6);
         if (!found || train > had || (train == had && strlen(key) < strlen(found))) found = key;
@@ -280,17 +272,6 @@ const char *smoe_spec_key_near(const char *word) {
     }
     int nearest = smoe_text_nearest(word, leaf, SMOE_SCHEMA_COUNT);
     return nearest < 0 ? NULL : smoe_spec_key_called(leaf[nearest]);
-}
-
-const char *smoe_spec_elsewhere(const char *word) {
-    char own[SMOE_KEY_SIZE];
-    for (size_t i = 0; i < smoe_spec_rule_count; i++) {
-        const smoe_rule *rule = &smoe_spec_rules[i];
-        if (rule->relation != SMOE_RULE_INSTEAD) continue;
-        for (const char *names = rule->names; smoe_text_next(&names, ' ', own, sizeof own);)
-            if (same_word(own, word)) return rule->why;
-    }
-    return NULL;
 }
 
 bool smoe_spec_shortened(const smoe_spec *spec, const char *key) {

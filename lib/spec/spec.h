@@ -474,6 +474,7 @@ typedef struct smoe_spec_text {
     const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
                             the caller's */
     size_t steps; /* instead of train.flops, once they are known (bench/cost.h); 0: they are not */
+    struct smoe_scan *scan; /* of the data that is listed to know them, or NULL */
     bool trained; /* the spec of a model that is only evaluated: the keys of `train` are not checked
                       against others. Groups need not divide the batch, nor warm-up and cooldown fit
                       into the steps */

@@ -225,6 +225,7 @@ static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_e
 
 typedef struct stage { /* what the points of a trial share */
     const smoe_trial *trial;
+    smoe_scan *scan;
     smoe_safetensors *weights;
     smoe_dataset *set;
     char split[16];    /* of the set */
@@ -236,7 +237,7 @@ static int stage_open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
     smoe_dataset_free(s->set);
     s->set = NULL;
     snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
-    if (smoe_dataset_open(&s->set, spec, spec->eval.split, err)) return -1;
+    if (smoe_dataset_open(&s->set, spec, spec->eval.split, s->scan, err)) return -1;
     return smoe_model_file_align(s->set, s->weights, spec, err);
 }
 
@@ -296,7 +297,7 @@ static int evaluations_evaluate(stage *s, const smoe_point *point, const char *p
     if (isfinite(dropped))
         smoe_run_metric(record, SMOE_METRIC_TEST_DROPPED, spec.eval.split, 0, dropped);
     if (smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err) ||
-        smoe_fewshot_open(&fewshot, &spec, err) ||
+        smoe_fewshot_open(&fewshot, &spec, s->scan, err) ||
         (fewshot && smoe_fewshot_record(fewshot, model, batch, NULL, record, err)))
         return -1;
     set_columns(result, record);
@@ -310,23 +311,22 @@ static int open_weights(stage *s, const smoe_sweep *sweep, size_t i, smoe_err *e
                  : smoe_run_model(&s->weights, dir, "latest", NULL, err);
 }
 
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_atomic_t *stop,
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) {
-    stage s = {.trial = &sweep->trial[i]};
+    stage s = {.trial = &sweep->trial[i], .scan = scan};
     json_auto_t *list = NULL;
     size_t points = sweep->evaluate.points;
     for (size_t c = 0; c < sweep->evaluate.columns; c++)
         s.data_changes |= !strncmp(sweep->evaluate.column[c], "data.", 5);
     int status = smoe_evaluations_read(&list, sweep, i, err);
     if (!status && json_array_size(list) < points) status = open_weights(&s, sweep, i, err);
-    smoe_scan_here()->stop = stop;
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_auto_t *result = json_object();
         SMOE_FREED char *path = smoe_evaluations_outcomes(sweep, i, done);
         if (begun) begun(user, done, points);
-        if (stop && *stop)
+        if (smoe_scan_asked(scan, NULL))
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
         else
@@ -334,7 +334,6 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_a
         if (!status) json_array_append(list, result);
         if (!status) status = write_results(sweep, i, list, err);
     }
-    smoe_scan_here()->stop = NULL;
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
     return status;

@@ -10,9 +10,8 @@
 #ifndef SMOE_EVALUATIONS_H
 #define SMOE_EVALUATIONS_H
 
+#include "data/scan.h"
 #include "sweep/sweep.h"
-
-#include <signal.h>
 
 /* Checks that `key` may change for a trained model. If not, SMOE_USAGE is added to err, with
  * `before` before the key. */
@@ -24,9 +23,10 @@ int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *er
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Evaluates the latest checkpoint of trial i, or that of the sweep (sweep/kept.h), at the points
- * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop, `stop`,
- * which is looked at between points. `begun` is called as each point begins; both may be NULL. */
-int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const volatile sig_atomic_t *stop,
+ * that are not done yet. The caller holds the claim. SMOE_STOPPED after a request to stop the scan
+ * of data, which is looked at between points, too. `begun` is called as each point begins; both may
+ * be NULL. */
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, smoe_scan *scan,
                          void (*begun)(void *user, size_t done, size_t of), void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 

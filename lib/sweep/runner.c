@@ -30,6 +30,7 @@ typedef struct worker { /* a trial that runs */
 typedef struct runner {
     smoe_sweep *sweep;
     const smoe_runner_options *options;
+    smoe_datasets kept; /* of the first trial, for all others */
     smoe_runner_observer observer;
     smoe_runner_trial *trial; /* [trials], shared */
     worker *worker;           /* [running], room for jobs */
@@ -83,11 +84,11 @@ static void *runner_work(void *user) {
     smoe_threads_set(t->threads);
     smoe_runner_trial *trial = &t->r->trial[t->trial];
     smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = on_eval};
-    smoe_scan_here()->show = on_read;
-    smoe_scan_here()->user = trial;
+    smoe_scan scan = {.show = on_read, .user = trial, .kept = &t->r->kept};
     smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
                               .stop = t->stop,
                               .save = smoe_save_request(),
+                              .scan = &scan,
                               .observer = &observer,
                               .evaluated = on_evaluated,
                               .evaluated_user = trial};
@@ -353,10 +354,11 @@ static int runner_open(runner *r, smoe_err *err) {
 
 /* Opens the data of the first of several trials that are to run, so that trials, which are forks of
  * this process, need not decode it again. What fails here fails in the trials. */
-static void read_data(const runner *r) {
+static void read_data(runner *r) {
     const smoe_sweep *sweep = r->sweep;
     SMOE_FREED_BY(smoe_spec_free) smoe_spec spec = {0};
     size_t first = sweep->trials, open = 0;
+    smoe_scan scan = smoe_scan_until(r->options->scan, r->options->stop);
     for (size_t i = sweep->trials; i-- > 0;) {
         smoe_trial_state state = sweep->trial[i].state;
         bool over = state == SMOE_TRIAL_FAILED && !r->options->retry_failed;
@@ -364,16 +366,16 @@ static void read_data(const runner *r) {
         first = i;
         open++;
     }
-    smoe_dataset_reuse(open > 1);
+    scan.kept = &r->kept;
     if (open < 2 || smoe_trial_parse(&spec, &sweep->trial[first], NULL)) return;
     /* all at once, as a trial has them: few-shot images may be those of training */
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *test = NULL;
     SMOE_FREED_BY(smoe_dataset_freed) smoe_dataset *train = NULL;
     SMOE_FREED_BY(smoe_fewshot_freed) smoe_fewshot *fewshot = NULL;
-    (void)!smoe_dataset_open(&test, &spec, spec.eval.split, NULL);
+    (void)!smoe_dataset_open(&test, &spec, spec.eval.split, &scan, NULL);
     if (sweep->run) return;
-    (void)!smoe_dataset_open(&train, &spec, "train", NULL);
-    (void)!smoe_fewshot_open(&fewshot, &spec, NULL);
+    (void)!smoe_dataset_open(&train, &spec, "train", &scan, NULL);
+    (void)!smoe_fewshot_open(&fewshot, &spec, &scan, NULL);
 }
 
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_err *err) {
@@ -383,14 +385,12 @@ int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_
     pthread_sigmask(SIG_BLOCK, &children, &r.before);
     int status = runner_open(&r, err);
     if (!status) {
-        smoe_scan_here()->stop = options->stop;
         read_data(&r);
-        smoe_scan_here()->stop = NULL;
         status = loop(&r, err);
         if (status) give_up(&r);
         runner_show(&r, true);
     }
-    smoe_dataset_reuse(false);
+    smoe_datasets_close(&r.kept);
     pthread_sigmask(SIG_SETMASK, &r.before, NULL);
     if (r.trial) munmap(r.trial, sweep->trials * sizeof *r.trial);
     free(r.worker);

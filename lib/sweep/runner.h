@@ -6,6 +6,7 @@
 #ifndef SMOE_RUNNER_H
 #define SMOE_RUNNER_H
 
+#include "data/scan.h"
 #include "sweep/sweep.h"
 
 #include <signal.h>
@@ -36,7 +37,8 @@ typedef struct smoe_runner_options {
     volatile sig_atomic_t *save;
     /* Set: every running trial writes a checkpoint, and the sweep ends; may be NULL. */
     const volatile sig_atomic_t *stop;
-    int argc; /* the command line, for env.json */
+    smoe_scan *scan; /* is told of data that is read before the trials begin; may be NULL */
+    int argc;        /* the command line, for env.json */
     char *const *argv;
     const smoe_runner_observer *observer; /* may be NULL */
 } smoe_runner_options;

@@ -145,6 +145,7 @@ static int trial_run_train(const smoe_sweep *sweep, size_t i, smoe_spec *spec, c
                               .env = options->env,
                               .stop = options->stop,
                               .save = options->save,
+                              .scan = options->scan,
                               .evaluates = true, /* what a sweep is for */
                               .observer = options->observer};
     smoe_train_result result = {0};
@@ -180,6 +181,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     size_t classes = 0;
     double start = smoe_now();
     json_auto_t *result = NULL;
+    smoe_scan scan = smoe_scan_until(options->scan, options->stop);
     int status = smoe_trial_parse(&spec, &sweep->trial[i], err);
     if (!status) smoe_spec_continue(&spec);
     if (status || sweep->run)
@@ -187,8 +189,8 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     else
         status = trial_run_train(sweep, i, &spec, dir, options, &classes, err);
     if (!status && sweep->evaluate.points) /* the last checkpoint */
-        status = smoe_evaluations_run(sweep, i, options->stop, options->evaluated,
-                                      options->evaluated_user, err);
+        status =
+            smoe_evaluations_run(sweep, i, &scan, options->evaluated, options->evaluated_user, err);
     if (!status && !(result = trial_run_measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
         trial_run_set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));

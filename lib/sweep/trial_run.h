@@ -9,6 +9,7 @@ typedef struct smoe_trial_options {
     json_t *env;                 /* for env.json; taken over */
     volatile sig_atomic_t *save; /* as in smoe_train_options */
     const volatile sig_atomic_t *stop;
+    smoe_scan *scan;
     const smoe_observer *observer;
     void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */
     void *evaluated_user;

@@ -74,7 +74,7 @@ static void blame_limit(const smoe_spec *view, const smoe_spec *spec, smoe_err *
     err->code = SMOE_USAGE;
 }
 
-int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) {
+int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_scan *scan, smoe_err *err) {
     *out = NULL;
     const smoe_fewshot_spec *wanted = &spec->eval.fewshot;
     if (!wanted->count) return 0;
@@ -83,8 +83,8 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) 
     f->most = wanted->shots[wanted->count - 1]; /* they are sorted */
     f->draws = wanted->seeds;
     if (smoe_spec_fewshot_data(spec, &f->view, err)) goto fail;
-    if (smoe_dataset_open(&f->train, &f->view, "train", err)) goto fail;
-    if (smoe_dataset_open(&f->queries, &f->view, spec->eval.split, err)) goto fail;
+    if (smoe_dataset_open(&f->train, &f->view, "train", scan, err)) goto fail;
+    if (smoe_dataset_open(&f->queries, &f->view, spec->eval.split, scan, err)) goto fail;
     size_t N = smoe_dataset_classes(f->train);
     if (smoe_dataset_classes(f->queries) != N) {
         smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",

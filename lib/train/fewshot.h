@@ -26,7 +26,8 @@ typedef struct smoe_fewshot_score {
 /* Opens the data and draws the images for every seed; they do not depend on the model. Without
  * eval.fewshot.shots *fewshot is NULL. SMOE_DATA when a class has fewer images than shots; a class
  * without any image is left out. */
-int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_scan *scan,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
  * `batch` images. With several processes (comm; NULL: one) each computes its share of the batches

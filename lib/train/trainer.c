@@ -27,7 +27,8 @@ typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
     smoe_comm alone, *comm;
-    bool chief; /* the process that writes the run directory and calls the observer */
+    bool chief;      /* the process that writes the run directory and calls the observer */
+    smoe_scan *scan; /* while the data is opened */
     smoe_dataset *train, *test;
     smoe_fewshot *fewshot;     /* of eval.fewshot; NULL: none */
     smoe_tokenizer *tokenizer; /* of captions, or NULL */
@@ -55,10 +56,10 @@ typedef struct trainer {
 
 static int open_data(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
-    if (smoe_dataset_open(&t->train, spec, "train", err)) return -1;
+    if (smoe_dataset_open(&t->train, spec, "train", t->scan, err)) return -1;
     t->N = t->result->classes = smoe_dataset_classes(t->train);
     if (!spec->train.eval_every && !t->options->evaluates) return 0;
-    if (smoe_dataset_open(&t->test, spec, spec->eval.split, err)) return -1;
+    if (smoe_dataset_open(&t->test, spec, spec->eval.split, t->scan, err)) return -1;
     if (smoe_dataset_classes(t->test) != t->N)
         return smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",
                          spec->eval.split, smoe_dataset_classes(t->test), t->N);
@@ -601,13 +602,13 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     t.comm = options->comm ? options->comm : &t.alone;
     t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
-    smoe_scan_here()->stop = options->stop;
-    int status = smoe_fewshot_open(&t.fewshot, spec, err);
+    smoe_scan scan = smoe_scan_until(options->scan, options->stop);
+    t.scan = &scan;
+    int status = smoe_fewshot_open(&t.fewshot, spec, &scan, err);
     if (status)
         json_decref(options->env);
     else
         status = trainer_start(&t, err);
-    smoe_scan_here()->stop = NULL;
     if (!status) trainer_tell_begin(&t);
     if (!status) status = trainer_loop(&t, err);
     status = trainer_finish(&t, status, err);

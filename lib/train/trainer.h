@@ -54,6 +54,7 @@ typedef struct smoe_train_options {
     const volatile sig_atomic_t
         *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
     volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */
+    smoe_scan *scan;             /* is told of data that is read; may be NULL */
     bool evaluates; /* after the last step in any case, even if train.eval_every is 0 */
     const smoe_observer *observer; /* may be NULL */
     smoe_picture_hook *draw;       /* may be NULL */

@@ -20,7 +20,7 @@ enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE };
 static smoe_dataset *open_set(const smoe_spec *spec, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, split, NULL, &err)) fail_msg("%s", err.text);
     datafiles_listed(spec, split, set, NULL);
     return set;
 }
@@ -400,14 +400,14 @@ static void test_gzip_limit(void **state) {
     uint8_t *zeros = calloc(3000000, 1), *gz = datafiles_gzip(zeros, 3000000, &size);
     smoe_err err = {0};
     size_t n = size;
-    assert_int_equal(smoe_gunzip(&gz, &n, 2999999, &err), -1);
+    assert_int_equal(smoe_gunzip(&gz, &n, 2999999, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "2999999"));
     assert_int_equal(n, size); /* unchanged */
-    assert_int_equal(smoe_gunzip(&gz, &n, 3000000, &err), 0);
+    assert_int_equal(smoe_gunzip(&gz, &n, 3000000, NULL, &err), 0);
     assert_int_equal(n, 3000000);
     assert_memory_equal(gz, zeros, 3000000);
-    assert_int_equal(smoe_gunzip(&gz, &n, 1, &err), 0); /* not gzip: unchanged */
+    assert_int_equal(smoe_gunzip(&gz, &n, 1, NULL, &err), 0); /* not gzip: unchanged */
     assert_int_equal(n, 3000000);
     free(gz);
     free(zeros);

@@ -39,14 +39,14 @@ static void test_order_and_labels(void **state) {
     smoe_dataset_free(set);
 }
 
-static smoe_dataset *reopened(const smoe_spec *spec) {
+static smoe_dataset *reopened(const smoe_spec *spec, smoe_scan *scan) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, spec, "train", &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, "train", scan, &err)) fail_msg("%s", err.text);
     return set;
 }
 
-/* With smoe_dataset_reuse a set that was freed is opened again without its files, as long as all
+/* With smoe_datasets a set that was freed is opened again without its files, as long as all
  * that says what it is is equal, and it was not changed. */
 static void test_reuse(void **state) {
     char path[SCRATCH_PATH], away[SCRATCH_PATH + 16];
@@ -55,25 +55,26 @@ static void test_reuse(void **state) {
     folders_lay_out(*state, path, "dir", "");
     snprintf(away, sizeof away, "%s/train/a/x.png", path);
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
-    smoe_dataset_reuse(true);
-    smoe_dataset *set = reopened(&spec), *first = set;
+    smoe_datasets kept = {0};
+    smoe_scan scan = {.kept = &kept};
+    smoe_dataset *set = reopened(&spec, &scan), *first = set;
     folders_image(set, 1, before, &label);
     smoe_dataset_free(set);
     assert_int_equal(unlink(away), 0);
-    set = reopened(&spec);
+    set = reopened(&spec, &scan);
     assert_ptr_equal(set, first);
     assert_int_equal(smoe_dataset_images(set), 6);
     folders_image(set, 1, after, &label);
     assert_memory_equal(before, after, sizeof before);
-    smoe_dataset *second = reopened(&spec); /* the first one is in use */
+    smoe_dataset *second = reopened(&spec, &scan); /* the first one is in use */
     assert_ptr_not_equal(second, first);
     assert_int_equal(smoe_dataset_images(second), 5);
     smoe_dataset_free(second);
     smoe_dataset_free(set);
-    assert_int_equal(smoe_dataset_list(&second, &spec, "train", NULL), 0);
+    assert_int_equal(smoe_dataset_list(&second, &spec, "train", &scan, NULL), 0);
     assert_int_equal(smoe_dataset_images(second), 5); /* a listing is none of them */
     smoe_dataset_free(second);
-    set = reopened(&spec);
+    set = reopened(&spec, &scan);
     assert_ptr_equal(set, first);
     smoe_dataset_free(set);
     for (int change = 0; change < 3; change++) {
@@ -81,20 +82,20 @@ static void test_reuse(void **state) {
         if (change == 0) other.data.limit = 4;
         if (change == 1) other.data.resize = SMOE_RESIZE_BICUBIC;
         if (change == 2) other.data.augment.flip = true;
-        smoe_dataset *changed = reopened(&other);
+        smoe_dataset *changed = reopened(&other, &scan);
         assert_ptr_not_equal(changed, first);
         assert_int_equal(smoe_dataset_images(changed), change ? 5 : 4);
         smoe_dataset_free(changed);
     }
-    set = reopened(&spec);
+    set = reopened(&spec, &scan);
     char *others[] = {"a-b", "z"};
     assert_int_equal(smoe_dataset_align(set, others, 2, NULL), 0);
     smoe_dataset_free(set);
-    set = reopened(&spec);
+    set = reopened(&spec, &scan);
     assert_string_equal(smoe_dataset_class_name(set, 0), "a");
     smoe_dataset_free(set);
-    smoe_dataset_reuse(false);
-    set = reopened(&spec);
+    smoe_datasets_close(&kept);
+    set = reopened(&spec, NULL);
     assert_int_equal(smoe_dataset_images(set), 5);
     smoe_dataset_free(set);
 }

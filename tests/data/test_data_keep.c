@@ -129,12 +129,16 @@ static void excluded_stopped(void **state) {
     scanned s = {.until = SIZE_MAX};
     smoe_spec spec = folder_of(dir, name, 3);
     spec.data.exclude = write_text(dir, list, "list.txt", "train/a/1.png\n");
-    *smoe_scan_here() = (smoe_scan){.stop = &s.stop, .show = on_scanned, .user = &s};
-    smoe_dataset_free(folders_open(&spec, "train"));
+    smoe_scan scan = {.stop = &s.stop, .show = on_scanned, .user = &s};
+    smoe_dataset *set = NULL;
+    smoe_err err = {0};
+    if (smoe_dataset_open(&set, &spec, "train", &scan, &err)) fail_msg("%s", err.text);
+    smoe_dataset_free(set);
     s.until = s.most;
     write_text(dir, list, "list.txt", "test/a/3.png\n");
-    datafiles_refused(&spec, "train", SMOE_STOPPED, "stopped on request", NULL);
-    *smoe_scan_here() = (smoe_scan){0};
+    assert_int_equal(smoe_dataset_open(&set, &spec, "train", &scan, &err), -1);
+    assert_int_equal(err.code, SMOE_STOPPED);
+    assert_non_null(strstr(err.text, "stopped on request"));
     assert_true(s.most > s.until);
 }
 

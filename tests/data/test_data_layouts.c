@@ -440,7 +440,7 @@ static void links_and_litter(void **state) {
     datafiles_refused(&spec, "train", SMOE_DATA, "cat/9.png: a link to a file that is not there",
                       "data.on_error=skip", NULL);
     spec.data.on_error = SMOE_ON_ERROR_SKIP;
-    assert_int_equal(smoe_survey_open(&set, &spec, "train", NULL), 0);
+    assert_int_equal(smoe_survey_open(&set, &spec, "train", NULL, NULL), 0);
     assert_int_equal(smoe_dataset_images(set), 3);
     assert_int_equal(smoe_dataset_found(set)->left_out, 1);
     smoe_dataset_free(set);

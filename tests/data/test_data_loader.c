@@ -22,7 +22,7 @@ static smoe_dataset *open_shapes(smoe_spec *spec, const char *split, size_t limi
     smoe_err err = {0};
     *spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, SIDE, 3);
     spec->data.limit = limit;
-    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, split, NULL, &err)) fail_msg("%s", err.text);
     return set;
 }
 

@@ -201,7 +201,7 @@ static void test_cut_archives(void **state) {
             smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
             smoe_dataset *set;
             smoe_err err = {0};
-            if (!smoe_dataset_open(&set, &spec, "train", &err)) {
+            if (!smoe_dataset_open(&set, &spec, "train", NULL, &err)) {
                 assert_int_equal(k, 0);
                 assert_int_equal(n % 512, 0);
                 accepted++;

@@ -27,7 +27,7 @@ static smoe_spec facts_spec(void) {
 static smoe_dataset *open_facts(const smoe_spec *spec, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, split, NULL, &err)) fail_msg("%s", err.text);
     return set;
 }
 

@@ -229,7 +229,7 @@ static double batches_deviate(const smoe_spec *spec, const char *split, bool tra
     size_t n = 0;
     int more = 1;
     smoe_loader_options options = {.batch_size = 8 * GROUP, .train = train, .seed = spec->seed};
-    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, split, NULL, &err)) fail_msg("%s", err.text);
     if (smoe_loader_open(&loader, set, spec, &options, &err)) fail_msg("%s", err.text);
     while (n + options.batch_size <= JUDGED && (more = smoe_loader_next(loader, &batch, &err)) > 0)
         for (size_t b = 0; b < batch.images; b++) label[n++] = (size_t)batch.label[b];

@@ -20,7 +20,7 @@ static smoe_dataset *open_shapes(const char *split, size_t size, size_t channels
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, size, channels);
     spec.seed = seed;
     spec.data.seed = seed;
-    if (smoe_dataset_open(&set, &spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, &spec, split, NULL, &err)) fail_msg("%s", err.text);
     return set;
 }
 
@@ -59,13 +59,13 @@ static void test_sizes(void **state) {
         spec.data.limit = size[i][0];
         spec.data.test_size = size[i][1];
         for (int s = 0; s < 2; s++) {
-            assert_int_equal(smoe_dataset_open(&test, &spec, s ? "test" : "val", NULL), 0);
+            assert_int_equal(smoe_dataset_open(&test, &spec, s ? "test" : "val", NULL, NULL), 0);
             assert_int_equal(smoe_dataset_images(test), size[i][2]);
             smoe_dataset_free(test);
         }
     }
     spec.data.limit = 30; /* a finite training set of 30 */
-    assert_int_equal(smoe_dataset_open(&train, &spec, "train", NULL), 0);
+    assert_int_equal(smoe_dataset_open(&train, &spec, "train", NULL, NULL), 0);
     assert_false(smoe_dataset_endless(train));
     assert_int_equal(smoe_dataset_images(train), 30);
     smoe_dataset_free(train);
@@ -74,7 +74,7 @@ static void test_sizes(void **state) {
     spec.data.test_size = 40;
     static const char *const split[] = {"train", "test", "val"};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(smoe_dataset_open(&test, &spec, split[i], NULL), 0);
+        assert_int_equal(smoe_dataset_open(&test, &spec, split[i], NULL, NULL), 0);
         assert_false(smoe_dataset_endless(test));
         assert_int_equal(smoe_dataset_images(test), i ? 40 : 30);
         smoe_dataset_free(test);
@@ -124,7 +124,7 @@ static void test_seeds(void **state) {
             smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 16, 3);
             spec.seed = k == 1;
             spec.data.seed = k == 2;
-            assert_int_equal(smoe_dataset_open(&set, &spec, split[s], NULL), 0);
+            assert_int_equal(smoe_dataset_open(&set, &spec, split[s], NULL, NULL), 0);
             read_image(set, 7, false, pixels[k], target);
             smoe_dataset_free(set);
         }
@@ -202,7 +202,7 @@ static void test_classes_of_factors(void **state) {
         smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 8, 3);
         smoe_dataset *set;
         spec.data.shapes.classes = (smoe_shape_classes)k;
-        assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL), 0);
+        assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL, NULL), 0);
         assert_int_equal(smoe_dataset_classes(set), count[k]);
         assert_string_equal(smoe_dataset_class_name(set, 0), first[k]);
         for (size_t i = 0; i < 400; i++) {
@@ -232,9 +232,9 @@ static void count_covered(size_t *covered, smoe_positions positions) {
     spec.data.shapes.distractors = 0;
     spec.data.shapes.positions = positions;
     smoe_dataset *with, *without;
-    assert_int_equal(smoe_dataset_open(&with, &spec, "test", NULL), 0);
+    assert_int_equal(smoe_dataset_open(&with, &spec, "test", NULL, NULL), 0);
     spec.data.shapes.size = 1e-3; /* the grain does not change */
-    assert_int_equal(smoe_dataset_open(&without, &spec, "test", NULL), 0);
+    assert_int_equal(smoe_dataset_open(&without, &spec, "test", NULL, NULL), 0);
     for (size_t i = 0; i < 2000; i++) {
         read_image(with, i, false, large, target);
         read_image(without, i, false, none, target);
@@ -273,7 +273,7 @@ static void test_number_of_distractors(void **state) {
         size_t seen[9] = {0};
         smoe_dataset *set;
         spec.data.shapes.distractors = most;
-        assert_int_equal(smoe_dataset_open(&set, &spec, "test", NULL), 0);
+        assert_int_equal(smoe_dataset_open(&set, &spec, "test", NULL, NULL), 0);
         for (size_t i = 0; i < 500; i++) {
             char buf[600];
             size_t small = 0;

@@ -38,7 +38,7 @@ static smoe_dataset *look(scratch *dir, const char *folder, const char *split, s
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, scratch_path(dir, path, folder), SIDE, 3);
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_survey_open(&set, &spec, split, &err) || smoe_survey_of(s, set, &err))
+    if (smoe_survey_open(&set, &spec, split, NULL, &err) || smoe_survey_of(s, set, NULL, &err))
         fail_msg("%s", err.text);
     return set;
 }

@@ -43,7 +43,7 @@ static void write_shard(const shards *s, const char *name, const datafile *file,
 static smoe_dataset *opened(const shards *s, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, &s->spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, &s->spec, split, NULL, &err)) fail_msg("%s", err.text);
     datafiles_listed(&s->spec, split, set, NULL);
     return set;
 }

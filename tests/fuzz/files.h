@@ -62,7 +62,7 @@ static inline void fuzz_read(smoe_source source, const char *path, const char *s
     smoe_spec spec = fuzz_data(source, path, image_size, channels);
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, &spec, split, &err)) {
+    if (smoe_dataset_open(&set, &spec, split, NULL, &err)) {
         if (!err.text[0] || err.code == SMOE_OK || set) __builtin_trap();
         return;
     }

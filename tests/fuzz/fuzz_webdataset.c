@@ -11,7 +11,7 @@ static void read_captions(const char *path, char *member) {
     smoe_err err = {0};
     spec.train.loss = SMOE_LOSS_CONTRASTIVE;
     spec.data.caption = member;
-    if (smoe_dataset_open(&set, &spec, "train", &err)) {
+    if (smoe_dataset_open(&set, &spec, "train", NULL, &err)) {
         if (!err.text[0] || err.code == SMOE_OK) __builtin_trap();
         return;
     }

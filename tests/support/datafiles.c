@@ -167,7 +167,7 @@ void datafiles_listed(const smoe_spec *spec, const char *split, const smoe_datas
     char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_list(&set, spec, split, &err)) {
+    if (smoe_dataset_list(&set, spec, split, NULL, &err)) {
         assert_null(opened);
         assert_int_equal(err.code, refused->code);
         assert_string_equal(err.text, refused->text);
@@ -194,7 +194,7 @@ void datafiles_listed(const smoe_spec *spec, const char *split, const smoe_datas
 void datafiles_refused(const smoe_spec *spec, const char *split, smoe_code code, ...) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (!smoe_dataset_open(&set, spec, split, &err)) {
+    if (!smoe_dataset_open(&set, spec, split, NULL, &err)) {
         smoe_dataset_free(set);
         fail_msg("%s was accepted", spec->data.path);
     }

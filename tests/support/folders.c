@@ -76,7 +76,7 @@ void folders_lay_out(const folders *f, char path[SCRATCH_PATH], const char *name
 smoe_dataset *folders_open(const smoe_spec *spec, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
-    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&set, spec, split, NULL, &err)) fail_msg("%s", err.text);
     datafiles_listed(spec, split, set, NULL);
     return set;
 }

@@ -19,7 +19,7 @@ void inspect_fixture_open(inspect_fixture *x, const char *keys, size_t images, s
              " model.moe.slots_per_expert=2 %s",
              images, keys);
     if (!models_spec(&x->spec, all)) fail_msg("'%s' is refused", keys);
-    if (smoe_dataset_open(&x->set, &x->spec, "test", &err)) fail_msg("%s", err.text);
+    if (smoe_dataset_open(&x->set, &x->spec, "test", NULL, &err)) fail_msg("%s", err.text);
     assert_int_equal(smoe_dataset_images(x->set), images);
     x->N = smoe_dataset_classes(x->set);
     if (smoe_model_create(&x->model, &x->spec, x->N, &err)) fail_msg("%s", err.text);

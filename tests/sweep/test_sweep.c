@@ -545,7 +545,7 @@ static void same_batches(const smoe_spec *a, const smoe_spec *b) {
     for (size_t i = 0; i < 2; i++) {
         smoe_loader_options options = {
             .batch_size = spec[i]->train.batch_size, .train = true, .seed = spec[i]->seed};
-        assert_int_equal(smoe_dataset_open(&set[i], spec[i], "train", &err), 0);
+        assert_int_equal(smoe_dataset_open(&set[i], spec[i], "train", NULL, &err), 0);
         assert_int_equal(smoe_loader_open(&loader[i], set[i], spec[i], &options, &err), 0);
     }
     for (size_t step = 0; step < 3; step++) {

@@ -262,7 +262,7 @@ static void draws_are_balanced_seeded_and_nested(void **state) {
     smoe_spec spec = specs_good("data: {source: shapes, image_size: 8}", NULL, NULL, NULL);
     smoe_dataset *set;
     smoe_err err;
-    assert_int_equal(smoe_dataset_open(&set, &spec, "train", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL, &err), 0);
     size_t N = smoe_dataset_classes(set), count, again;
     uint32_t ten[10 * 64], same[10 * 64], other[10 * 64], three[3 * 64];
     assert_true(N <= 64);
@@ -294,7 +294,7 @@ static void empty_classes_are_left_out(void **state) {
     smoe_err err;
     uint32_t image[11 * 3];
     size_t count;
-    assert_int_equal(smoe_dataset_open(&set, &spec, "train", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL, &err), 0);
     assert_int_equal(smoe_dataset_classes(set), 11);
     if (smoe_fewshot_draw(image, &count, set, 3, 5, 0, &err)) fail_msg("%s", err.text);
     assert_int_equal(count, 10 * 3);
@@ -311,14 +311,14 @@ static void too_few_images_are_named(void **state) {
     smoe_fewshot *fewshot;
     smoe_err err = {0};
     spec.eval.fewshot.shots[0] = 100000;
-    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(
         strstr(err.text, "eval.fewshot.shots: 100000 images per class are needed, but class '"));
     assert_non_null(strstr(err.text, "\ndata.limit is 20: raise it, or give"));
     assert_null(fewshot);
     spec.data.limit = 0; /* now the data has too few */
-    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_int_equal(err.lines, 1);
     assert_null(fewshot);
@@ -330,7 +330,7 @@ static void no_shots_no_evaluation(void **state) {
     smoe_spec spec = specs_good("{}", NULL, NULL, NULL);
     smoe_fewshot *fewshot;
     smoe_err err;
-    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), 0);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, NULL, &err), 0);
     assert_null(fewshot);
     smoe_fewshot_free(fewshot);
     smoe_spec_free(&spec);
@@ -373,8 +373,8 @@ typedef struct subject {
 static subject subject_make(const char *text, const char *path) {
     subject s = {.spec = specs_good(text, path, NULL, NULL)};
     smoe_err err;
-    assert_int_equal(smoe_dataset_open(&s.train, &s.spec, "train", &err), 0);
-    assert_int_equal(smoe_dataset_open(&s.test, &s.spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_open(&s.train, &s.spec, "train", NULL, &err), 0);
+    assert_int_equal(smoe_dataset_open(&s.test, &s.spec, "test", NULL, &err), 0);
     assert_int_equal(smoe_model_create(&s.model, &s.spec, smoe_dataset_classes(s.train), &err), 0);
     assert_int_equal(smoe_params_allocate(smoe_model_params(s.model), 1, &err), 0);
     smoe_params_init(smoe_model_params(s.model), 11);
@@ -458,7 +458,7 @@ static void measured_as_defined(const char *text, size_t batch) {
     smoe_fewshot *fewshot;
     smoe_fewshot_score score[2];
     smoe_err err;
-    assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, &err), 0);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, NULL, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, score, &err), 0);
     json_t *record = json_object();
     assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, NULL, record, &err), 0);
@@ -511,7 +511,7 @@ static void other_data_is_what_data_would_be(void **state) {
     smoe_err err;
     smoe_fewshot *fewshot;
     smoe_fewshot_score here[2], there[2];
-    assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, &err), 0);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, NULL, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, here, &err), 0);
     smoe_fewshot_free(fewshot);
     smoe_spec view,
@@ -520,7 +520,7 @@ static void other_data_is_what_data_would_be(void **state) {
                            "eval.fewshot.data={source: shapes, limit: 60}", NULL, NULL);
     assert_int_equal(smoe_spec_fewshot_data(&other, &view, &err), 0);
     assert_int_equal(view.data.classes, 0);
-    assert_int_equal(smoe_fewshot_open(&fewshot, &other, &err), 0);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &other, NULL, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, NULL, there, &err), 0);
     for (size_t k = 0; k < 2; k++) {
         assert_close(here[k].mean, there[k].mean, 0);
@@ -540,7 +540,7 @@ static void other_data_needs_a_path(void **state) {
                                 NULL, NULL, NULL);
     smoe_fewshot *fewshot;
     smoe_err err = {0};
-    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
+    assert_int_equal(smoe_fewshot_open(&fewshot, &spec, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "eval.fewshot.data.path: nowhere was not found; tried"));
     smoe_spec_free(&spec);

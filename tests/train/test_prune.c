@@ -48,7 +48,7 @@ static void begin(pruning *k, const char *override, void (*change)(smoe_params *
     overrides_parse(&k->spec, text, &list);
     scratch_make(&k->folder);
     scratch_path(&k->folder, k->path, "model.safetensors");
-    assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", &k->err), 0);
+    assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", NULL, &k->err), 0);
     size_t classes = smoe_dataset_classes(k->set);
     assert_int_equal(smoe_model_create(&model, &k->spec, classes, &k->err), 0);
     smoe_params *params = smoe_model_params(model);

@@ -96,7 +96,7 @@ static void confusion_counts_pairs(void **state) {
     smoe_dataset *set;
     smoe_err err;
     smoe_frame f;
-    assert_int_equal(smoe_dataset_open(&set, &spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &spec, "test", NULL, &err), 0);
     assert_int_equal(smoe_dataset_images(set), 6);
     smoe_scores_confusion(&f, six, set, "run");
     static const double want[][4] = {

@@ -39,7 +39,7 @@ static int set_up(void **state) {
                         &(smoe_spec_text){.text = text, .length = strlen(text), .label = "soup"},
                         NULL, 0, &k->err),
         0);
-    assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", &k->err), 0);
+    assert_int_equal(smoe_dataset_open(&k->set, &k->spec, "test", NULL, &k->err), 0);
     for (int i = 0; i < MEMBERS; i++) {
         smoe_model *model;
         smoe_stored stored;

@@ -38,7 +38,7 @@ static parts parts_make(const smoe_spec *spec) {
                                    .train = true,
                                    .multi = smoe_task_of(spec->train.loss)->multi,
                                    .seed = spec->seed};
-    assert_int_equal(smoe_dataset_open(&p.set, spec, "train", &err), 0);
+    assert_int_equal(smoe_dataset_open(&p.set, spec, "train", NULL, &err), 0);
     p.N = smoe_dataset_classes(p.set);
     assert_int_equal(smoe_loader_open(&p.loader, p.set, spec, &options, &err), 0);
     assert_int_equal(smoe_model_create(&p.model, spec, p.N, &err), 0);

@@ -456,7 +456,7 @@ static void outcomes_are_those_of_the_images(void **state) {
     float outcome[2 * EVALUATED];
     memset(outcome, 0xff, sizeof outcome);
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 7, false));
-    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", NULL, &err), 0);
     if (smoe_evaluate(r.model, &r.spec, set, 7,
                       &(smoe_eval_options){.outcomes = outcome, .sink = collect, .user = &c}, &eval,
                       &err))
@@ -488,7 +488,7 @@ static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     smoe_eval eval = {0}, again;
     /* the classes of shapes, and all 23 of its images */
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 64, false));
-    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", NULL, &err), 0);
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         r.spec.eval.order = i % 2 ? SMOE_ORDER_FILE : SMOE_ORDER_SHUFFLED;
         collected c = {.images = 0};
@@ -534,7 +534,7 @@ static void evaluation_knows_all_labels(void **state) {
     double loss = 0, labels = 0;
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23 train.loss=sigmoid",
                             23, false));
-    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", NULL, &err), 0);
     if (smoe_evaluate(r.model, &r.spec, set, 7, &(smoe_eval_options){.sink = collect, .user = &c},
                       &eval, &err))
         fail_msg("%s", err.text);

@@ -92,7 +92,7 @@ static void guessing_follows_the_labels(void **state) {
     smoe_dataset *set;
     smoe_err err;
     smoe_watch w;
-    assert_int_equal(smoe_dataset_open(&set, &spec, "train", &err), 0);
+    assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL, &err), 0);
     smoe_watch_open(&w, &spec, set, smoe_dataset_classes(set));
     assert_close(w.guess, guess, 0.01);
     smoe_dataset_free(set);
