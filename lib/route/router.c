@@ -2,9 +2,9 @@
 #include "route/router.h"
 
 void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name) {
-    r->counted = n;
+    r->counted = n ? n : 1;
     r->state =
-        smoe_params_add(r->params, smoe_param_constant(value), n > 1, &n, "%s.%s", r->prefix, name);
+        smoe_params_add(r->params, smoe_param_constant(value), n > 0, &n, "%s.%s", r->prefix, name);
     r->params->param[r->state].state = r->params->param[r->state].frozen = true;
 }
 

@@ -21,7 +21,7 @@ static void remoe_init(smoe_router *r) {
     remoe_router *self = (remoe_router *)r;
     smoe_gate_init(&self->gate);
     self->gate.form = SMOE_GATE_RELU;
-    smoe_router_add_state(r, 1, r->spec->choice.l1_init, "l1");
+    smoe_router_add_state(r, 0, r->spec->choice.l1_init, "l1");
 }
 
 static void remoe_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {

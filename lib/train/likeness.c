@@ -10,8 +10,9 @@ int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec
     const size_t images = by->images;
     size_t width = smoe_model_width(model), of = smoe_dataset_images(by->set);
     SMOE_FREED uint32_t *only = smoe_alloc(images, sizeof *only);
+    smoe_dataset_order(only, images, spec);
     for (size_t i = 0; i < images; i++)
-        only[i] = (uint32_t)((double)i * (double)of / (double)images);
+        only[i] = (uint32_t)((double)only[i] * (double)of / (double)images);
     const smoe_loader_options options = {
         .batch_size = by->batch, .seed = spec->seed, .only = only, .images = images};
     SMOE_FREED_BY(smoe_loader_freed) smoe_loader *loader = NULL;
@@ -19,7 +20,7 @@ int smoe_likeness_logits(float *logits, smoe_model *model, const smoe_spec *spec
     int more;
     if (smoe_loader_open(&loader, by->set, spec, &options, err)) return -1;
     while ((more = smoe_loader_next(loader, &b, err)) > 0) {
-        smoe_pass pass = {.seed = spec->seed, .images = b.images};
+        smoe_pass pass = {.seed = spec->seed, .images = b.images, .first = b.first};
         smoe_model_forward(model, b.pixels, &pass);
         const real *values = smoe_model_logits(model);
         for (size_t i = 0; i < b.images * width; i++)

@@ -17,7 +17,8 @@ typedef struct smoe_model_source {
 } smoe_model_source;
 
 /* The images by which models are compared: so many that lie evenly over the set, without
- * augmentation; the models are reserved for `batch` images. */
+ * augmentation, in the order of an evaluation, so that groups of choice routers have images of any
+ * class; the models are reserved for `batch` images. */
 typedef struct smoe_likeness_images {
     const smoe_dataset *set;
     size_t images, batch;

@@ -5,6 +5,7 @@
 #include "scratch.h"
 #include "store/model_file.h"
 #include "tensors/params_io.h"
+#include "train/evaluate.h"
 #include "train/prune.h"
 
 #include <math.h>
@@ -204,6 +205,46 @@ static void the_mean_is_weighted(void **state) {
     end(&k);
 }
 
+static int keep_logits(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                       smoe_err *err) {
+    (void)err;
+    for (size_t i = 0; i < batch->images * classes; i++)
+        ((float *)user)[batch->first * classes + i] = (float)logits[i];
+    return 0;
+}
+
+/* Images that lie evenly over a split are in the order of its classes, or of its files: groups of
+ * choice routers are formed over a permutation of them, which for all images is that of an
+ * evaluation. */
+static void groups_are_those_of_an_evaluation(void **state) {
+    enum { ALL = 40, CLASSES = 10 };
+    (void)state;
+    pruning k;
+    float alike[ALL * CLASSES], evaluated[ALL * CLASSES];
+    smoe_eval eval;
+    begin(&k, "model.moe={router: tokens-choice, experts: 4, priority: random, capacity: 0.5}",
+          NULL);
+    assert_int_equal(smoe_likeness_logits(alike, k.from, &k.spec,
+                                          &(smoe_likeness_images){k.set, ALL, BATCH}, &k.err),
+                     0);
+    const smoe_eval_options options = {.sink = keep_logits, .user = evaluated};
+    assert_int_equal(smoe_evaluate(k.from, &k.spec, k.set, BATCH, &options, &eval, &k.err), 0);
+    assert_memory_equal(alike, evaluated, sizeof alike);
+    end(&k);
+}
+
+/* What has a number per expert has one of a single expert too. */
+static void one_expert_keeps_its_bias(void **state) {
+    (void)state;
+    pruning k;
+    begin(&k, "model.moe={layers: last-2, experts: 4, router: tokens-choice, balance: bias}", NULL);
+    prune(&k, 1);
+    const smoe_param *bias = smoe_params_find(smoe_model_params(k.to), "blocks.1.mlp.router.bias");
+    assert_int_equal(bias->ndim, 1);
+    assert_int_equal(bias->dim[0], 1);
+    end(&k);
+}
+
 static void what_cannot_be_pruned(void **state) {
     static const struct {
         const char *override;
@@ -237,6 +278,8 @@ int main(void) {
         cmocka_unit_test(an_unused_expert_is_not_missed),
         cmocka_unit_test(equal_experts_can_be_replaced),
         cmocka_unit_test(the_mean_is_weighted),
+        cmocka_unit_test(groups_are_those_of_an_evaluation),
+        cmocka_unit_test(one_expert_keeps_its_bias),
         cmocka_unit_test(what_cannot_be_pruned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
