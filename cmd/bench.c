@@ -229,7 +229,7 @@ static void add_work(smoe_result *result, const smoe_bench *b) {
     }
 }
 
-static void add_lines(smoe_result *result, const smoe_bench *b) {
+static void bench_add_lines(smoe_result *result, const smoe_bench *b) {
     char a[32], c[32];
     if (trained(b)) {
         add_pass(result, b, &b->train, "training", "step");
@@ -315,7 +315,7 @@ static void add_case(smoe_result *result, const char *name, const smoe_bench *b)
 
 /* The text of the table in `path`, fresh, after a check that it is such a table; empty if there is
  * no file or an empty one. */
-static int read_table(const char *path, char **text, size_t *length, smoe_err *err) {
+static int bench_read_table(const char *path, char **text, size_t *length, smoe_err *err) {
     enum { MOST = 1 << 20 };
     *text = NULL;
     *length = 0;
@@ -331,7 +331,7 @@ static int read_table(const char *path, char **text, size_t *length, smoe_err *e
 static int check_table(const char *path, smoe_err *err) {
     SMOE_FREED char *text = NULL;
     size_t length;
-    return path ? read_table(path, &text, &length, err) : 0;
+    return path ? bench_read_table(path, &text, &length, err) : 0;
 }
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
@@ -339,7 +339,7 @@ static int bench_append(const char *path, const char *name, const smoe_bench *b,
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
     SMOE_FREED char *before = NULL, *text = NULL, *whole = NULL;
     size_t length, size;
-    if (read_table(path, &before, &length, err)) return -1;
+    if (bench_read_table(path, &before, &length, err)) return -1;
     add_case(&result, name, b);
     FILE *out = smoe_alloc_stream(&text, &size);
     smoe_result_markdown(&result, out, 1);
@@ -387,7 +387,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     if (!weights) result.data_s = smoe_bench_data(spec, options->scan);
     if (options->append && bench_append(options->append, spec->name, &result, err)) return -1;
     add_facts(&out, &result);
-    add_lines(&out, &result);
+    bench_add_lines(&out, &result);
     add_parts(&out, &result);
     add_work(&out, &result);
     return smoe_cmd_emit(&out, options, err);

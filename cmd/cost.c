@@ -5,7 +5,7 @@
 #include <float.h>
 
 /* "blocks.3.mlp": the number of the block, and where the rest begins; SIZE_MAX for other layers. */
-static size_t block_of(const smoe_cost_layer *l, const char **rest) {
+static size_t cost_block_of(const smoe_cost_layer *l, const char **rest) {
     unsigned long block;
     int length = 0;
     *rest = l->name;
@@ -17,8 +17,8 @@ static size_t block_of(const smoe_cost_layer *l, const char **rest) {
 /* The number of layers of the block that begins at layer i. */
 static size_t layers_of(const smoe_cost *c, size_t i) {
     const char *rest;
-    size_t block = block_of(&c->layer[i], &rest), n = 0;
-    while (i + n < c->layers && block_of(&c->layer[i + n], &rest) == block) n++;
+    size_t block = cost_block_of(&c->layer[i], &rest), n = 0;
+    while (i + n < c->layers && cost_block_of(&c->layer[i + n], &rest) == block) n++;
     return n;
 }
 
@@ -29,7 +29,8 @@ static bool equal_blocks(const smoe_cost *c, size_t i, size_t k, size_t n) {
     for (size_t l = 0; l < n; l++) {
         const smoe_cost_layer *a = &c->layer[i + l], *b = &c->layer[k + l];
         const char *one, *other;
-        if (block_of(a, &one) == SIZE_MAX || block_of(b, &other) == SIZE_MAX) return false;
+        if (cost_block_of(a, &one) == SIZE_MAX || cost_block_of(b, &other) == SIZE_MAX)
+            return false;
         if (strcmp(one, other) || a->params != b->params || a->flops_infer != b->flops_infer ||
             a->flops_train != b->flops_train)
             return false;
@@ -43,13 +44,13 @@ static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) 
     smoe_frame *frame = smoe_result_table(result, "layers", NULL);
     for (size_t i = 0, n, blocks; i < c->layers; i += blocks * n) {
         const char *rest;
-        size_t block = block_of(&c->layer[i], &rest);
+        size_t block = cost_block_of(&c->layer[i], &rest);
         n = block == SIZE_MAX ? 1 : layers_of(c, i);
         for (blocks = 1; equal_blocks(c, i, i + blocks * n, n);) blocks++;
         for (size_t k = i; k < i + blocks * n; k++) {
             const smoe_cost_layer *l = &c->layer[k];
             char each[96];
-            (void)block_of(l, &rest);
+            (void)cost_block_of(l, &rest);
             snprintf(each, sizeof each, "blocks.%zu-%zu%s  (each)", block, block + blocks - 1,
                      rest);
             if (where & SMOE_IN_PRINT)
@@ -70,7 +71,7 @@ static void add_layers(smoe_result *result, const smoe_cost *c, unsigned where) 
     }
 }
 
-static void add_totals(smoe_result *result, const smoe_cost *c, const smoe_spec *spec) {
+static void cost_add_totals(smoe_result *result, const smoe_cost *c, const smoe_spec *spec) {
     char a[32], b[32], d[32], e[32], f[32];
     smoe_cmd_parameters(result, c);
     smoe_result_line(result, "per image",
@@ -191,7 +192,7 @@ static int cost_show(const smoe_cost *cost, const smoe_spec *spec, const smoe_op
     if (fill_shares(&processes, cost, spec, options, err)) return -1;
     smoe_cmd_cost(&result, cost);
     add_layers(&result, cost, SMOE_IN_JSON | SMOE_IN_PRINT);
-    add_totals(&result, cost, spec);
+    cost_add_totals(&result, cost, spec);
     add_shares(&result, &processes);
     return smoe_cmd_emit(&result, options, err);
 }

@@ -308,7 +308,7 @@ static int plan(const smoe_loaded *l, const smoe_options *options, smoe_err *err
 }
 
 /* The folder of a path's last name: where the file is or will be. */
-static int folder_of(const char *path, struct stat *folder) {
+static int eval_folder_of(const char *path, struct stat *folder) {
     size_t length = (size_t)(basename(path) - path);
     SMOE_FREED char *copy = length ? smoe_alloc_part(path, length) : smoe_alloc_text(".");
     return stat(copy, folder);
@@ -322,7 +322,7 @@ static int check_apart(const char *first, const char *second, smoe_err *err) {
     bool there = !stat(first, &a) && !stat(second, &b);
     bool device = there && !S_ISREG(a.st_mode); /* takes both */
     bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-    if (!there && !folder_of(first, &a) && !folder_of(second, &b))
+    if (!there && !eval_folder_of(first, &a) && !eval_folder_of(second, &b))
         same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
                !strcmp(basename(first), basename(second));
     if (!same || device) return 0;

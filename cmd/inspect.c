@@ -71,7 +71,8 @@ static int read_numbers(size_t **list, size_t *count, const char *text, const ch
 }
 
 /* Some of the split, where images are needed and none was named. */
-static void choose_images(inspected *x, const smoe_dataset *set, const smoe_options *options) {
+static void inspect_choose_images(inspected *x, const smoe_dataset *set,
+                                  const smoe_options *options) {
     size_t all = smoe_dataset_images(set), count = all < IMAGES ? all : IMAGES;
     if (options->images || (!options->out && !options->dump_routing)) return;
     x->image = smoe_alloc(count, sizeof *x->image);
@@ -114,7 +115,7 @@ static void count(void *user, size_t done, size_t images) {
 }
 
 /* Checks that every MoE layer has the requested slots or, for choice routers, experts. */
-static int check_slots(const inspected *x, const smoe_model *model, smoe_err *err) {
+static int inspect_check_slots(const inspected *x, const smoe_model *model, smoe_err *err) {
     for (size_t l = 0; l < smoe_model_moe_layers(model); l++) {
         const smoe_router *router = smoe_model_router(model, l);
         bool sparse = router->plan.sparse;
@@ -140,8 +141,8 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     smoe_heading_loaded(l, options);
     json_auto_t *env = x->metrics ? smoe_json_beside(x->metrics, "env.json") : NULL;
     smoe_origin_model(&job->origin, x->label, &l->spec, env);
-    if (check_slots(x, l->model, err)) return -1;
-    choose_images(x, l->set, options);
+    if (inspect_check_slots(x, l->model, err)) return -1;
+    inspect_choose_images(x, l->set, options);
     smoe_inspect_subject subject = {.run = x->label,
                                     .checkpoint = l->path,
                                     .metrics = x->metrics,
@@ -362,7 +363,7 @@ static int inspect_show(const inspect_job *job, smoe_err *err) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int check_arguments(const inspect_job *job, smoe_err *err) {
+static int inspect_check_arguments(const inspect_job *job, smoe_err *err) {
     double inches;
     if (smoe_cmd_width(job->options, &inches, err)) return -1;
     for (size_t i = 0; i < job->runs; i++) {
@@ -403,7 +404,7 @@ static int inspect(inspect_job *job, smoe_err *err) {
     return 0;
 }
 
-static int dry_run(const inspect_job *job, smoe_err *err) {
+static int inspect_dry_run(const inspect_job *job, smoe_err *err) {
     smoe_result result = {0};
     smoe_frame *list = smoe_result_records(&result, "runs");
     for (size_t i = 0; i < job->runs; i++) {
@@ -422,9 +423,9 @@ static int inspect_together(const smoe_options *options, smoe_err *err) {
     job.run = smoe_alloc(job.runs, sizeof *job.run);
     for (size_t i = 0; i < job.runs; i++)
         if (inspect_find(&job.run[i], options->arg[i], options, err)) return -1;
-    if (check_arguments(&job, err)) return -1;
+    if (inspect_check_arguments(&job, err)) return -1;
     if (options->print_config) return smoe_cmd_print_config(&job.run->loaded.spec, err);
-    return options->dry_run ? dry_run(&job, err) : inspect(&job, err);
+    return options->dry_run ? inspect_dry_run(&job, err) : inspect(&job, err);
 }
 
 int cmd_inspect(const smoe_options *options, smoe_err *err) {

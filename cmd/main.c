@@ -88,7 +88,7 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
 }
 
 /* Whether a variable, "TRAIN_STEPS=..." without SMOE_, has the name of a key. */
-static bool is_key(const char *variable, const char *key) {
+static bool names_key(const char *variable, const char *key) {
     for (; *key; variable++, key++)
         if (*variable != (*key == '.' ? '_' : (char)toupper((unsigned char)*key))) return false;
     return *variable == '=';
@@ -100,7 +100,7 @@ static int check_environment(smoe_err *err) {
     smoe_key_words k;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; !strncmp(*entry, "SMOE_", 5) && smoe_spec_key_at(&k, i); i++)
-            if (is_key(*entry + 5, k.key))
+            if (names_key(*entry + 5, k.key))
                 return smoe_fail(err, SMOE_USAGE,
                                  "%.*s: keys are not read from the environment; give %s=VALUE as "
                                  "an argument",

@@ -12,7 +12,7 @@ static const double line_after = 10.0;  /* seconds between two plain lines elsew
 static const double first_after = 2.0;  /* before the first one, which tells how long it takes */
 static const double first_shown = 0.5;  /* before the line on a terminal, of data that is read */
 
-static int width_of(const smoe_progress *p) {
+static int terminal_width(const smoe_progress *p) {
     struct winsize size;
     if (!ioctl(fileno(p->out), TIOCGWINSZ, &size) && size.ws_col) return size.ws_col;
     return 80;
@@ -33,7 +33,7 @@ static void progress_join(char *line, size_t size, int width, char piece[][64], 
  * it is a new line. */
 static void progress_show(smoe_progress *p, const char *line) {
     if (p->terminal)
-        fprintf(p->out, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", width_of(p) - 1, line,
+        fprintf(p->out, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", terminal_width(p) - 1, line,
                 p->color ? "\033[0m" : "");
     else
         fprintf(p->out, "%s\n", line);
@@ -62,7 +62,7 @@ static bool due(const smoe_progress *p) {
 static void on_begin(void *user, const smoe_train_begin *begin) {
     smoe_progress *p = user;
     SMOE_FREED_BY(smoe_result_free) smoe_result lines = {0};
-    const smoe_paper paper = {.columns = p->terminal ? (size_t)width_of(p) : 0, .labels = 10};
+    const smoe_paper paper = {.columns = p->terminal ? (size_t)terminal_width(p) : 0, .labels = 10};
     if (p->quiet || p->json) return;
     smoe_heading_data(&lines, begin->spec, begin->train, begin->test);
     smoe_heading_model(&lines, begin->spec, begin->model);
@@ -98,7 +98,8 @@ static void progress_on_step(void *user, const smoe_train_status *step) {
     snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
     snprintf(piece[n++], 64, "ends %s", clock);
     snprintf(piece[n++], 64, "lr %.3g", step->lr);
-    progress_join(line, sizeof line, p->terminal ? width_of(p) - 1 : (int)sizeof line, piece, n);
+    progress_join(line, sizeof line, p->terminal ? terminal_width(p) - 1 : (int)sizeof line, piece,
+                  n);
     progress_show(p, line);
 }
 

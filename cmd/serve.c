@@ -36,7 +36,8 @@ static void serve_on_signal(int number) {
 /* ---- runs.json ------------------------------------------------------------------------------- */
 
 /* At most MOST_POINTS of a list, evenly, the last one among them. */
-static void add_points(smoe_result *curve, const char *key, const double *value, size_t points) {
+static void serve_add_points(smoe_result *curve, const char *key, const double *value,
+                             size_t points) {
     size_t n = points < MOST_POINTS ? points : MOST_POINTS;
     SMOE_FREED double *some = smoe_alloc(n, sizeof *some);
     for (size_t k = 0; k < n; k++)
@@ -76,8 +77,8 @@ static void serve_add_run(smoe_result *result, const smoe_followed *run) {
     for (size_t k = 0; k < run->curves.count && !lost; k++) {
         const smoe_curve *c = &run->curves.curve[k];
         smoe_result *curve = smoe_result_object(curves, c->name);
-        add_points(curve, "step", c->step, c->points);
-        add_points(curve, "value", c->value, c->points);
+        serve_add_points(curve, "step", c->step, c->points);
+        serve_add_points(curve, "value", c->value, c->points);
     }
 }
 

@@ -256,7 +256,7 @@ static void on_show(void *user, const smoe_runner_trial *trial, bool last) {
     if (live->lines && live->terminal && due) live_draw(live, trial);
 }
 
-static void on_say(void *user, const char *text) {
+static void sweep_on_say(void *user, const char *text) {
     sweep_live *live = user;
     if (live->quiet) return;
     erase(live);
@@ -264,7 +264,7 @@ static void on_say(void *user, const char *text) {
     live->last = 0;
 }
 
-static void on_ended(void *user, size_t i) {
+static void sweep_on_ended(void *user, size_t i) {
     sweep_live *live = user;
     const smoe_trial *trial = &live->sweep->trial[i];
     char text[600], about[48], a[NUMBER_TEXT], b[NUMBER_TEXT];
@@ -281,18 +281,18 @@ static void on_ended(void *user, size_t i) {
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else
         snprintf(text, sizeof text, "%s: stopped", trial->name);
-    on_say(live, text);
+    sweep_on_say(live, text);
 }
 
 static void live_open(sweep_live *live, const smoe_sweep *sweep, const smoe_options *options) {
     const char *term = getenv("TERM");
-    *live =
-        (sweep_live){.sweep = sweep,
-                     .jobs = (size_t)options->jobs,
-                     .quiet = options->quiet,
-                     .lines = !options->quiet && !options->no_progress,
-                     .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),
-                     .observer = {.user = live, .show = on_show, .ended = on_ended, .say = on_say}};
+    *live = (sweep_live){
+        .sweep = sweep,
+        .jobs = (size_t)options->jobs,
+        .quiet = options->quiet,
+        .lines = !options->quiet && !options->no_progress,
+        .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),
+        .observer = {.user = live, .show = on_show, .ended = sweep_on_ended, .say = sweep_on_say}};
 }
 
 /* ---- running the cells ----------------------------------------------------------------------- */

@@ -217,7 +217,7 @@ static void watch_add_run(smoe_frame *table, const smoe_followed *w, size_t room
 }
 
 /* The runs as a table. Those that go on come first, where not all have room. */
-static void add_runs(smoe_result *result, const watch_job *job, size_t columns) {
+static void watch_add_runs(smoe_result *result, const watch_job *job, size_t columns) {
     smoe_frame *table = smoe_result_table(result, NULL, NULL);
     size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -254,7 +254,7 @@ static int watch_print(const watch_job *job, const smoe_options *options, smoe_e
     smoe_result_list(&result, "");
     for (size_t i = 0; i < job->of.runs; i++)
         add_last(smoe_result_part(&result, ""), &job->of.run[i]);
-    add_runs(&result, job, paper.columns);
+    watch_add_runs(&result, job, paper.columns);
     if (options->json) return smoe_cmd_json(smoe_result_json(&result), err);
     smoe_result_print(&result, stdout, &paper);
     return 0;

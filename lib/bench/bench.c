@@ -197,7 +197,7 @@ static int bench_train(bencher *x, smoe_clock *clock, smoe_err *err) {
     return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
 
-static smoe_bench_time time_of(double *seconds, size_t rounds) {
+static smoe_bench_time bench_time_of(double *seconds, size_t rounds) {
     double median = smoe_stats_median(seconds, rounds);
     return (smoe_bench_time){seconds[0], median};
 }
@@ -230,12 +230,12 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
         x->timed++;
         if (x->options->progress) x->options->progress(x->options->user, x->timed, x->all);
     }
-    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(series[p], x->rounds);
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = bench_time_of(series[p], x->rounds);
     for (size_t k = 0; k < SMOE_WORK_COUNT; k++)
-        out->work[k] = time_of(series[WORK + k], x->rounds);
-    out->whole = time_of(series[WHOLE], x->rounds);
-    out->layers = time_of(series[LAYERS], x->rounds);
-    out->processor = time_of(series[PROCESSOR], x->rounds);
+        out->work[k] = bench_time_of(series[WORK + k], x->rounds);
+    out->whole = bench_time_of(series[WHOLE], x->rounds);
+    out->layers = bench_time_of(series[LAYERS], x->rounds);
+    out->processor = bench_time_of(series[PROCESSOR], x->rounds);
     return 0;
 }
 

@@ -39,7 +39,7 @@ static size_t panel_of(const work *w, size_t k) {
     return blocks(k, STEP) * STEP * SIDE * w->parts;
 }
 
-static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
+static void gemm_pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
     smoe_matrix rows = smoe_matrix_part(w->x->a, i, SIDE, p0, k);
     w->kern->pack_a(to, &rows, w->parts);
 }
@@ -56,8 +56,8 @@ static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t k, size_t 
     return end;
 }
 
-static void prefetch_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
-                          bool to_write) {
+static void gemm_prefetch_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
+                               bool to_write) {
     const char *row = at;
     for (size_t i = 0; i < m; i++, row += ld * size)
         for (size_t j = 0; j < n * size; j += 64)
@@ -75,11 +75,12 @@ static void prefetch_end(const smoe_epilogue *to, size_t m, size_t n) {
     size_t narrow = sizeof(smoe_bf16);
     bool reads = to->work != SMOE_GELU_NONE || (to->add && to->add != to->c.at);
     if (!reads) return;
-    if (to->c.at) prefetch_rows(to->c.at, sizeof(real), m, n, to->ldc, true);
-    if (to->c.bf16) prefetch_rows(to->c.bf16, narrow, m, n, to->ldc, true);
-    if (to->add) prefetch_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
-    if (to->hidden) prefetch_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
-    if (to->active) prefetch_rows(to->active, narrow, m, n, to->ldc, true);
+    if (to->c.at) gemm_prefetch_rows(to->c.at, sizeof(real), m, n, to->ldc, true);
+    if (to->c.bf16) gemm_prefetch_rows(to->c.bf16, narrow, m, n, to->ldc, true);
+    if (to->add) gemm_prefetch_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
+    if (to->hidden)
+        gemm_prefetch_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
+    if (to->active) gemm_prefetch_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
 /* Prefetches rows or columns during a block: they are packed next, and memory would otherwise be
@@ -142,7 +143,7 @@ static void by_panels(const work *w, size_t kc) {
                 size_t among = i / SIDE % abreast;
                 bool last = among + 1 == abreast && i + SIDE < x->a.m;
                 for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->a.m; q++)
-                    pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
+                    gemm_pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
                 row_panel(w, w->a + among * size, i, (span){j0, n}, (span){p0, k},
                           last ? abreast * SIDE : 0);
             }
@@ -162,7 +163,7 @@ static void by_blocks(const work *w) {
                 size_t k = min(x->a.n - p0, TERMS);
                 smoe_block_end end = end_of(x, 0, k, i, j);
                 smoe_epilogue *to = &end.to;
-                pack_rows(w, w->a, i, p0, k);
+                gemm_pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
                 w->kern->block(&(smoe_matrix_block){.sums = w->sums,
                                                     .a = w->a,

@@ -163,7 +163,7 @@ static void to_weights(const smoe_plan *plan, real *dweights, const real *tokens
 
 enum { PART = 512 };
 
-static size_t part_of(size_t n, size_t i) {
+static size_t plan_part_of(size_t n, size_t i) {
     return n - i < PART ? n - i : PART;
 }
 
@@ -178,8 +178,8 @@ static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
     real part[PART];
     for (size_t i = 0; i < n; i += PART) {
         real *to = smoe_outputs_room(y, i, part);
-        smoe_kernels_get()->row->scale(to, a, x + i, part_of(n, i));
-        smoe_outputs_write(y, i, part_of(n, i), to);
+        smoe_kernels_get()->row->scale(to, a, x + i, plan_part_of(n, i));
+        smoe_outputs_write(y, i, plan_part_of(n, i), to);
     }
 }
 
@@ -187,8 +187,8 @@ static void scale_row(smoe_outputs y, real a, const real *x, size_t n) {
 static void plan_add_row(real *y, real a, smoe_values x, size_t n) {
     real part[PART];
     for (size_t i = 0; i < n; i += PART)
-        smoe_kernels_get()->row->axpy(y + i, a, smoe_values_read(x, i, part_of(n, i), part),
-                                      part_of(n, i));
+        smoe_kernels_get()->row->axpy(y + i, a, smoe_values_read(x, i, plan_part_of(n, i), part),
+                                      plan_part_of(n, i));
 }
 
 static real dot_row(const real *y, smoe_values x, size_t n) {
@@ -196,8 +196,8 @@ static real dot_row(const real *y, smoe_values x, size_t n) {
     real part[PART], sum = 0;
     if (x.at) return kern->dot(y, x.at, n);
     for (size_t i = 0; i < n; i += PART) {
-        kern->widen(part, x.bf16 + i, part_of(n, i));
-        sum += kern->dot(y + i, part, part_of(n, i));
+        kern->widen(part, x.bf16 + i, plan_part_of(n, i));
+        sum += kern->dot(y + i, part, plan_part_of(n, i));
     }
     return sum;
 }

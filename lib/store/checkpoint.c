@@ -43,7 +43,7 @@ static const struct number {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-static uint64_t *number_at(stored *s, const struct number *number) {
+static uint64_t *checkpoint_number_at(stored *s, const struct number *number) {
     return (uint64_t *)(void *)((char *)s + number->at);
 }
 
@@ -76,7 +76,7 @@ static int state_put(making *m, const char *path, const smoe_tensor *tensors, si
     smoe_pair metadata[NUMBERS + 2] = {{"smoe.version", SMOE_VERSION}, {"smoe.best", best}};
     size_t pairs = 2;
     for (size_t i = 0; i < NUMBERS; i++) {
-        uint64_t value = *number_at(&m->stored, &numbers[i]);
+        uint64_t value = *checkpoint_number_at(&m->stored, &numbers[i]);
         snprintf(text[i], sizeof text[i], "%" PRIu64, value);
         if (numbers[i].always || value) metadata[pairs++] = (smoe_pair){numbers[i].key, text[i]};
     }
@@ -244,15 +244,15 @@ static int state_read(const smoe_safetensors *file, stored *s, smoe_err *err) {
     const char *path = smoe_safetensors_path(file);
     for (size_t i = 0; i < NUMBERS; i++)
         if ((numbers[i].always || smoe_safetensors_metadata(file, numbers[i].key)) &&
-            metadata_integer(file, numbers[i].key, number_at(s, &numbers[i]), err))
+            metadata_integer(file, numbers[i].key, checkpoint_number_at(s, &numbers[i]), err))
             return -1;
     double *best = &s->state.best;
     if (metadata_real(file, "smoe.best", best, err)) return -1;
     for (size_t i = 0; i < NUMBERS; i++)
-        if (numbers[i].step && *number_at(s, &numbers[i]) > s->state.step)
+        if (numbers[i].step && *checkpoint_number_at(s, &numbers[i]) > s->state.step)
             return smoe_fail(err, SMOE_DATA,
                              "%s: __metadata__ %s: %" PRIu64 " is beyond the step, %" PRIu64, path,
-                             numbers[i].key, *number_at(s, &numbers[i]), s->state.step);
+                             numbers[i].key, *checkpoint_number_at(s, &numbers[i]), s->state.step);
     if (*best == -1 || (*best >= 0 && *best <= 1)) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ smoe.best: %g is neither -1 nor from 0 to 1",
                      path, *best);

@@ -120,7 +120,7 @@ static bool has_lock(long pid) {
 }
 
 /* STATUS of a run that goes on says which process has it, and on which machine. */
-static bool is_gone(long pid, const char *host) {
+static bool curves_gone(long pid, const char *host) {
     char here[256] = "";
     (void)!gethostname(here, sizeof here - 1);
     if (strcmp(here, host)) return false;
@@ -141,7 +141,8 @@ static void curves_status(const char *dir, char buf[16]) {
     else if (fd >= 0)
         close(fd);
     free(path);
-    if (found == 3 && !strcmp(buf, "running") && is_gone(pid, host)) snprintf(buf, 16, "killed");
+    if (found == 3 && !strcmp(buf, "running") && curves_gone(pid, host))
+        snprintf(buf, 16, "killed");
 }
 
 /* ---- runs that are looked at again ----------------------------------------------------------- */

@@ -270,7 +270,7 @@ static void add_groups(smoe_result *result, const smoe_results *r, const char *k
 }
 
 /* What every cell has, as the sweep knows it. */
-static void add_cells(smoe_result *result, const smoe_sweep *sweep) {
+static void results_add_cells(smoe_result *result, const smoe_sweep *sweep) {
     smoe_result_list(result, "cells");
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
@@ -299,7 +299,7 @@ void smoe_results_add(smoe_result *result, const smoe_results *r, bool all) {
     if (all && trials) {
         smoe_fact_text(result, "sweep", r->sweep->name);
         smoe_fact_text(result, "dir", r->sweep->dir);
-        add_cells(result, r->sweep);
+        results_add_cells(result, r->sweep);
     }
     if (trials && r->contrasts.seen) smoe_fact_text(result, "seen", r->contrasts.seen);
     if (all) add_trials(result, r, trials ? "results" : "evaluations");

@@ -53,7 +53,7 @@ static void runner_on_step(void *user, const smoe_train_status *step) {
     trial->seconds_left = step->seconds_left;
 }
 
-static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
+static void runner_on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
     (void)step, (void)split;
     smoe_runner_trial *trial = user;
     trial->test_precision = eval->precision_at_1;
@@ -83,7 +83,7 @@ static void *runner_work(void *user) {
     smoe_err err = {0};
     smoe_threads_set(t->threads);
     smoe_runner_trial *trial = &t->r->trial[t->trial];
-    smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = on_eval};
+    smoe_observer observer = {.user = trial, .step = runner_on_step, .eval = runner_on_eval};
     smoe_scan scan = {.show = on_read, .user = trial, .kept = &t->r->kept};
     smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
                               .stop = t->stop,

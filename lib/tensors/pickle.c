@@ -452,13 +452,14 @@ static size_t pickle_enter(char path[SMOE_PICKLE_TEXT], const value *key, size_t
     return before;
 }
 
-static bool is_text(const value *v, const char *text) {
+static bool pickle_is_text(const value *v, const char *text) {
     return v->kind == TEXT && v->length == strlen(text) && !memcmp(v->text, text, v->length);
 }
 
 /* The members of a module that its state dict does not name. */
 static bool unnamed(const value *key) {
-    return is_text(key, "_modules") || is_text(key, "_parameters") || is_text(key, "_buffers");
+    return pickle_is_text(key, "_modules") || pickle_is_text(key, "_parameters") ||
+           pickle_is_text(key, "_buffers");
 }
 
 static int visit_tensor(walk *w, const value *v) {

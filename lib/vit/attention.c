@@ -186,8 +186,8 @@ static smoe_attention_head head_small(const smoe_attention *l, size_t task, real
 
 /* `next` is the head that this thread is likely to get after this one. `room` is for scores that do
  * not become the weights where they are. */
-static void head_forward(const smoe_attention *l, size_t task, size_t next, real *room,
-                         smoe_outputs weights, const smoe_pass *pass) {
+static void attention_head_forward(const smoe_attention *l, size_t task, size_t next, real *room,
+                                   smoe_outputs weights, const smoe_pass *pass) {
     size_t T = l->T, length = smoe_pass_length(pass, task / l->H, T);
     real *scores = smoe_outputs_room(weights, 0, room);
     if (head_is_small(l, length)) {
@@ -212,8 +212,8 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
 /* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
  * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. dZ is computed in
  * room, which is also that of some rows of weights. */
-static void head_backward(const smoe_attention *l, size_t task, size_t next, real *room,
-                          smoe_outputs dz) {
+static void attention_head_backward(const smoe_attention *l, size_t task, size_t next, real *room,
+                                    smoe_outputs dz) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t T = l->T, d = l->d;
     if (head_is_small(l, T)) {
@@ -269,7 +269,7 @@ static void heads_forward(smoe_attention *l, smoe_values x, const smoe_pass *pas
         smoe_outputs weights = {.at = scores};
         if (l->weights)
             weights = buffer_at(l, l->weights, (l->train ? task : smoe_thread()) * pairs);
-        head_forward(l, task, next_task(l, task, tasks), scores, weights, pass);
+        attention_head_forward(l, task, next_task(l, task, tasks), scores, weights, pass);
     }
 }
 
@@ -307,7 +307,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_v
         smoe_outputs dz = smoe_reals_out(room);
         if (smoe_attention_narrow(l))
             dz = (smoe_outputs){.bf16 = l->dscores + smoe_thread() * pairs};
-        head_backward(l, task, next_task(l, task, tasks), room, dz);
+        attention_head_backward(l, task, next_task(l, task, tasks), room, dz);
     }
     if (l->qk_norm) {
         smoe_qk_norm_backward(&l->q_norm, drows.at, l->dnormed, 2 * d, rows.at, 3 * d, R);
