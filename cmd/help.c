@@ -6,8 +6,7 @@
 static int usage_of(const smoe_option *entry, char *buf, size_t size) {
     char letter[8] = "    ";
     if (entry->letter) snprintf(letter, sizeof letter, "-%c, ", entry->letter);
-    char words[80];
-    const char *argument = smoe_option_argument(entry, words, sizeof words);
+    const char *argument = smoe_option_argument(entry);
     if (entry->optional) return snprintf(buf, size, "%s--%s[=%s]", letter, entry->name, argument);
     return snprintf(buf, size, "%s--%s%s%s", letter, entry->name, argument ? " " : "",
                     argument ? argument : "");
@@ -16,7 +15,7 @@ static int usage_of(const smoe_option *entry, char *buf, size_t size) {
 /* The words for this command, or for `smoe` where it is NULL. */
 static const char *help_of(const smoe_option *entry, const smoe_command *command) {
     for (size_t i = 0; command && i < sizeof entry->help_in / sizeof *entry->help_in; i++)
-        if (entry->help_in[i].command && !strcmp(entry->help_in[i].command, command->name))
+        if (smoe_text_has_word(entry->help_in[i].commands, ' ', command->name))
             return entry->help_in[i].help;
     return entry->help;
 }
@@ -246,9 +245,9 @@ static void key_words(const char *after) {
     for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);
 }
 
-/* The words a key may have: "soft|uniform" of its type "soft | uniform"; nothing for numbers. */
+/* The words a key or an option may have: "soft uniform" of "soft | uniform"; nothing for numbers. */
 static bool words_of(const char *type, char *buf, size_t size) {
-    if (!strstr(type, " | ") || strpbrk(type, "[],")) return false;
+    if (!strchr(type, '|') || strpbrk(type, "[],")) return false;
     size_t used = 0;
     for (; *type && used + 1 < size; type++)
         if (*type != ' ') buf[used++] = *type == '|' ? ' ' : *type;
@@ -282,9 +281,9 @@ static void option_words(const smoe_command *command) {
 static void choice_arms(void) {
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *entry = &smoe_option_table[i];
-        if (*entry->choices) printf("    --%s) words='", entry->name);
-        for (size_t k = 0; entry->choices[k]; k++) printf("%s%s", k ? " " : "", entry->choices[k]);
-        if (*entry->choices) puts("' ;;");
+        char words[80] = "";
+        if (entry->choices && words_of(entry->choices, words, sizeof words))
+            printf("    --%s) words='%s' ;;\n", entry->name, words);
     }
 }
 
@@ -390,9 +389,9 @@ static void fish_option(const smoe_option *entry, const smoe_command *command) {
            command ? command->name : "", entry->name);
     if (entry->letter) printf(" -s %c", entry->letter);
     if (entry->kind != SMOE_OPT_FLAG && !entry->optional) printf(" -r");
-    for (size_t k = 0; entry->choices[k]; k++)
-        printf("%s%s", k ? " " : " -f -a '", entry->choices[k]);
-    if (*entry->choices) putchar('\'');
+    char words[80];
+    if (entry->choices && words_of(entry->choices, words, sizeof words))
+        printf(" -f -a '%s'", words);
     fish_end(help_of(entry, command));
 }
 

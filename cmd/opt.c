@@ -23,32 +23,7 @@ const smoe_command smoe_commands[] = {
 };
 const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 
-/* NAMES: bytes of a list of commands or choices */
-enum { OPTIONS = SMOE_OPTIONS, CODE = 256, NAMES = 128 };
-
-/* What other programs call a command, or what one may expect to be one. */
-static const struct {
-    const char *names, *write;
-} called_otherwise[] = {
-    {"fit", "smoe train SPEC.yaml"},
-    {"resume", "smoe train --resume RUN"},
-    {"finetune fine-tune", "smoe train SPEC.yaml --init MODEL"},
-    {"upcycle", "smoe train SPEC.yaml --init MODEL --upcycle"},
-    {"test evaluate validate", "smoe eval RUN"},
-    {"infer inference classify", "smoe predict RUN IMAGE"},
-    {"report visualize", "smoe inspect RUN -o DIR"},
-    {"plot", "smoe inspect RUN -o DIR, or smoe sweep --status DIR"},
-    {"diff", "smoe compare A B"},
-    {"status", "smoe watch RUN, or smoe sweep --status DIR"},
-    {"tensorboard", "smoe train SPEC.yaml train.tensorboard=true"},
-    {"dataset", "smoe data PATH"},
-    {"benchmark profile", "smoe bench SPEC.yaml"},
-    {"flops params", "smoe cost SPEC.yaml"},
-    {"export", "smoe convert MODEL FILE"},
-    {"check", "smoe verify PATH"},
-    {"average merge", "smoe soup MODEL MODEL"},
-    {"info", "smoe version, or smoe doctor"},
-};
+enum { OPTIONS = SMOE_OPTIONS, CODE = 256 };
 
 const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     const char *names[sizeof smoe_commands / sizeof *smoe_commands];
@@ -56,10 +31,7 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
         if (!strcmp(smoe_commands[i].name, name)) return &smoe_commands[i];
         names[i] = smoe_commands[i].name;
     }
-    const char *write = NULL;
-    for (size_t i = 0; i < sizeof called_otherwise / sizeof *called_otherwise; i++)
-        if (smoe_text_has_word(called_otherwise[i].names, ' ', name))
-            write = called_otherwise[i].write;
+    const char *write = smoe_rule_instead(smoe_option_rules, smoe_option_rule_count, name);
     int nearest = smoe_text_nearest(name, names, smoe_command_count);
     if (write)
         smoe_fail(err, SMOE_USAGE, "unknown command '%s'; write %s", name, write);
@@ -82,24 +54,11 @@ bool smoe_option_applies(const smoe_option *option, const smoe_command *command)
     if (option->scope == SMOE_OPT_ALL) return true;
     if (!command) return option->scope == SMOE_OPT_PROGRAM;
     if (option->scope == SMOE_OPT_COMMANDS && !speaks_of_itself(command)) return true;
-    for (const char *const *name = option->commands; *name; name++)
-        if (!strcmp(*name, command->name)) return true;
-    return false;
+    return smoe_text_has_word(option->commands, ' ', command->name);
 }
 
-/* The words of a list with `between` between them; returns buf. */
-static const char *opt_join(const char *const *word, char between, char *buf, size_t size) {
-    size_t used = 0;
-    *buf = '\0';
-    for (size_t i = 0; word[i] && used < size; i++) {
-        if (i) used += (size_t)snprintf(buf + used, size - used, "%c", between);
-        if (used < size) used += (size_t)snprintf(buf + used, size - used, "%s", word[i]);
-    }
-    return buf;
-}
-
-const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size) {
-    return *option->choices ? opt_join(option->choices, '|', buf, size) : option->argument;
+const char *smoe_option_argument(const smoe_option *option) {
+    return option->choices ? option->choices : option->argument;
 }
 
 /* The command that lists the options of `command`. */
@@ -120,12 +79,11 @@ static int opt_unknown(const smoe_command *command, const char *text, const char
         const smoe_option *entry = &smoe_option_table[i];
         if (!smoe_option_applies(entry, command)) {
             if (strcmp(entry->name, name)) continue;
-            char listed[NAMES];
-            smoe_fail(
-                err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s", name,
-                entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
-                : entry->scope == SMOE_OPT_PROGRAM ? "itself"
-                                                   : opt_join(entry->commands, ' ', listed, NAMES));
+            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
+                      name,
+                      entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
+                      : entry->scope == SMOE_OPT_PROGRAM ? "itself"
+                                                         : entry->commands);
             return hint(command, err);
         }
         names[count++] = entry->name;
@@ -185,13 +143,10 @@ static int opt_set(smoe_options *options, const smoe_option *entry, const char *
         *(long *)at = (long)count;
     }
     if (entry->kind != SMOE_OPT_TEXT) return 0;
-    const char *const *choice = entry->choices;
-    char names[NAMES];
     if (!text) text = ""; /* the argument is optional and was left out */
-    while (*choice && strcmp(*choice, text)) choice++;
-    if (*entry->choices && !*choice)
+    if (entry->choices && !smoe_text_has_word(entry->choices, '|', text))
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", entry->name, text,
-                         opt_join(entry->choices, '|', names, NAMES));
+                         entry->choices);
     if (!*text && !entry->optional)
         return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", entry->name, entry->argument);
     *(const char **)at = text;
@@ -256,9 +211,8 @@ static int opt_refused(const smoe_command *command, int code, int argc, char **a
                        smoe_err *err) {
     const smoe_option *entry = optopt ? opt_entry_of(optopt) : NULL;
     if (code == ':' && entry) {
-        char argument[NAMES];
         smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", entry->name,
-                  smoe_option_argument(entry, argument, NAMES));
+                  smoe_option_argument(entry));
         return hint(command, err);
     }
     if (!optopt)

@@ -47,13 +47,13 @@ typedef struct smoe_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL: a FLAG, or choices */
     bool optional;        /* it may be left out */
-    const char *choices[4];
-    const char *preset; /* NULL: none */
+    const char *choices;  /* "auto|always|never", or NULL */
+    const char *preset;   /* NULL: none */
     enum { SMOE_OPT_LISTED, SMOE_OPT_COMMANDS, SMOE_OPT_PROGRAM, SMOE_OPT_ALL } scope;
-    const char *commands[12]; /* those listed, up to the first NULL */
+    const char *commands; /* those listed, or NULL */
     const char *help;
     struct {
-        const char *command, *help;
+        const char *commands, *help;
     } help_in[8];
 } smoe_option;
 
@@ -77,7 +77,7 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err);
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command);
 
 /* Its argument as --help has it, "DIR" or "auto|always|never"; NULL of a FLAG. */
-const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size);
+const char *smoe_option_argument(const smoe_option *option);
 
 /* Reads argv[1] ... of a command (argv[0] is its name); command NULL: of `smoe` itself. The command
  * line is permuted. SMOE_USAGE on an error. Free with smoe_options_free in any case. */

@@ -7,11 +7,13 @@ const smoe_rule smoe_option_rules[] = {
 #define NEEDS(commands, names, others, why) {names, SMOE_RULE_NEEDS, others, why, commands},
 #define NOT(commands, names, others, why) {names, SMOE_RULE_NOT, others, why, commands},
 #define IDLE(commands, names, why) {names, SMOE_RULE_IDLE, "", why, commands},
+#define INSTEAD(names, why) {names, SMOE_RULE_INSTEAD, "", why, ""},
 #include "rules.def"
 #undef ALWAYS
 #undef NEEDS
 #undef NOT
 #undef IDLE
+#undef INSTEAD
 };
 const size_t smoe_option_rule_count = sizeof smoe_option_rules / sizeof *smoe_option_rules;
 

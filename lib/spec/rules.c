@@ -42,13 +42,15 @@ char *smoe_rule_broken(const smoe_rule *rule, smoe_rule_ask *ask, const void *su
     return needs ? smoe_text_format("%s%s", all, rule->why) : NULL;
 }
 
-const char *smoe_spec_elsewhere(const char *word) {
+const char *smoe_rule_instead(const smoe_rule *rules, size_t count, const char *word) {
     char own[SMOE_RULE_WORD];
-    for (size_t i = 0; i < smoe_spec_rule_count; i++) {
-        const smoe_rule *rule = &smoe_spec_rules[i];
-        if (rule->relation != SMOE_RULE_INSTEAD) continue;
-        for (const char *names = rule->names; smoe_text_next(&names, ' ', own, sizeof own);)
+    for (const smoe_rule *rule = rules; rule < rules + count; rule++)
+        for (const char *names = rule->names;
+             rule->relation == SMOE_RULE_INSTEAD && smoe_text_next(&names, ' ', own, sizeof own);)
             if (smoe_text_same_word(own, word)) return rule->why;
-    }
     return NULL;
+}
+
+const char *smoe_spec_elsewhere(const char *word) {
+    return smoe_rule_instead(smoe_spec_rules, smoe_spec_rule_count, word);
 }

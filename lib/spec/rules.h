@@ -42,6 +42,9 @@ bool smoe_rule_names(const smoe_rule *rule, const char *name);
  * what was given is broken, fresh; NULL: it is kept. What is open counts as kept. */
 char *smoe_rule_broken(const smoe_rule *rule, smoe_rule_ask *ask, const void *subject);
 
+/* What to write for a name of other programs; NULL: none of the rules has it. */
+const char *smoe_rule_instead(const smoe_rule *rules, size_t count, const char *word);
+
 /* The words of spec/rules.def, for a resolved smoe_spec (acts.c). */
 smoe_rule_ask smoe_spec_ask;
 
