@@ -17,7 +17,7 @@ static int ascending(const void *a, const void *b) {
 double smoe_stats_median(double *value, size_t n) {
     if (!n) return NAN;
     qsort(value, n, sizeof *value, ascending);
-    return value[n / 2];
+    return (value[(n - 1) / 2] + value[n / 2]) / 2;
 }
 
 void smoe_stats_best(size_t *order, size_t best, const double *value, size_t n) {

@@ -12,7 +12,7 @@ typedef struct smoe_stats {
 /* Of n values. */
 smoe_stats smoe_stats_of(const double *value, size_t n);
 
-/* The middle one of n values, of an even number the upper one of the middle two; they are sorted in
+/* The middle one of n values, of an even number the mean of the middle two; they are sorted in
  * place. NAN of none. */
 double smoe_stats_median(double *value, size_t n);
 
