@@ -35,13 +35,19 @@ static const smoe_metric parts[] = {SMOE_METRIC_DISPATCH_MAX, SMOE_METRIC_COMBIN
 enum { PARTS = sizeof parts / sizeof *parts };
 typedef struct means {
     smoe_exact sum[PARTS];
-    uint64_t tokens;
+    uint64_t tokens, mixed; /* all, and those of plans that fill a slot */
 } means;
+
+/* Numbers of slots: a plan that fills none has no part in their means. */
+static bool is_of_slots(size_t part) {
+    return parts[part] == SMOE_METRIC_DISPATCH_MAX || parts[part] == SMOE_METRIC_TOKENS_PER_SLOT;
+}
 
 static void means_open(void *state, smoe_inspection *r) {
     means *m = state;
     smoe_inspect_exact(r, m->sum, PARTS);
     smoe_inspect_counts(r, &m->tokens, 1);
+    smoe_inspect_counts(r, &m->mixed, 1);
 }
 
 static void add_plan(means *m, const smoe_plan *plan) {
@@ -52,6 +58,7 @@ static void add_plan(means *m, const smoe_plan *plan) {
     for (size_t k = 0; k < PARTS; k++)
         smoe_exact_add(&m->sum[k], smoe_exact_of((double)plan->tokens * value[k]));
     m->tokens += plan->tokens;
+    if (!plan->sparse || plan->list.placed) m->mixed += plan->tokens;
 }
 
 /* Dense plans image by image, so that it does not matter how images are batched. */
@@ -83,9 +90,12 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
         {"run", .text = r->subject.run},
         {"block", .number = smoe_inspect_block(r, l)},
         {smoe_metric_name(SMOE_METRIC_SCALE), .number = scale != 0 ? scale : NAN}};
-    for (size_t k = 0; k < PARTS; k++)
-        cell[3 + k] = (smoe_frame_cell){smoe_metric_name(parts[k]),
-                                        .number = smoe_exact_value(m->sum[k]) / (double)m->tokens};
+    for (size_t k = 0; k < PARTS; k++) {
+        double tokens = (double)(is_of_slots(k) ? m->mixed : m->tokens);
+        cell[3 + k] =
+            (smoe_frame_cell){smoe_metric_name(parts[k]),
+                              .number = tokens > 0 ? smoe_exact_value(m->sum[k]) / tokens : 0};
+    }
     smoe_frame_row(frame, cell, 3 + PARTS);
 }
 

@@ -116,6 +116,37 @@ static void one_hot(void **state) {
     inspect_fixture_free(&x);
 }
 
+/* A gate that opens where the first element of a token is above `least`, image by image. Returns the
+ * share of dropped tokens; a slot has one token, however many images fill none. */
+static double few_are_placed(double least) {
+    inspect_fixture x;
+    inspect_fixture_open(&x, "model.moe.router=remoe", IMAGES, 1);
+    size_t size;
+    real *gate = inspect_fixture_tensor(&x, "blocks.0.mlp.router.weight", &size);
+    memset(gate, 0, size * sizeof *gate);
+    gate[0] = 1;
+    inspect_fixture_tensor(&x, "blocks.0.norm2.weight", NULL)[0] = 1;
+    inspect_fixture_tensor(&x, "blocks.0.norm2.bias", NULL)[0] = (real)-least;
+    inspect_fixture_run(&x);
+    const smoe_frame *routing = inspect_fixture_frame(&x, "routing");
+    double dropped = inspect_fixture_number(routing, 0, "dropped");
+    double right = dropped < 1 ? 1 : 0;
+    assert_close(inspect_fixture_number(routing, 0, "dispatch_max"), right, 0);
+    assert_close(inspect_fixture_number(routing, 0, "tokens_per_slot"), right, 0);
+    inspect_fixture_free(&x);
+    return dropped;
+}
+
+static void images_without_placements(void **state) {
+    (void)state;
+    bool few = false; /* fewer placements than images, and some */
+    for (double least = 0; least < 4; least += 0.1) {
+        double placed = (1 - few_are_placed(least)) * IMAGES * 16;
+        few |= placed > 0.5 && placed < IMAGES - 0.5;
+    }
+    assert_true(few);
+}
+
 /* Token t goes to expert t mod 4, and the position determines the expert: 2 bits of 4. */
 static void identity(void **state) {
     (void)state;
@@ -546,6 +577,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uniform),
         cmocka_unit_test(one_hot),
+        cmocka_unit_test(images_without_placements),
         cmocka_unit_test(identity),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(batches_do_not_matter_in_soft_routing),
