@@ -245,7 +245,7 @@ static void key_words(const char *after) {
     for (size_t i = 0; smoe_spec_key_at(&k, i); i++) printf("%s%s", k.key, after);
 }
 
-/* The words a key or an option may have: "soft uniform" of "soft | uniform"; nothing for numbers. */
+/* The words a key or an option may have: "soft uniform" of "soft | uniform"; none for numbers. */
 static bool words_of(const char *type, char *buf, size_t size) {
     if (!strchr(type, '|') || strpbrk(type, "[],")) return false;
     size_t used = 0;

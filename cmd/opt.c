@@ -25,25 +25,6 @@ const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 
 enum { OPTIONS = SMOE_OPTIONS, CODE = 256 };
 
-const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
-    const char *names[sizeof smoe_commands / sizeof *smoe_commands];
-    for (size_t i = 0; i < smoe_command_count; i++) {
-        if (!strcmp(smoe_commands[i].name, name)) return &smoe_commands[i];
-        names[i] = smoe_commands[i].name;
-    }
-    const char *write = smoe_rule_instead(smoe_option_rules, smoe_option_rule_count, name);
-    int nearest = smoe_text_nearest(name, names, smoe_command_count);
-    if (write)
-        smoe_fail(err, SMOE_USAGE, "unknown command '%s'; write %s", name, write);
-    else if (nearest >= 0)
-        smoe_fail(err, SMOE_USAGE, "unknown command '%s'; did you mean '%s'?", name,
-                  names[nearest]);
-    else
-        smoe_fail(err, SMOE_USAGE, "unknown command '%s'", name);
-    smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
-    return NULL;
-}
-
 /* help and version use neither a spec nor a model, so most options would have no meaning for
  * them. */
 static bool speaks_of_itself(const smoe_command *command) {

@@ -1,6 +1,7 @@
-/* When options have an effect: the table rules.def, and the check of a command line against it; see
- * opt.h. */
+/* When options have an effect, and which words name a command: the table rules.def, and the check
+ * of a command line against it; see opt.h. */
 #include "opt.h"
+#include "base/alloc.h"
 
 const smoe_rule smoe_option_rules[] = {
 #define ALWAYS(commands, names) {names, SMOE_RULE_ALWAYS, "", "", commands},
@@ -76,4 +77,23 @@ int smoe_options_check(const smoe_options *options, const char *state, smoe_err 
                                  options->assign[i], options->command->name, rule->why);
     }
     return 0;
+}
+
+const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
+    SMOE_FREED const char **names = smoe_alloc(smoe_command_count, sizeof *names);
+    for (size_t i = 0; i < smoe_command_count; i++) {
+        if (!strcmp(smoe_commands[i].name, name)) return &smoe_commands[i];
+        names[i] = smoe_commands[i].name;
+    }
+    const char *write = smoe_rule_instead(smoe_option_rules, smoe_option_rule_count, name);
+    int nearest = smoe_text_nearest(name, names, smoe_command_count);
+    if (write)
+        smoe_fail(err, SMOE_USAGE, "unknown command '%s'; write %s", name, write);
+    else if (nearest >= 0)
+        smoe_fail(err, SMOE_USAGE, "unknown command '%s'; did you mean '%s'?", name,
+                  names[nearest]);
+    else
+        smoe_fail(err, SMOE_USAGE, "unknown command '%s'", name);
+    smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
+    return NULL;
 }

@@ -115,8 +115,8 @@ typedef struct smoe_router_place {
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d);
 
-/* Registers a state of n elements, or with n = 0 of a number without an axis, that start at `value`;
- * its name is PREFIX.NAME. */
+/* Registers a state of n elements, or with n = 0 of a number without an axis, that start at
+ * `value`; its name is PREFIX.NAME. */
 void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name);
 
 /* The cost of a dense plan without the logits, which a router adds: each learnt side has a softmax
