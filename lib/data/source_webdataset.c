@@ -27,6 +27,7 @@
 #include <jansson.h>
 
 #include <ctype.h>
+#include <search.h>
 #include <unistd.h>
 
 enum {
@@ -40,13 +41,19 @@ enum {
 
 /* ---- classes of samples ---------------------------------------------------------------------- */
 
+/* The name of a class, and its number. */
+typedef struct classname {
+    uint32_t number;
+    char name[];
+} classname;
+
 /* The classes of all samples: numbers, or names, which become numbers in the end. */
 typedef struct classlist {
     uint32_t *item; /* [count] of one sample after another */
     size_t count;
-    char **name;     /* [names] in the order in which they came; owned */
-    uint32_t *order; /* [names] the same, sorted */
+    classname **name; /* [names] in the order in which they came; owned */
     size_t names;
+    void *tree;    /* the same by name, of tsearch */
     bool numbered; /* what came first was a number */
 } classlist;
 
@@ -71,34 +78,26 @@ static int add_number(classlist *l, unsigned long long number, smoe_err *err) {
     return 0;
 }
 
-/* The place of a name in the sorted order, or where it would be. */
-static size_t classlist_place_of(const classlist *l, const char *name, bool *there) {
-    size_t low = 0, high = l->names;
-    *there = false;
-    while (low < high && !*there) {
-        size_t middle = (low + high) / 2;
-        int order = strcmp(name, l->name[l->order[middle]]);
-        *there = !order;
-        if (order > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return *there ? high : low;
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const classname *)a)->name, ((const classname *)b)->name);
 }
 
 /* *number: that of the name, which is new or not. */
 static int classlist_enter(classlist *l, const char *name, uint32_t *number, smoe_err *err) {
-    bool there;
-    size_t at = classlist_place_of(l, name, &there);
-    if (there) return *number = l->order[at], 0;
     if (!smoe_text_printable(name))
         return smoe_fail(err, SMOE_DATA, "the name of a class is not printable UTF-8");
-    l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
-    l->order = smoe_alloc_next(l->order, l->names, sizeof *l->order);
-    l->name[l->names] = smoe_alloc_text(name);
-    memmove(l->order + at + 1, l->order + at, (l->names - at) * sizeof *l->order);
-    l->order[at] = *number = (uint32_t)l->names++;
+    classname *own = smoe_alloc(1, sizeof *own + strlen(name) + 1);
+    strcpy(own->name, name);
+    own->number = (uint32_t)l->names;
+    classname **there = tsearch(own, &l->tree, compare_names);
+    if (!there) smoe_alloc_end();
+    if (*there == own) {
+        l->name = smoe_alloc_next(l->name, l->names, sizeof *l->name);
+        l->name[l->names++] = own;
+    } else {
+        free(own);
+    }
+    *number = (*there)->number;
     return 0;
 }
 
@@ -168,16 +167,12 @@ static void classlist_once(classlist *l, size_t from) {
 /* Takes the numbers of the names of another list, as of that of train, and adds what is not used
  * here. SMOE_DATA: a name that the other list does not have. */
 static int classlist_adopt(classlist *l, const classlist *of, smoe_err *err) {
-    bool there;
-    for (size_t i = 0; i < l->names; i++) {
-        (void)classlist_place_of(of, l->name[i], &there);
-        if (!there)
-            return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]);
-    }
-    for (size_t i = 0; i < of->names; i++) {
-        uint32_t number;
-        if (classlist_enter(l, of->name[i], &number, err)) return -1;
-    }
+    uint32_t number;
+    for (size_t i = 0; i < l->names; i++)
+        if (!tfind(l->name[i], &of->tree, compare_names))
+            return smoe_fail(err, SMOE_DATA, "the class %s is not one of train", l->name[i]->name);
+    for (size_t i = 0; i < of->names; i++)
+        if (classlist_enter(l, of->name[i]->name, &number, err)) return -1;
     return 0;
 }
 
@@ -192,19 +187,17 @@ static void classlist_settle(classlist *l, smoe_dataset *set) {
         return;
     }
     SMOE_FREED const char **name = smoe_alloc(l->names, sizeof *name);
-    SMOE_FREED uint32_t *rank = smoe_alloc(l->names, sizeof *rank);
-    for (size_t k = 0; k < l->names; k++) {
-        name[k] = l->name[l->order[k]];
-        rank[l->order[k]] = (uint32_t)k;
-    }
-    for (size_t i = 0; i < l->count; i++) l->item[i] = rank[l->item[i]];
+    for (size_t k = 0; k < l->names; k++) name[k] = l->name[k]->name;
+    (void)smoe_texts_sort(name, l->names);
+    for (size_t k = 0; k < l->names; k++)
+        l->name[k]->number = (uint32_t)smoe_texts_find(name, l->names, l->name[k]->name);
+    for (size_t i = 0; i < l->count; i++) l->item[i] = l->name[l->item[i]]->number;
     smoe_dataset_name_classes(set, name, l->names);
 }
 
 static void classlist_free(classlist *l) {
-    for (size_t i = 0; i < l->names; i++) free(l->name[i]);
+    tdestroy(l->tree, free);
     free(l->name);
-    free(l->order);
     free(l->item);
     *l = (classlist){0};
 }
