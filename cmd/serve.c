@@ -53,11 +53,13 @@ static void add_columns(smoe_result *columns) {
     smoe_fact_text(columns, "images/s", smoe_metrics[SMOE_METRIC_IMAGES_PER_S].name);
 }
 
-static struct {
+/* What the only thread that answers has. */
+typedef struct server {
+    const smoe_options *options;
     smoe_follow of;
     struct MHD_Response *answer; /* the last one, which all connections share */
     double made, took;
-} cache; /* of the only thread that answers */
+} server;
 
 /* Seconds; a part of the time, that reading runs and making an answer take at most. */
 static const double answer_for = 1, share = 10;
@@ -83,12 +85,12 @@ static void serve_add_run(smoe_result *result, const smoe_followed *run) {
 }
 
 /* All runs of all arguments; NULL and err if `strict` and one of them cannot be read. */
-static json_t *runs_json(const smoe_options *options, bool strict, smoe_err *err) {
+static json_t *runs_json(server *s, bool strict, smoe_err *err) {
     SMOE_FREED_BY(smoe_result_free) smoe_result result = {0};
-    if (smoe_follow_read(&cache.of, options->arg, options->args, strict, err)) return NULL;
+    if (smoe_follow_read(&s->of, s->options->arg, s->options->args, strict, err)) return NULL;
     smoe_result_list(&result, "");
-    for (size_t i = 0; i < cache.of.runs; i++)
-        serve_add_run(smoe_result_part(&result, ""), &cache.of.run[i]);
+    for (size_t i = 0; i < s->of.runs; i++)
+        serve_add_run(smoe_result_part(&result, ""), &s->of.run[i]);
     return smoe_result_json(&result);
 }
 
@@ -128,17 +130,17 @@ static bool is_local(const char *host) {
     return false;
 }
 
-static enum MHD_Result answer_runs(struct MHD_Connection *to, const smoe_options *options) {
-    double now = smoe_now(), fresh = fmax(answer_for, share * cache.took);
-    if (!cache.answer || now - cache.made >= fresh) {
-        json_auto_t *runs = runs_json(options, false, NULL);
+static enum MHD_Result answer_runs(struct MHD_Connection *to, server *s) {
+    double now = smoe_now(), fresh = fmax(answer_for, share * s->took);
+    if (!s->answer || now - s->made >= fresh) {
+        json_auto_t *runs = runs_json(s, false, NULL);
         char *text = smoe_json_dump(runs, 0);
-        if (cache.answer) MHD_destroy_response(cache.answer); /* when it was sent to all */
-        cache.answer = response("application/json", text, strlen(text), MHD_RESPMEM_MUST_FREE);
-        cache.made = smoe_now();
-        cache.took = cache.made - now;
+        if (s->answer) MHD_destroy_response(s->answer); /* when it was sent to all */
+        s->answer = response("application/json", text, strlen(text), MHD_RESPMEM_MUST_FREE);
+        s->made = smoe_now();
+        s->took = s->made - now;
     }
-    return cache.answer ? MHD_queue_response(to, MHD_HTTP_OK, cache.answer) : MHD_NO;
+    return s->answer ? MHD_queue_response(to, MHD_HTTP_OK, s->answer) : MHD_NO;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *url,
@@ -176,20 +178,21 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
 /* ---- the command ----------------------------------------------------------------------------- */
 
 int cmd_serve(const smoe_options *options, smoe_err *err) {
+    server s = {.options = options};
     long port = options->port ? options->port : PORT;
     if (port > 65535) return smoe_fail(err, SMOE_USAGE, "--port: %ld is above 65535", port);
-    json_auto_t *runs = runs_json(options, true, err); /* reports now what cannot be read */
+    json_auto_t *runs = runs_json(&s, true, err); /* reports now what cannot be read */
     if (!runs) return -1;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     errno = 0;
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, on_request, (void *)options,
-        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_EACH, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
-        MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, on_request,
+                         &s, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)CONNECTIONS_EACH,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_END);
     if (!daemon)
         return smoe_fail(err, SMOE_RUNTIME,
                          "port %ld of 127.0.0.1 cannot be used: %s; --port N takes another one",
@@ -201,7 +204,7 @@ int cmd_serve(const smoe_options *options, smoe_err *err) {
     if (!status && !options->quiet) fputs("Ctrl-C ends it\n", stderr);
     while (!status && !ended) (void)poll(NULL, 0, 500);
     MHD_stop_daemon(daemon);
-    smoe_follow_free(&cache.of);
-    if (cache.answer) MHD_destroy_response(cache.answer);
+    smoe_follow_free(&s.of);
+    if (s.answer) MHD_destroy_response(s.answer);
     return status;
 }
