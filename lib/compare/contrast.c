@@ -25,22 +25,25 @@ static double contrast_value_of(const contrast *c, size_t run) {
     return c->m->value[run * c->m->metrics + c->metric];
 }
 
+/* A sum of terms that is smaller than this share of them is 0: weights and sums are rounded, so that
+ * rows that tie may leave the same 1e-17 for every seed, a difference beyond all doubt. */
+static const double contrast_rounding = 1e-12;
+
 /* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
- * it. If all have the same value the sum is exactly 0: the weights, which are rounded, do not quite
- * cancel. */
+ * it. */
 static double contrast_sum_of(const contrast *c, size_t like) {
     const smoe_measures *m = c->m;
-    double sum = 0, first = NAN;
-    size_t found = 0, as_first = 0;
+    double sum = 0, size = 0;
+    size_t found = 0;
     for (size_t i = 0; i < m->runs; i++) {
         double weight = c->weight[m->group[i]];
         if (weight == 0 || !same_seed(m, i, like) || !isfinite(contrast_value_of(c, i))) continue;
         sum += weight * contrast_value_of(c, i);
-        if (!found++) first = contrast_value_of(c, i);
-        as_first += contrast_value_of(c, i) == first;
+        size += fabs(weight * contrast_value_of(c, i));
+        found++;
     }
     if (found != c->groups) return NAN;
-    return found > 1 && as_first == found ? 0 : sum;
+    return fabs(sum) <= contrast_rounding * size ? 0 : sum;
 }
 
 /* One value for each seed that all groups have. */

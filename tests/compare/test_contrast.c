@@ -217,6 +217,26 @@ static void equal_rows_have_no_trend(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* k 2 as k 1 with 2 to 64 experts, 0.1 to 0.7: of the six differences the sum is a few 1e-17, which
+ * all seeds have. */
+static void tied_rows_do_not_differ(void **state) {
+    smoe_sweep sweep = made(
+        *state, TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: "
+                        "[2, 4, 8, 16, 32, 64]}, seeds: [0, 1, 2], reference: model.moe.k=1}\n");
+    static const double value[] = {0.1, 0.3, 0.7, 0.6, 0.2, 0.41};
+    for (size_t cell = 0; cell < 36; cell++)
+        sweep_folder_done(&sweep, cell, value[cell / 3 % 6], "other", 1);
+    smoe_results r = sweep_folder_results(&sweep);
+    const smoe_difference *pool =
+        &r.contrasts.compared.difference[r.contrasts.compared.differences - 1];
+    assert_true(pool->pooled);
+    assert_int_equal(pool->paired.n, 3);
+    assert_true(pool->paired.mean == 0);
+    assert_false(pool->paired.distinguishable);
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+}
+
 /* Uneven steps: log2 is 0, 1, 3; deviations from the mean 4/3 are -4/3, -1/3, 5/3, sum of
  * squares 42/9. */
 static void slopes_by_hand(void **state) {
@@ -280,6 +300,7 @@ int main(void) {
                                        TEST(pools_are_of_whole_seeds),
                                        TEST(trends_by_hand),
                                        TEST(equal_rows_have_no_trend),
+                                       TEST(tied_rows_do_not_differ),
                                        TEST(slopes_by_hand),
                                        TEST(margins_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
