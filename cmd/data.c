@@ -296,12 +296,9 @@ static const char *const mode_name[SMOE_IMAGE_MODES] = {[SMOE_MODE_GREY] = "grey
 /* "JPEG 30, PNG 2": what there is of each; buf is returned. */
 static const char *counts_text(char *buf, size_t size, const char *const *name, const size_t *count,
                                size_t n) {
-    size_t used = 0;
     *buf = '\0';
     for (size_t k = 0; k < n; k++)
-        if (count[k] && used < size)
-            used += (size_t)snprintf(buf + used, size - used, "%s%s %zu", used ? ", " : "", name[k],
-                                     count[k]);
+        if (count[k]) smoe_text_list(buf, size, "%s %zu", name[k], count[k]);
     return buf;
 }
 
@@ -516,8 +513,8 @@ static void put_data(FILE *out, const suggestion *s, const data_job *job,
     char list[2][64] = {"", ""};
     for (size_t c = 0; c < data->channels; c++)
         for (int k = 0; k < 2; k++)
-            sprintf(list[k] + strlen(list[k]), "%s%.4f", c ? ", " : "",
-                    fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
+            smoe_text_list(list[k], sizeof list[k], "%.4f",
+                           fmax(k ? survey->std[c] : survey->mean[c], k ? 0.01 : 0));
     fprintf(out, "data:\n  source: %s\n  path: %s\n", smoe_sources[data->source].name, data->path);
     put_given(out, options);
     if (data->holdout > 0)

@@ -119,14 +119,12 @@ static int add_status(smoe_frame *frame, size_t count[STATES], const smoe_sweep 
 
 int smoe_trials_status(smoe_result *result, const smoe_sweep *sweep, smoe_err *err) {
     smoe_frame *frame = smoe_result_table(result, "", NULL);
-    size_t count[STATES] = {0}, used = 0;
+    size_t count[STATES] = {0};
     char text[160] = "";
     for (size_t i = 0; i < sweep->trials; i++)
         if (add_status(frame, count, sweep, i, err)) return -1;
     for (size_t k = 0; k < STATES; k++)
-        if (count[k])
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu %s", used ? ", " : "",
-                                     count[k], states[k]);
+        if (count[k]) smoe_text_list(text, sizeof text, "%zu %s", count[k], states[k]);
     smoe_result_line(result, NULL, "%zu cell%s: %s", sweep->trials, SMOE_S(sweep->trials), text);
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *why = trial_error(&sweep->trial[i]);

@@ -116,6 +116,10 @@ const char *smoe_text_item(const char *list);
 /* printf into a fresh string the caller frees. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
+/* Adds an item to a list in a buffer, behind ", " where it is not the first; what does not fit is
+ * cut. */
+void smoe_text_list(char *list, size_t size, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
 /* Adds to a text, which is fresh or NULL. */
 void smoe_text_add(char **text, const char *fmt, ...) SMOE_PRINTF(2, 3);
 

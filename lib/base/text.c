@@ -51,6 +51,15 @@ char *smoe_text_format(const char *fmt, ...) {
     return text;
 }
 
+void smoe_text_list(char *list, size_t size, const char *fmt, ...) {
+    size_t used = strlen(list);
+    va_list args;
+    if (used) used += (size_t)snprintf(list + used, size - used, ", ");
+    va_start(args, fmt);
+    if (used < size) vsnprintf(list + used, size - used, fmt, args);
+    va_end(args);
+}
+
 void smoe_text_add(char **text, const char *fmt, ...) {
     SMOE_FREED char *more = NULL;
     va_list args;

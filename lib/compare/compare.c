@@ -33,12 +33,10 @@ static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) 
 static int compare_unknown(const smoe_combinations *tables, const char *key, const char *from,
                            smoe_err *err) {
     char known[2000] = "";
-    size_t used = 0;
     for (size_t t = 0; t < 2; t++)
-        for (size_t c = 0; c < tables[t].columns && used < sizeof known; c++)
+        for (size_t c = 0; c < tables[t].columns; c++)
             if (c != tables[t].seed)
-                used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s",
-                                         used ? ", " : "", tables[t].prefix, tables[t].column[c]);
+                smoe_text_list(known, sizeof known, "%s%s", tables[t].prefix, tables[t].column[c]);
     return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with one of the swept keys: %s",
                      from, key, known);
 }

@@ -184,11 +184,12 @@ static bool renumber(smoe_dataset *set, size_t place, const uint32_t *number, si
 static const char *unknown_text(const smoe_dataset *set, const uint32_t *number, char *buf,
                                 size_t size) {
     enum { SHOWN = 5 };
-    size_t all = 0, used = 0;
+    size_t all = 0;
+    *buf = '\0';
     for (size_t k = 0; k < set->named; k++)
         if (number[k] == UINT32_MAX && all++ < SHOWN)
-            used += (size_t)snprintf(buf + used, size - used, "%s%.80s", all > 1 ? ", " : "",
-                                     set->class_name[k]);
+            smoe_text_list(buf, size, "%.80s", set->class_name[k]);
+    size_t used = strlen(buf);
     if (all > SHOWN) snprintf(buf + used, size - used, " and %zu more", all - SHOWN);
     return buf;
 }

@@ -25,13 +25,9 @@ void smoe_dataset_count_other(smoe_others *others, const char *name) {
 }
 
 const char *smoe_dataset_others_text(const smoe_others *others, char *buf, size_t size) {
-    size_t used = 0;
     *buf = '\0';
-    for (size_t k = 0; k < others->endings && used < size; k++) {
-        const smoe_ending *e = &others->ending[k];
-        used += (size_t)snprintf(buf + used, size - used, "%s%zu %s", k ? ", " : "", e->count,
-                                 *e->text ? e->text : "others");
-    }
+    for (const smoe_ending *e = others->ending; e < others->ending + others->endings; e++)
+        smoe_text_list(buf, size, "%zu %s", e->count, *e->text ? e->text : "others");
     return buf;
 }
 

@@ -124,10 +124,8 @@ static int no_layout(const listing *l, smoe_err *err) {
 static int no_images(const listing *l, smoe_err *err) {
     char there[96] = "";
     bool either = l->instead < SPLITS;
-    for (size_t k = 0, n = 0; k < SPLITS; k++)
-        if (l->spelled[k])
-            n += (size_t)snprintf(there + n, sizeof there - n, "%s%s/", n ? ", " : "",
-                                  l->spelled[k]);
+    for (size_t k = 0; k < SPLITS; k++)
+        if (l->spelled[k]) smoe_text_list(there, sizeof there, "%s/", l->spelled[k]);
     if (!l->classes && !l->folder->labels) return no_layout(l, err);
     smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s; it has %s", l->set->path,
               smoe_folder_split[l->wanted], either ? " or " : "",

@@ -188,7 +188,7 @@ static void note_other(listing *l, const char *name, bool folder) {
     size_t used = strlen(l->others), length = strlen(shown);
     bool last = used >= length && !strcmp(l->others + used - length, shown);
     if (!last && used + length + 3 < sizeof l->others)
-        snprintf(l->others + used, sizeof l->others - used, "%s%s", used ? ", " : "", shown);
+        smoe_text_list(l->others, sizeof l->others, "%s", shown);
 }
 
 static int list_tar(listing *l, const smoe_member *member, smoe_err *err);

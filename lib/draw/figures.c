@@ -159,9 +159,8 @@ static void say_run(const smoe_frame *f, size_t column, const char *run, size_t 
  * to its last `most` bytes. */
 static void say_row(const smoe_frame *f, const char *const *list, size_t row, size_t most,
                     char *text, size_t size) {
-    size_t used = 0;
     *text = '\0';
-    for (; *list && used + 1 < size; list++) {
+    for (; *list; list++) {
         size_t column = smoe_frame_find(f, *list);
         char one[160], buf[160];
         if (!strcmp(*list, "run"))
@@ -172,11 +171,11 @@ static void say_row(const smoe_frame *f, const char *const *list, size_t row, si
         else if (isfinite(smoe_frame_number_at(f, row, column)))
             snprintf(one, sizeof one, "%s %g", smoe_words_of(*list, buf, sizeof buf),
                      smoe_frame_number_at(f, row, column));
-        else if (used)
+        else if (*text)
             continue; /* for example, no block: the other values are enough */
         else
             snprintf(one, sizeof one, "whole model");
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);
+        smoe_text_list(text, size, "%s", one);
     }
 }
 
@@ -284,10 +283,9 @@ static void add_lines(const figure *g, smoe_panel *panel) {
             colour_line(g, i, k, m);
             if (g->lines)
                 say_row(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);
-            size_t used = strlen(m->name);
             if (g->entry->y[1])
-                snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
-                         smoe_words_of(g->entry->y[k], buf, sizeof buf));
+                smoe_text_list(m->name, sizeof m->name, "%s",
+                               smoe_words_of(g->entry->y[k], buf, sizeof buf));
         }
 }
 

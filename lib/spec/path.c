@@ -61,12 +61,6 @@ char *smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry) 
     return smoe_alloc_text(given);
 }
 
-/* Adds ", FOLDER/PATH" to the places tried. */
-static void tried(char *places, size_t size, const char *folder, size_t length, const char *path) {
-    size_t used = strlen(places);
-    snprintf(places + used, size - used, "%s%.*s/%s", used ? ", " : "", (int)length, folder, path);
-}
-
 int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
     *path = NULL;
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
@@ -77,12 +71,12 @@ int smoe_spec_path(const smoe_spec *spec, const char *key, char **path, smoe_err
     if (*given == '/')
         return smoe_fail(err, SMOE_DATA, "%s: %s does not exist; set %s=PATH to where it is now",
                          key, given, key);
-    tried(places, sizeof places, base, strlen(base), given);
+    smoe_text_list(places, sizeof places, "%s/%s", base, given);
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
         size_t length = strcspn(c, ":");
         if (length && (*path = path_look(c, length, given))) return 0;
-        if (length) tried(places, sizeof places, c, length, given);
+        if (length) smoe_text_list(places, sizeof places, "%.*s/%s", (int)length, c, given);
         c += length + (c[length] == ':');
     }
     return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s", key, given, places,

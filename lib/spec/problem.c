@@ -61,8 +61,7 @@ void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, c
         smoe_reading_exclude(reading, meant);
         return;
     }
-    size_t used = 0;
-    for (int i = 0; i < SMOE_SCHEMA_COUNT && used < sizeof known; i++) {
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         if (!smoe_schema_within(i, section)) continue;
         const char *name = smoe_schema[i].key + (*section ? strlen(section) + 1 : 0);
         size_t length = strcspn(name, ".");
@@ -70,8 +69,7 @@ void smoe_reading_unknown(smoe_reading *reading, const smoe_provenance *where, c
         if (i && smoe_schema_within(i - 1, section) && !strncmp(before, name, length) &&
             (before[length] == '.' || !before[length]))
             continue;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
-                                 (int)length, name);
+        smoe_text_list(known, sizeof known, "%.*s", (int)length, name);
     }
     smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
                          *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */

@@ -473,11 +473,9 @@ static void check_facts(smoe_reading *reading) {
 }
 
 static const char *generated_names(char *names, size_t size) {
-    size_t used = 0;
-    for (size_t i = 0; i < SMOE_SOURCES && used < size; i++)
-        if (smoe_sources[i].generated)
-            used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "",
-                                     smoe_sources[i].name);
+    *names = '\0';
+    for (size_t i = 0; i < SMOE_SOURCES; i++)
+        if (smoe_sources[i].generated) smoe_text_list(names, size, "%s", smoe_sources[i].name);
     return names;
 }
 

@@ -24,31 +24,29 @@ typedef struct implied {
     char other[160]; /* "CONFIGURATION: what it has that no model of this program has", or "" */
 } implied;
 
+static implied_key *implied_find(implied *x, const char *key) {
+    for (size_t i = 0; i < x->count; i++)
+        if (!strcmp(x->key[i].key, key)) return &x->key[i];
+    return NULL;
+}
+
 static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...)
     SMOE_PRINTF(4, 5);
 static void implied_put(implied *x, const char *from, const char *key, const char *fmt, ...) {
     va_list args;
-    size_t i = 0;
-    while (i < x->count && strcmp(x->key[i].key, key) != 0) i++;
-    if (i == IMPLIED || (i < x->count && from == GUESS)) return;
-    implied_key *k = &x->key[i];
-    if (i == x->count) x->count++;
+    implied_key *k = implied_find(x, key);
+    if (k ? from == GUESS : x->count == IMPLIED) return;
+    if (!k) k = &x->key[x->count++];
     *k = (implied_key){.key = key, .from = from};
     va_start(args, fmt);
     vsnprintf(k->value, sizeof k->value, fmt, args);
     va_end(args);
 }
 
-static const implied_key *implied_find(const implied *x, const char *key) {
-    for (size_t i = 0; i < x->count; i++)
-        if (!strcmp(x->key[i].key, key)) return &x->key[i];
-    return NULL;
-}
-
 /* The configuration leaves the key as the shapes imply it. */
 static void put_known(implied *x, const char *from, const char *key) {
-    for (size_t i = 0; i < x->count; i++)
-        if (!strcmp(x->key[i].key, key)) x->key[i].from = from;
+    implied_key *known = implied_find(x, key);
+    if (known) known->from = from;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -156,11 +154,18 @@ static void put_fit(implied *x, const char *from, const char *name) {
         implied_put(x, "config.json, with the colour of its mean", "data.fit", "border");
 }
 
+/* What timm and open_clip say of pixels in the same words. */
+static void put_pictures(implied *x, const char *from, const json_t *data) {
+    put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
+    put_pixels(x, from, "data.std", json_object_get(data, "std"));
+    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+}
+
 static void put_share(implied *x, const char *from, double share) {
     if (share >= 0.1 && share < 1) implied_put(x, from, "data.crop_pct", "%.9g", share);
 }
 
-static bool width_agrees(const implied *x, const json_t *config) {
+static bool width_agrees(implied *x, const json_t *config) {
     const implied_key *width = implied_find(x, "model.width");
     json_int_t size = json_integer_value(json_object_get(config, "hidden_size"));
     return size > 0 && (size_t)size == strtoull(width->value, NULL, 10);
@@ -255,9 +260,7 @@ static void put_timm(implied *x, const json_t *config, const char *from) {
     put_timm_name(x, name, from);
     if (pool) put_pool(x, pool, from);
     if (heads > 0) implied_put(x, from, "model.heads", "%" JSON_INTEGER_FORMAT, heads);
-    put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
-    put_pixels(x, from, "data.std", json_object_get(data, "std"));
-    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+    put_pictures(x, from, data);
     const char *mode = json_string_value(json_object_get(data, "crop_mode"));
     put_fit(x, from, mode);
     if (!mode || strcmp(mode, "border") != 0)
@@ -289,9 +292,7 @@ static void put_open_clip(implied *x, const json_t *config, const char *from) {
         put_known(x, from, "model.head");
         if (pool && strcmp(pool, "tok") != 0) put_other(x, from, "that it pools by ", pool);
     }
-    put_pixels(x, from, "data.mean", json_object_get(data, "mean"));
-    put_pixels(x, from, "data.std", json_object_get(data, "std"));
-    put_filter(x, from, json_string_value(json_object_get(data, "interpolation")));
+    put_pictures(x, from, data);
     put_fit(x, from, json_string_value(json_object_get(data, "resize_mode")));
 }
 
@@ -424,7 +425,7 @@ static double implied_value_at(const smoe_series *series, size_t i) {
     return series->item[series->listed ? i % series->listed : 0];
 }
 
-static bool pixels_differ(const implied *x, const char *key, const smoe_series *series) {
+static bool pixels_differ(implied *x, const char *key, const smoe_series *series) {
     const implied_key *k = implied_find(x, key);
     double v[3];
     if (!k || !k->from || !*k->from ||

@@ -54,11 +54,10 @@ static bool may_change(const char *key) {
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) {
     char can[512] = "";
     if (may_change(key)) return 0;
-    for (size_t i = 0, used = 0; i < USAGE; i++) {
+    for (size_t i = 0; i < USAGE; i++) {
         size_t section = (size_t)(strrchr(usage[i], '.') + 1 - usage[i]);
         bool same = i && !strncmp(usage[i], usage[i - 1], section);
-        used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "",
-                                 usage[i] + (same ? section : 0));
+        smoe_text_list(can, sizeof can, "%s", usage[i] + (same ? section : 0));
     }
     return smoe_fail_more(err, SMOE_USAGE, "%s%s: cannot change after training; %s and eval.* can",
                           before, key, can);

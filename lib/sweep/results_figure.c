@@ -118,20 +118,19 @@ static bool same_line(const figure *f, size_t a, size_t b) {
 /* "soft, experts per token 2": what distinguishes a line; "" where there is nothing. Without MoE
  * layers their settings are left out. */
 static void name_line(const figure *f, size_t group, char name[SMOE_PLOT_TEXT]) {
-    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers"), used = 0;
+    size_t layers = smoe_sweep_column(f->sweep, "model.moe.layers");
     char buf[SMOE_METRIC_KEY];
     if (layers != SIZE_MAX && tells_apart(f, layers) &&
         !strcmp(group_value(f, group, layers), "none")) {
         strcpy(name, "dense");
         return;
     }
-    for (size_t c = 0; c < f->sweep->columns && used < SMOE_PLOT_TEXT; c++) {
+    for (size_t c = 0; c < f->sweep->columns; c++) {
         if (!tells_apart(f, c)) continue;
         const char *key = f->sweep->column[c];
         bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
-        used += (size_t)snprintf(name + used, SMOE_PLOT_TEXT - used, "%s%s%s%s", used ? ", " : "",
-                                 router ? "" : column_words(key, buf), router ? "" : " ",
-                                 group_value(f, group, c));
+        smoe_text_list(name, SMOE_PLOT_TEXT, "%s%s%s", router ? "" : column_words(key, buf),
+                       router ? "" : " ", group_value(f, group, c));
     }
 }
 
@@ -532,14 +531,12 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
 
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
                       bool may_measure, smoe_err *err) {
-    char known[1000];
-    size_t used = 0;
+    char known[1000] = "";
     if (!name || (may_set && is_set(sweep, name)) || (may_measure && smoe_metric_is_measured(name)))
         return 0;
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
-            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
-                                     smoe_metrics[m].column);
+            smoe_text_list(known, sizeof known, "%s", smoe_metrics[m].column);
     return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
                      may_set ? "a swept key" : "measured; what is: ",
                      may_set && may_measure ? ", nor measured; what is: " : "",

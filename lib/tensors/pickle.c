@@ -129,6 +129,11 @@ static const value *item(const machine *m, const value *of, size_t i) {
     return c == DEAD ? NULL : &m->value[m->cell[c].value];
 }
 
+/* Whether these are the letters of a value of this kind. */
+static bool pickle_is(const value *v, kind of, const char *text) {
+    return v->kind == of && v->length == strlen(text) && !memcmp(v->text, text, v->length);
+}
+
 /* The position of the last mark on the stack; depth if there is none. */
 static size_t mark_of(const machine *m) {
     size_t i = m->depth;
@@ -254,12 +259,12 @@ static int push_storage(machine *m) {
     const value *tuple = top(m, 0);
     const value *word = tuple && tuple->kind == TUPLE ? item(m, tuple, 0) : NULL;
     const value *type = word ? item(m, tuple, 1) : NULL, *key = word ? item(m, tuple, 2) : NULL;
-    if (key && word->kind == TEXT && word->length == 6 && !memcmp(word->text, "module", 6)) {
+    if (key && pickle_is(word, TEXT, "module")) {
         m->depth--; /* a class with its source, in files from before version 1.6 */
         return push(m, (value){.kind = CALL, .number = CALLS});
     }
-    if (!key || word->kind != TEXT || word->length != 7 || memcmp(word->text, "storage", 7) ||
-        (type->kind != TYPE && type->kind != CALL) || key->kind != TEXT)
+    if (!key || !pickle_is(word, TEXT, "storage") || (type->kind != TYPE && type->kind != CALL) ||
+        key->kind != TEXT)
         return fail(m, "what it refers to is not a storage");
     m->depth--;
     if (type->kind == CALL) return push(m, (value){.kind = OBJECT}); /* elements of another type */
@@ -452,14 +457,10 @@ static size_t pickle_enter(char path[SMOE_PICKLE_TEXT], const value *key, size_t
     return before;
 }
 
-static bool pickle_is_text(const value *v, const char *text) {
-    return v->kind == TEXT && v->length == strlen(text) && !memcmp(v->text, text, v->length);
-}
-
 /* The members of a module that its state dict does not name. */
 static bool unnamed(const value *key) {
-    return pickle_is_text(key, "_modules") || pickle_is_text(key, "_parameters") ||
-           pickle_is_text(key, "_buffers");
+    return pickle_is(key, TEXT, "_modules") || pickle_is(key, TEXT, "_parameters") ||
+           pickle_is(key, TEXT, "_buffers");
 }
 
 static int visit_tensor(walk *w, const value *v) {
@@ -529,8 +530,7 @@ const char *smoe_pickle_text(const smoe_pickle *m, size_t i, char text[SMOE_PICK
 
 size_t smoe_pickle_element(const smoe_pickle *m, const char *storage) {
     for (size_t i = 0; i < m->values; i++)
-        if (m->value[i].kind == STORAGE && m->value[i].length == strlen(storage) &&
-            !memcmp(m->value[i].text, storage, m->value[i].length))
+        if (pickle_is(&m->value[i], STORAGE, storage))
             return smoe_type_bytes(types[m->value[i].number].word);
     return 0;
 }
@@ -545,7 +545,7 @@ static const value *pickle_letters(const machine *m, const value *v) {
 
 static bool spells(const machine *m, const value *v, const char *text) {
     const value *own = pickle_letters(m, v);
-    return own && own->length == strlen(text) && !memcmp(own->text, text, own->length);
+    return own && pickle_is(own, own->kind, text);
 }
 
 /* The value of a key; NULL: there is none. */
