@@ -121,7 +121,7 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
         bad = true;
     }
     bool whole = from->fit == SMOE_FIT_INIT || from->fit == SMOE_FIT_UPCYCLE;
-    if (!bad && whole && !*slabs[0].prefix) bad = smoe_init_map_lacks(from, found);
+    if (!bad && whole && count && !*slabs[0].prefix) bad = smoe_init_map_lacks(from, found);
     return bad ? -1 : 0;
 }
 

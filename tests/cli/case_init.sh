@@ -71,6 +71,12 @@ done
 smoe compare long second >out
 weights long second || fail "moments carried: $(grep -i weights out)"
 ! weights long without || fail "moments not carried, and yet: the same weights"
+# SGD, which has momentum alone.
+sgd="$one train.optimizer.name=sgd"
+status 0 smoe train tiny.yaml -q $sgd train.steps=14 -o long-sgd >/dev/null
+status 0 smoe train tiny.yaml -q $sgd train.steps=6 -o first-sgd >/dev/null
+status 0 smoe train tiny.yaml -q $sgd train.steps=8 --init first-sgd --moments -o second-sgd >/dev/null
+weights long-sgd second-sgd || fail "momentum: $(smoe compare long-sgd second-sgd)"
 # Adafactor, with second moments that are factored and others that are not.
 ada="$one train.optimizer.name=adafactor model.width=32 model.mlp=64" small_ada="train.optimizer.name=adafactor train.steps=4 train.schedule.cooldown=0"
 status 0 smoe train tiny.yaml -q $ada train.steps=14 -o long-ada >/dev/null
