@@ -19,7 +19,7 @@ typedef struct smoe_encoder smoe_encoder;
 
 typedef struct smoe_encoder_type {
     size_t size; /* of its struct, which starts with smoe_encoder */
-    /* Whether a model of this spec has it. */
+    /* Whether a model of this spec has it; NULL: every model. */
     bool (*wanted)(const smoe_spec *spec);
     /* Completes e->build, whose spec, params and site are given, and registers parameters: those of
      * the embedding come before number e->blocks of the table. N: classes of the data. */
@@ -32,9 +32,9 @@ typedef struct smoe_encoder_type {
     /* From the gradient of e->out. */
     void (*backward)(smoe_encoder *e, const real *dout, const smoe_inputs *in,
                      const smoe_pass *pass);
-    /* Writes to `name` the first layer whose output in the last training pass has a value that is
-     * not finite; returns false if there is none. */
-    bool (*nonfinite)(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size);
+    const char *input, *output; /* the layers in front of the tower and behind it, in messages */
+    /* From the name of a layer of a tower to its own; NULL: it is the same. */
+    void (*rename)(char *name, size_t size);
 } smoe_encoder_type;
 
 struct smoe_encoder {

@@ -12,11 +12,6 @@ typedef struct image_encoder {
     real *dembedded, *dstream; /* [R,d] gradients of that, and of the tower's stream */
 } image_encoder;
 
-static bool encoder_image_always(const smoe_spec *spec) {
-    (void)spec;
-    return true;
-}
-
 static int image_init(smoe_encoder *e, size_t N, smoe_err *err) {
     image_encoder *x = (image_encoder *)e;
     const smoe_spec *spec = e->build.spec;
@@ -93,28 +88,16 @@ static void image_backward(smoe_encoder *e, const real *dout, const smoe_inputs 
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
-static bool image_nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
-    if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
-        snprintf(name, size, "patch_embed");
-    else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
-        return true;
-    else if (smoe_tower_finite(e->out, pass->images * e->N))
-        return false;
-    else
-        snprintf(name, size, "head");
-    return true;
-}
-
 const real *smoe_encoder_image_features(const smoe_encoder *e) {
     return ((const image_encoder *)e)->head.features;
 }
 
 const smoe_encoder_type smoe_image_encoder = {.size = sizeof(image_encoder),
-                                              .wanted = encoder_image_always,
                                               .init = image_init,
                                               .free = image_free,
                                               .reserve = image_reserve,
                                               .cost = image_cost,
                                               .forward = image_forward,
                                               .backward = image_backward,
-                                              .nonfinite = image_nonfinite};
+                                              .input = "patch_embed",
+                                              .output = "head"};

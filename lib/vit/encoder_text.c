@@ -253,18 +253,6 @@ static void text_backward(smoe_encoder *e, const real *dout, const smoe_inputs *
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
-static bool text_nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
-    if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
-        snprintf(name, size, "text.token_embedding");
-    else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
-        rename_layer(name, size);
-    else if (smoe_tower_finite(e->out, pass->images * e->N))
-        return false;
-    else
-        snprintf(name, size, "text.text_projection");
-    return true;
-}
-
 const smoe_encoder_type smoe_text_encoder = {.size = sizeof(text_encoder),
                                              .wanted = text_wanted,
                                              .init = text_init,
@@ -273,4 +261,6 @@ const smoe_encoder_type smoe_text_encoder = {.size = sizeof(text_encoder),
                                              .cost = text_cost,
                                              .forward = text_forward,
                                              .backward = text_backward,
-                                             .nonfinite = text_nonfinite};
+                                             .input = "text.token_embedding",
+                                             .output = "text.text_projection",
+                                             .rename = rename_layer};

@@ -107,7 +107,7 @@ static void find_lowest(const smoe_model *m, smoe_encoder *e) {
 static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classes, size_t *site,
                           smoe_err *err) {
     const smoe_encoder_type *type = types[number];
-    if (!type->wanted(&m->spec)) return 0;
+    if (type->wanted && !type->wanted(&m->spec)) return 0;
     smoe_encoder *e = m->encoder[number] = smoe_alloc(1, type->size);
     e->type = type;
     e->first = m->params.count;
@@ -417,11 +417,26 @@ void smoe_model_sums(const smoe_model *m, double *sums, bool set) {
     }
 }
 
+/* Writes to `name` the first layer of an encoder whose output in the last training pass has a value
+ * that is not finite; false: there is none. */
+static bool model_nonfinite_in(const smoe_encoder *e, const smoe_pass *pass, char *name,
+                               size_t size) {
+    if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d)) {
+        snprintf(name, size, "%s", e->type->input);
+    } else if (smoe_tower_nonfinite(&e->tower, pass, name, size)) {
+        if (e->type->rename) e->type->rename(name, size);
+    } else {
+        if (smoe_tower_finite(e->out, pass->images * e->N)) return false;
+        snprintf(name, size, "%s", e->type->output);
+    }
+    return true;
+}
+
 void smoe_model_nonfinite(const smoe_model *m, const smoe_pass *pass, char *name, size_t size) {
     snprintf(name, size, "loss");
     for (int i = 0; i < SMOE_TOWERS; i++) {
         const smoe_encoder *e = m->encoder[i];
-        if (e && e->trained && e->type->nonfinite(e, pass, name, size)) return;
+        if (e && e->trained && model_nonfinite_in(e, pass, name, size)) return;
     }
 }
 
