@@ -340,18 +340,8 @@ static void compare_add_metric(smoe_frame *frame, const side *x, size_t count, s
  * difference paired by seed. A group are runs with the same settings but for seed and name; each is
  * compared with that of the first argument. */
 static void compare_seeds(smoe_frame *frame, side *x, size_t count) {
-    static const smoe_column columns[] = {{"a", true},
-                                          {"b", true},
-                                          {"metric", true},
-                                          {"seeds", false},
-                                          {"mean_a", false},
-                                          {"mean_b", false},
-                                          {"difference", false},
-                                          {"half_interval", false},
-                                          {"distinguishable", true},
-                                          {0}};
     smoe_frame_init(frame, "seeds", "Seeds", "last values of groups of runs, paired by seed",
-                    columns);
+                    "a* b* metric* seeds mean_a mean_b difference half_interval distinguishable*");
     for (size_t i = 0; i < count; i++)
         while (!json_equal(x[i].settings, x[x[i].group].settings)) x[i].group++;
     for (size_t g = 1; g < count; g++)

@@ -251,11 +251,9 @@ static void data_add_classes(smoe_frame *frame, const data_job *job, bool all) {
 }
 
 static void near_frame(smoe_frame *frame, const data_job *job) {
-    static const smoe_column columns[] = {
-        {"split", true}, {"image", false},    {"path", true},        {"other", true},
-        {"near", false}, {"near_path", true}, {"difference", false}, {0}};
     smoe_frame_init(frame, "near_duplicates", "Near duplicates",
-                    "images of a split that nearly are images of another one", columns);
+                    "images of a split that nearly are images of another one",
+                    "split* image path* other* near near_path* difference");
     char a[SMOE_IMAGE_NAME], b[SMOE_IMAGE_NAME];
     for (size_t k = 0; k < job->nears; k++)
         for (size_t i = 0; i < job->near[k].count; i++) {
@@ -271,8 +269,8 @@ static void near_frame(smoe_frame *frame, const data_job *job) {
 }
 
 static void left_out_frame(smoe_frame *frame, const data_job *job) {
-    static const smoe_column columns[] = {{"split", true}, {"problem", true}, {0}};
-    smoe_frame_init(frame, "left_out", "Left out", "what cannot be used, and why", columns);
+    smoe_frame_init(frame, "left_out", "Left out", "what cannot be used, and why",
+                    "split* problem*");
     for (size_t k = 0; k < job->splits; k++) {
         const split *s = &job->split[k];
         for (size_t i = 0; i < smoe_dataset_found(s->set)->left_out && i < SMOE_LEFT; i++)

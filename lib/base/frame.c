@@ -24,9 +24,14 @@ static void add_column(smoe_frame *frame, const smoe_column *given) {
 }
 
 void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
-                     const smoe_column *columns) {
+                     const char *columns) {
+    char word[64];
     *frame = (smoe_frame){.name = name, .title = title, .caption = caption};
-    for (; columns && columns->name; columns++) add_column(frame, columns);
+    while (columns && smoe_text_next(&columns, ' ', word, sizeof word)) {
+        bool text = smoe_text_ends(word, "*");
+        if (text) word[strlen(word) - 1] = '\0';
+        add_column(frame, &(const smoe_column){.name = word, .text = text});
+    }
 }
 
 void smoe_frame_free(smoe_frame *frame) {

@@ -77,10 +77,11 @@ typedef struct smoe_frame {
     char wrong[96];       /* what is wrong with it */
 } smoe_frame;
 
-/* An empty frame. `columns` ends with one without a name; NULL: they come with the cells. The
- * frame's name, title and caption must outlive it, or be given to smoe_frame_keep. */
+/* An empty frame with columns of these names, "run* block loss"; those with a * behind hold text.
+ * NULL: they come with the cells. The frame's name, title and caption must outlive it, or be given
+ * to smoe_frame_keep. */
 void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
-                     const smoe_column *columns);
+                     const char *columns);
 void smoe_frame_free(smoe_frame *frame);
 
 /* A copy that lives as long as the frame; of NULL NULL. */

@@ -228,17 +228,6 @@ static size_t legible(const smoe_sample *s) {
 }
 
 void smoe_overlays_frame(smoe_frame *frame) {
-    static const smoe_column columns[] = {{"run", true},
-                                          {"file", true},
-                                          {"image", false},
-                                          {"block", false},
-                                          {"tile", false},
-                                          {"shows", true},
-                                          {"unit", false},
-                                          {"effective_tokens", false},
-                                          {"darkest_weight", false},
-                                          {"largest_weight", false},
-                                          {0}};
     smoe_frame_init(
         frame, "overlays", "Overlays",
         "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
@@ -246,7 +235,7 @@ void smoe_overlays_frame(smoe_frame *frame) {
         "and for some units (slots, or experts of choice routers) the image darkened where a "
         "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5); the darkest "
         "weight is 0, or the unit's least where most units have nearly equal weights",
-        columns);
+        "run* file* image block tile shows* unit effective_tokens darkest_weight largest_weight");
 }
 
 static void add_rows(smoe_frame *f, const sheet *sh, size_t block, const char *file) {

@@ -274,8 +274,7 @@ const smoe_sample *smoe_inspect_samples(const smoe_inspection *r, size_t *count)
 /* ---- tables, by inspect.def ------------------------------------------------------------------ */
 
 static const struct entry {
-    const char *name, *title, *caption;
-    const smoe_column *columns; /* up to one without a name */
+    const char *name, *title, *caption, *columns;
     unsigned needs;
     smoe_fill_layer *of_layer; /* one of the two */
     smoe_fill_run *of_run;

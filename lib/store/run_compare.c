@@ -115,14 +115,12 @@ static void add_metric(smoe_frame *frame, const records *a, const records *b, co
 }
 
 static void fill_metrics(smoe_frame *frame, const records *a, const records *b) {
-    static const smoe_column columns[] = {
-        {"metric", true},           {"a", false},     {"b", false}, {"difference", false},
-        {"mean_difference", false}, {"steps", false}, {0}};
     const char *key;
     json_auto_t *seen = json_object();
     json_t *value;
     smoe_frame_init(frame, "metrics", "Metrics",
-                    "last values, and the mean difference over the steps in common", columns);
+                    "last values, and the mean difference over the steps in common",
+                    "metric* a b difference mean_difference steps");
     for (size_t i = 0; i < a->count; i++) json_object_foreach(a->json[i], key, value) {
             if (!json_is_number(value) || json_object_get(seen, key) || !strcmp(key, "step"))
                 continue;
@@ -157,8 +155,7 @@ static void add_setting(void *frame, const char *key, const json_t *a, const jso
 
 void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
                             const json_t *b) {
-    static const smoe_column columns[] = {{"key", true}, {"a", true}, {"b", true}, {0}};
-    smoe_frame_init(frame, name, title, "what differs", columns);
+    smoe_frame_init(frame, name, title, "what differs", "key* a* b*");
     smoe_json_compare(a, b, add_setting, frame);
 }
 

@@ -56,12 +56,10 @@ void smoe_scores_by_class(double *share, size_t *images, size_t N,
 
 void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *prediction,
                              const smoe_dataset *set) {
-    static const smoe_column columns[] = {
-        {"image", false},     {"path", true},         {"label", false},
-        {"label_name", true}, {"prediction", false},  {"prediction_name", true},
-        {"correct", false},   {"probability", false}, {0}};
     char name[SMOE_IMAGE_NAME];
-    smoe_frame_init(frame, "predictions", "Predictions", "the top class of each image", columns);
+    smoe_frame_init(
+        frame, "predictions", "Predictions", "the top class of each image",
+        "image path* label label_name* prediction prediction_name* correct probability");
     for (size_t i = 0; i < smoe_dataset_images(set); i++)
         smoe_frame_put(
             frame, {"image", .number = (double)i},
@@ -76,13 +74,11 @@ void smoe_scores_predictions(smoe_frame *frame, const smoe_prediction *predictio
 
 void smoe_scores_classes(smoe_frame *frame, const smoe_prediction *prediction,
                          const smoe_dataset *set) {
-    static const smoe_column columns[] = {{"class", false},          {"name", true},
-                                          {"images", false},         {"predicted", false},
-                                          {"precision_at_1", false}, {0}};
     size_t N = smoe_dataset_classes(set), count = smoe_dataset_images(set);
     SMOE_FREED double *share = smoe_alloc(N, sizeof *share);
     SMOE_FREED size_t *images = smoe_alloc(2 * N, sizeof *images);
-    smoe_frame_init(frame, "classes", "Classes", "accuracy on the images of each class", columns);
+    smoe_frame_init(frame, "classes", "Classes", "accuracy on the images of each class",
+                    "class name* images predicted precision_at_1");
     smoe_scores_by_class(share, images, N, prediction, count);
     for (size_t i = 0; i < count; i++) images[N + prediction[i].top]++;
     for (size_t c = 0; c < N; c++)
@@ -105,21 +101,13 @@ static int by_label(const void *a, const void *b) {
 
 void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
                            const smoe_dataset *set, const char *run) {
-    static const smoe_column columns[] = {{"run", true},
-                                          {"class", false},
-                                          {"name", true},
-                                          {"predicted", false},
-                                          {"predicted_name", true},
-                                          {"images", false},
-                                          {"share", false},
-                                          {0}};
     size_t N = smoe_dataset_classes(set), every = N <= SMOE_CONFUSION_WHOLE ? N * N : 0;
     size_t predictions = smoe_dataset_images(set), count = predictions + every;
     size_t pairs = 0, of_class = 0, first = 0;
     SMOE_FREED pair *list = smoe_alloc(count, sizeof *list);
     smoe_frame_init(frame, "confusion", "Which classes are taken for which",
                     "share of the images of a class (row) that are taken for each class (column)",
-                    columns);
+                    "run* class name* predicted predicted_name* images share");
     for (size_t i = 0; i < predictions; i++)
         list[i] = (pair){(size_t)prediction[i].label, prediction[i].top, 1};
     for (size_t i = 0; i < every; i++) list[predictions + i] = (pair){i / N, i % N, 0};
@@ -147,14 +135,11 @@ void smoe_scores_confusion(smoe_frame *frame, const smoe_prediction *prediction,
 }
 
 void smoe_scores_bins(smoe_frame *frame, const smoe_prediction *prediction, size_t images) {
-    static const smoe_column columns[] = {{"from", false},           {"to", false},
-                                          {"images", false},         {"probability", false},
-                                          {"precision_at_1", false}, {0}};
     bin bins[SMOE_CALIBRATION_BINS];
     fill_bins(bins, prediction, images);
     smoe_frame_init(frame, "calibration", "Calibration",
                     "images by the probability of their top class: its mean, and the share correct",
-                    columns);
+                    "from to images probability precision_at_1");
     for (size_t b = 0; b < SMOE_CALIBRATION_BINS; b++) {
         double n = (double)bins[b].images;
         smoe_frame_put(frame, {"from", .number = (double)b / SMOE_CALIBRATION_BINS},

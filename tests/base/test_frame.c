@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static const smoe_column columns[] = {{"run", true}, {"size", false}, {"share", false}, {0}};
+static const char columns[] = "run* size share";
 
 static void fill(smoe_frame *frame) {
     smoe_frame_init(frame, "sizes", "Sizes", "How large.", columns);
@@ -190,7 +190,7 @@ static void empty(void **state) {
     const char *path = scratch_path(*state, buf, "empty.csv");
     smoe_frame frame;
     smoe_err err = {0};
-    smoe_frame_init(&frame, "empty", "", "", (const smoe_column[]){{"a", false}, {"b", true}, {0}});
+    smoe_frame_init(&frame, "empty", "", "", "a b*");
     assert_int_equal(smoe_frame_csv(&frame, path, &err), 0);
     char *text = scratch_read(path, NULL);
     assert_string_equal(text, "a,b\n");

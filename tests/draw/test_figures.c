@@ -165,9 +165,8 @@ static void test_bars(void **state) {
 /* The slots of one expert are drawn together, as many as the table of runs says. */
 static void test_groups(void **state) {
     const sample_tables *d = *state;
-    static const smoe_column columns[] = {{"run", true}, {"slots_per_expert", false}, {0}};
     smoe_frame frames[2] = {*sample_tables_frame(d, "slot_correlation")};
-    smoe_frame_init(&frames[1], "runs", "t", "c", columns);
+    smoe_frame_init(&frames[1], "runs", "t", "c", "run* slots_per_expert");
     smoe_frame_put(&frames[1], {"run", .text = SAMPLE_RUN}, {"slots_per_expert", .number = 2});
     for (size_t i = 0; smoe_figure_at(i); i++) {
         smoe_plot plot;

@@ -72,7 +72,7 @@ static void fill_both(smoe_frame *frame, const char *run, size_t block) {
 /* The columns of the tables of smoe inspect. */
 static const struct inspected_table {
     const char *name, *title, *caption;
-    const smoe_column *columns;
+    const char *columns;
 } tables[] = {
 #define FRAME(table, needs, per, ...) {.name = #table, __VA_ARGS__},
 #include "inspect/inspect.def"
@@ -93,9 +93,8 @@ static void fill_frames(smoe_frame *frame) {
         "runs",        "routing",      "combine_expert", "dispatch_bands", "slot_correlation",
         "expert_load", "class_expert", "over_steps"};
     /* for the runs some of the columns suffice */
-    static const smoe_column runs[] = {
-        {"run", true}, {"router", true}, {"parameters", false}, {"precision_at_1", false}, {0}};
-    smoe_frame_init(&frame[0], names[0], names[0], "What is measured", runs);
+    smoe_frame_init(&frame[0], names[0], names[0], "What is measured",
+                    "run* router* parameters precision_at_1");
     for (size_t i = 1; i < SAMPLE_FRAMES; i++) sample_tables_init(&frame[i], names[i]);
     fill_runs(&frame[0], SAMPLE_RUN, "soft");
     fill_runs(&frame[0], "choice", "tokens-choice");
