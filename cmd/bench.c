@@ -331,7 +331,10 @@ static int bench_read_table(const char *path, char **text, size_t *length, smoe_
 static int check_table(const char *path, smoe_err *err) {
     SMOE_FREED char *text = NULL;
     size_t length;
-    return path ? bench_read_table(path, &text, &length, err) : 0;
+    return path && (smoe_cmd_writable(path, true, err) ||
+                    bench_read_table(path, &text, &length, err))
+               ? -1
+               : 0;
 }
 
 /* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
@@ -385,12 +388,12 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     smoe_progress_close(&progress);
     if (status) return -1;
     if (!weights) result.data_s = smoe_bench_data(spec, options->scan);
-    if (options->append && bench_append(options->append, spec->name, &result, err)) return -1;
+    if (options->append) status = bench_append(options->append, spec->name, &result, err);
     add_facts(&out, &result);
     bench_add_lines(&out, &result);
     add_parts(&out, &result);
     add_work(&out, &result);
-    return smoe_cmd_emit(&out, options, err);
+    return smoe_cmd_emit_anyway(&out, status, options, err);
 }
 
 int cmd_bench(const smoe_options *options, smoe_err *err) {

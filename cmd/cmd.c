@@ -5,6 +5,7 @@
 #include "spec/sources.h"
 #include "store/model_file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
@@ -60,6 +61,13 @@ int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *er
         smoe_result_print(result, stdout, &paper);
     smoe_result_free(result);
     return status;
+}
+
+int smoe_cmd_emit_anyway(smoe_result *result, int status, const smoe_options *options,
+                         smoe_err *err) {
+    smoe_err other = {0};
+    int printed = smoe_cmd_emit(result, options, status ? &other : err);
+    return status ? status : printed;
 }
 
 void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) {
@@ -183,11 +191,28 @@ int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_s
     return smoe_fail_more(err, SMOE_USAGE, "%s", why.text);
 }
 
+int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) {
+    SMOE_FREED char *folder = smoe_alloc_text(path);
+    for (;;) {
+        char *slash = strrchr(folder, '/');
+        if (slash) *slash = '\0';
+        SMOE_FREED char *inside = smoe_text_format("%s/.", slash ? folder : ".");
+        if (!access(inside, W_OK | X_OK)) return 0;
+        if (errno != ENOENT || !slash || !makes)
+            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
+    }
+}
+
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
+    if (!path) return 0;
     /* Checks a link itself and not its target: replacing a dangling link would lose it too. */
-    if (!path || options->force || lstat(path, &there)) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
+    bool exists = !lstat(path, &there);
+    if (exists && !options->force)
+        return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
+    bool device = exists && !S_ISREG(there.st_mode), ours = !options->comm || !options->comm->rank;
+    bool inside = options->out && !strncmp(path, options->out, strlen(options->out));
+    return ours && !device ? smoe_cmd_writable(path, inside, err) : 0;
 }
 
 int smoe_cmd_targets(const char *const *name, size_t count, const smoe_options *options,

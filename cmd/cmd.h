@@ -34,6 +34,11 @@ void smoe_cmd_wrap(FILE *out, const char *text, size_t at);
 /* Prints the result on stdout, as text or with --json as JSON, and frees it. */
 int smoe_cmd_emit(smoe_result *result, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The same, although its files could not be written: `status` is -1 then, and err says why. The
+ * result of long work is not lost with them. */
+int smoe_cmd_emit_anyway(smoe_result *result, int status, const smoe_options *options,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
 /* A fact that is a number, whose key is put together: "fewshot:10". */
 void smoe_cmd_number(smoe_result *result, double value, const char *key, ...) SMOE_PRINTF(3, 4);
 
@@ -82,7 +87,12 @@ int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options
 int smoe_cmd_classes(const smoe_spec *spec, bool needed, size_t *classes, smoe_scan *scan,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */
+/* Whether a file can be written at a path: in its folder, or in the nearest one that is there, where
+ * the command makes the others. */
+int smoe_cmd_writable(const char *path, bool makes, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Refuses, before the work starts, to overwrite an existing file without --force, or to write where
+ * that is not possible; NULL: no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same of files in the folder of -o, if it is given. */

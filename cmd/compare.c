@@ -420,8 +420,9 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
                          options->args > 2 ? i : 0, options, err);
     if (!status) compare_seeds(&seeds, sides, options->args);
     if (!status) smoe_result_frame(&result, "seeds", &seeds, true);
-    if (!status && options->out) status = write_page(&result, sides, options, err);
-    if (!status) status = smoe_cmd_emit(&result, options, err);
+    if (!status)
+        status = smoe_cmd_emit_anyway(
+            &result, options->out ? write_page(&result, sides, options, err) : 0, options, err);
     if (!status && options->out)
         smoe_heading_files(options, options->out, (const char *const[]){"compare.html"}, 1,
                            "its tables");

@@ -212,7 +212,7 @@ static void add_recall(smoe_result *result, const char *name, const char *label,
 }
 
 static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
-                       const smoe_fewshot_score *score, const collector *c,
+                       const smoe_fewshot_score *score, const collector *c, int status,
                        const smoe_options *options, smoe_err *err) {
     const char *split = l->spec.eval.split, *precision = smoe_metric_name(SMOE_METRIC_PRECISION);
     double dropped = smoe_routing_dropped(routing);
@@ -242,7 +242,7 @@ static int eval_report(const smoe_loaded *l, const smoe_eval *eval, const smoe_r
         smoe_result_line(&result, "dropped", "%.4f  (in the layer that drops most)", dropped);
     add_fewshot(&result, score, l->spec.eval.fewshot.count, l->spec.eval.fewshot.seeds);
     smoe_result_members(smoe_result_object(&result, "routing"), counts);
-    return smoe_cmd_emit(&result, options, err);
+    return smoe_cmd_emit_anyway(&result, status, options, err);
 }
 
 /* The files of -o. */
@@ -289,11 +289,11 @@ static int eval_evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *
     if (fewshot && smoe_fewshot_measure(fewshot, l->model, l->batch, options->comm, score, err))
         return -1;
     if (options->comm->rank) return 0; /* the others wait for what follows to succeed */
-    if ((c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
-                                           c.prediction, c.images, err)) ||
-        collector_write(&c, options, err) || write_scores(&c, l, options, err) ||
-        eval_report(l, &eval, &routing, score, &c, options, err))
+    if (c.superclass && smoe_superclasses(c.superclass, (size_t)options->superclasses, c.classes,
+                                          c.prediction, c.images, err))
         return -1;
+    int status = collector_write(&c, options, err) || write_scores(&c, l, options, err) ? -1 : 0;
+    if (eval_report(l, &eval, &routing, score, &c, status, options, err)) return -1;
     eval_say_files(options);
     return 0;
 }

@@ -160,9 +160,7 @@ static int inspect_look(inspect_job *job, inspected *x, smoe_err *err) {
     int status = smoe_inspect_run(&x->inspection, &subject, err);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_progress_close(&progress);
-    if (status || smoe_inspect_fill(x->inspection, job->frame, err)) return -1;
-    if (!options->dump_routing || options->comm->rank) return 0;
-    return smoe_inspect_dump(x->inspection, options->dump_routing, err);
+    return status ? -1 : smoe_inspect_fill(x->inspection, job->frame, err);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -343,7 +341,15 @@ static void add_run(smoe_result *result, const inspect_job *job, size_t row) {
     }
 }
 
-static int inspect_show(const inspect_job *job, smoe_err *err) {
+static int inspect_write(const inspect_job *job, smoe_err *err) {
+    const smoe_options *options = job->options;
+    if (options->dump_routing &&
+        smoe_inspect_dump(job->run->inspection, options->dump_routing, err))
+        return -1;
+    return options->out && (write_tables(job, err) || inspect_draw(job, err)) ? -1 : 0;
+}
+
+static int inspect_show(const inspect_job *job, int status, smoe_err *err) {
     const smoe_frame *all = job->all;
     smoe_result result = {0}, *tables;
     for (size_t i = 0; i < all->rows; i++)
@@ -358,7 +364,7 @@ static int inspect_show(const inspect_job *job, smoe_err *err) {
             smoe_result_frame(tables, job->frame[i].name, &job->frame[i], false);
     add_means(&result, job);
     add_more(&result, job);
-    return smoe_cmd_emit(&result, job->options, err);
+    return smoe_cmd_emit_anyway(&result, status, job->options, err);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -397,9 +403,7 @@ static int inspect(inspect_job *job, smoe_err *err) {
     for (size_t i = 0; i < job->runs; i++)
         if (inspect_look(job, &job->run[i], err)) return -1;
     if (options->comm->rank) return 0;
-    if ((options->out && (write_tables(job, err) || inspect_draw(job, err))) ||
-        inspect_show(job, err))
-        return -1;
+    if (inspect_show(job, inspect_write(job, err), err)) return -1;
     if (options->out) say_written(job);
     return 0;
 }

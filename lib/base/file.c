@@ -256,8 +256,10 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
     if (fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
         smoe_fail(err, SMOE_DATA, "%s: a symbolic link, which is not followed here", path);
     } else if (!pipe && (fd < 0 || fstat(fd, &there))) {
-        bool theirs = errno == ENOENT || errno == EACCES;
-        smoe_fail_errno(err, theirs ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
+        bool writes = (flags & O_ACCMODE) != O_RDONLY;
+        bool theirs = errno == ENOENT || (errno == EACCES && !writes);
+        smoe_fail_errno(err, theirs ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot %s", path,
+                        writes && errno != ENOENT ? "write" : "open");
     } else if (pipe || !S_ISREG(there.st_mode)) {
         smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
     } else {

@@ -1,0 +1,58 @@
+# Where no file can be written: said before the work where that can be known; else the result is printed all the same. Status 1.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q train.steps=4 -o run >/dev/null
+: >file
+while read -r command; do
+    # shellcheck disable=SC2086
+    status 1 smoe $command >out 2>err
+    [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] || fail "$command: after the work: $(cat out err)"
+    grep -qE ': (file|nowhere)/.*: cannot write: No' err || fail "$command: $(cat err)"
+done <<'END'
+eval run --logits file/x
+eval run --labels nowhere/x
+eval run --predictions nowhere/x
+eval run -o file/x
+inspect run -o file/x
+inspect run --dump-routing nowhere/x
+compare run run -o file/x
+soup run run -o file/x
+convert run nowhere/x
+init tiny.yaml nowhere/x
+bench tiny.yaml --append file/x
+END
+# folders of -o and of --append are made
+status 0 smoe eval run -q data.limit=20 -o a/b/c >/dev/null
+status 0 smoe bench tiny.yaml -q --rounds 1 --append d/e/f.md >/dev/null
+
+# What a full disk does not take
+while read -r word command; do
+    # shellcheck disable=SC2086
+    (ulimit -f 4 && exec smoe $command -q) >out 2>err
+    got=$?
+    [ $got -eq 1 ] || fail "$command: status $got: $(cat err)"
+    grep -qE 'cannot write: (File too large|No space left on device)$' err || fail "$command: $(cat err)"
+    grep -q -- "$word" out || fail "$command: the result is lost: $(cat out)"
+done <<'END'
+top-1 eval run --logits big
+"loss" eval run --logits big --json
+top-1 eval run --predictions /dev/full -f
+dispatch inspect run -o big data.limit=20
+"tables" inspect run -o big2 data.limit=20 --json
+dispatch inspect run --dump-routing /dev/full -f data.limit=20
+train.seed\|loss compare run run -o big3
+END
+
+# A run of another user is read, and not resumed or replaced: that is no damage of its data.
+[ "$(id -u)" -eq 0 ] || { chmod a-w run/*; as=; }
+if [ "$(id -u)" -eq 0 ]; then
+    command -v setpriv >/dev/null || skip "no setpriv to be another user"
+    cp "$(command -v smoe)" program && chmod -R a+rX .. 2>/dev/null
+    as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+fi
+program=$([ -n "$as" ] && echo ./program || echo smoe)
+status 0 $as $program eval run -q data.limit=20 >/dev/null
+for way in "--resume run" "tiny.yaml --force -o run"; do
+    # shellcheck disable=SC2086
+    status 1 $as $program train $way -q 2>err
+    grep -q 'run/metrics.jsonl: cannot write: Permission denied' err || fail "$way: $(cat err)"
+done
