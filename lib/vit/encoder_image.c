@@ -32,19 +32,20 @@ static void image_free(smoe_encoder *e) {
     smoe_embed_free(&((image_encoder *)e)->embed);
 }
 
-/* The scratch of the embedding is free again for the tower; tower and head need theirs together. */
+/* The scratch of the embedding is free again for the tower, but its backward pass reads gradients of
+ * the norm; tower and head need theirs together. */
 static void image_reserve(smoe_encoder *e, const smoe_space *space) {
     image_encoder *x = (image_encoder *)e;
     size_t size = space->B * e->build.T * e->tower.d;
     if (space->train) x->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
-    size_t scratch = space->scratch->used;
-    smoe_embed_reserve(&x->embed, space);
-    space->scratch->used = scratch;
     if (e->build.model->pre_norm) {
         x->embedded = smoe_arena_take(space->keep, size, sizeof(real));
         smoe_norm_reserve(&x->norm, space->B * e->build.T, space);
         if (space->train) x->dembedded = smoe_arena_take(space->scratch, size, sizeof(real));
     }
+    size_t scratch = space->scratch->used;
+    smoe_embed_reserve(&x->embed, space);
+    space->scratch->used = scratch;
     smoe_tower_reserve(&e->tower, space);
     smoe_head_reserve(&x->head, space);
     e->out = x->head.logits;

@@ -195,6 +195,8 @@ static void heads_positions_and_blocks(void **state) {
         "model.head=token model.registers=2 model.pre_norm=true model.norm_eps=0.01",
         "model.head=gap model.registers=1 model.position=none model.qk_norm=true",
         "model.head=gap-norm model.registers=1 model.position=sincos2d model.pre_norm=true",
+        "model.head=token model.pre_norm=true model.patch_size=1", /* more tokens than parts of a
+                                                                     sum over rows */
         "model.head=map model.registers=3 model.moe.layers=none",
         "data.channels=3 model.depth=3 model.width=12 model.heads=3",
         "model.depth=3 model.drop_path=0.4 model.dropout=0.2 model.head=token",
