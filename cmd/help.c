@@ -151,8 +151,8 @@ static const paper_entry papers[] = {
 static void help_papers(void) {
     puts("S: From Sparse to Soft Mixtures of Experts, arXiv:2308.00951v1\n"
          "V: Scaling Vision with Sparse Mixture of Experts, arXiv:2106.05974\n"
-         "RUN is a run with a soft router, SPARSE one with Tokens Choice. Commands of\n"
-         "experiments/paper/ are at the papers' own scale: append --dry-run.");
+         "RUN is a run with a soft router, SPARSE a run with Tokens Choice. Commands with\n"
+         "experiments/paper/ are at the papers' own scale: append --dry-run to see the cost.");
     for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) {
         const paper_entry *p = &papers[i];
         printf("\n%s\n  ", p->where);

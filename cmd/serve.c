@@ -1,5 +1,5 @@
 /*
- * smoe serve: runs as they go on, in a browser of this machine. Only GET, only what is listed in
+ * smoe serve: runs while they train, in a browser of this machine. Only GET, only what is listed in
  * `pages` and runs.json, only on the loopback interface; a request for another host is refused, so
  * that a page from elsewhere cannot read it through a name of its own.
  */

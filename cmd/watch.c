@@ -1,4 +1,4 @@
-/* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
+/* smoe watch: follow runs while they train, with plots, in a terminal; elsewhere once, as a table. */
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
